@@ -132,7 +132,7 @@ def by_loops(parts: dict[str, Part], classifier: Any, grid: tuple[float, ...]) -
 @pytest.mark.parametrize("task", TRANSFER_TASKS)
 def test_order_of_the_examples_is_sentevals(senteval: Path, task: str) -> None:
     expected = parse(senteval, task)
-    found = load_transfer(senteval, task).parts
+    found = load_transfer(senteval, task).splits
     assert set(found) == set(expected)
     for part, (texts, labels) in expected.items():
         assert found[part].texts == texts

@@ -283,9 +283,9 @@ def test_totals_are_sums_over_batches(name):
                 pairs.append((push[i, j], rows[i], rows[j]))
     largest = max(1.0, received.max())
     assert totals.received == pytest.approx(received, abs=1e-12 * largest)
-    assert totals.given == pytest.approx(given, abs=1e-12 * largest)
+    assert totals.sent == pytest.approx(given, abs=1e-12 * largest)
     assert totals.by_angle.sum() == pytest.approx(received.sum(), rel=1e-12)
-    assert np.array_equal(totals.seen, seen)
+    assert np.array_equal(totals.times_met, seen)
     hub = received > 0
     assert totals.pushers[hub] == pytest.approx(received[hub] ** 2 / squared[hub], rel=1e-9)
     best = {}

@@ -281,7 +281,7 @@ def test_inspecting_a_mask_shows_what_it_leaves(tmp_path):
     mask = np.zeros((12, 24), dtype=bool)
     mask[[0, 3, 1], [3, 0, 14]] = True
     parts = gradlab.components("mask(infonce, by=given)", *views.values(), mask=mask)
-    np.testing.assert_allclose(found.totals.given, parts.total_push, rtol=1e-6)
+    np.testing.assert_allclose(found.totals.sent, parts.total_push, rtol=1e-6)
     # Without texts, too, a table says which column a vector is of.
     assert {"sentence", "hard_negative"} <= set(found.table("pairs")["second_column"])
     assert set(found.table("hard-negatives")["column"]) == {"hard_negative"}

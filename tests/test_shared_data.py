@@ -50,7 +50,7 @@ def test_similarity_agrees(task: str) -> None:
 
 @pytest.mark.parametrize("task", TRANSFER_TASKS)
 def test_order_of_the_examples(task: str) -> None:
-    expected, found = parse(SENTEVAL, task), load_transfer(SENTEVAL, task).parts
+    expected, found = parse(SENTEVAL, task), load_transfer(SENTEVAL, task).splits
     assert len(found["train"].texts) == EXAMPLES[task]
     for part, (texts, labels) in expected.items():
         assert found[part].texts == texts

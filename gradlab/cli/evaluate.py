@@ -92,10 +92,14 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
     retrieval = is_retrieval_folder(data)
     if retrieval:
         of_tasks = ("aggregation", "classifier", "folds", "seed", "jobs", "style")
-        given = given_options()
-        mine = ["--tasks"] * bool(asked) + [given[name][0] for name in of_tasks if name in given]
-        if mine:
-            raise GradlabError(f"{str(data)!r} is one retrieval task; leave {listed(mine)} out")
+        options_given = given_options()
+        superfluous = ["--tasks"] * bool(asked) + [
+            options_given[name][0] for name in of_tasks if name in options_given
+        ]
+        if superfluous:
+            raise GradlabError(
+                f"{str(data)!r} is one retrieval task; leave {listed(superfluous)} out"
+            )
     tasks = task_names(asked or "sts")
     if not retrieval:
         downstream(data)

@@ -92,8 +92,8 @@ def command(
         lacking = ["--train-file"] if train_file is None else []
         require_options([*lacking, "--model (or --embeddings)"] if model is None else lacking)
     elsewhere = ("loss_name", "assignments", "output", "overwrite", "write_clean")
-    given = {"loss": loss_name, "set": assignments} | click.get_current_context().params
-    settings = {name: str(value) for name, value in given.items() if name not in elsewhere}
+    arguments = {"loss": loss_name, "set": assignments} | click.get_current_context().params
+    settings = {name: str(value) for name, value in arguments.items() if name not in elsewhere}
     replaced = check_existing(
         output / "inspect", (".html", ".json"), {"settings": settings}, overwrite
     )

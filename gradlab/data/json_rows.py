@@ -95,16 +95,16 @@ def _entries(file: IO[str]) -> Iterator[Any]:
             if end == len(text) and not over:
                 raise ValueError("more to read")
         except ValueError as error:
-            more = file.read(max(_CHUNK, len(text)))
-            over = not more
+            chunk = file.read(max(_CHUNK, len(text)))
+            over = not chunk
             if over:
                 raise ValueError(f"not JSON ({error}); the array does not end") from error
-            text += more
+            text += chunk
             continue
         yield entry
         text = text[end:].lstrip()
-        while not text and (more := file.read(_CHUNK)):
-            text = more.lstrip()
+        while not text and (chunk := file.read(_CHUNK)):
+            text = chunk.lstrip()
         if text.startswith(","):
             text = text[1:]
         elif not text.startswith("]"):

@@ -58,7 +58,7 @@ class Roles:
 
     def named(self) -> dict[str, str]:
         """Return the columns' names by role, for display."""
-        roles = {one.name: getattr(self, one.name) for one in fields(self)[:5]}
+        roles = {role.name: getattr(self, role.name) for role in fields(self)[:5]}
         roles["hard negatives"] = ", ".join(roles.pop("negatives"))
         return {role: name for role, name in roles.items() if name}
 
@@ -103,10 +103,10 @@ def find_roles(table: Table, asked: Roles) -> Roles:
     return Roles(anchor, positive, negatives, asked.label, asked.score, unused, not asked.texts)
 
 
-def _first(names: Sequence[str], usual: Sequence[str]) -> str | None:
+def _first(names: Sequence[str], preferred: Sequence[str]) -> str | None:
     """Return the first of the usual names that a column has, as the file spells it."""
     spelled = {_plain(name): name for name in reversed(names)}
-    return next((spelled[name] for name in usual if name in spelled), None)
+    return next((spelled[name] for name in preferred if name in spelled), None)
 
 
 def _plain(name: str) -> str:

@@ -44,9 +44,9 @@ class Dialect:
 
     def spoken(self, ending: str) -> str:
         """Return the format for display, with what its ending does not say."""
-        usual = separator_of(ending)
+        default = separator_of(ending)
         name = ending[1:].upper()
-        if self.separator != usual:
+        if self.separator != default:
             name += f", separated by {_SPOKEN.get(self.separator, repr(self.separator))}"
         if self.separator == "\t":
             name += ", quotes enclose cells" if self.quoted else ""
@@ -85,10 +85,13 @@ def find_dialect(path: Path, ending: str, encoding: str) -> Dialect:
     """
     with open_text(path, encoding) as file:
         start = list(itertools.islice(file, 10 * _COUNTED))
-    usual = separator_of(ending)
-    widths = {one: _width(start, one) for one in (usual, *_SEPARATORS)}
-    widest = max(widths, key=lambda one: (widths[one] > 1, one == usual, widths[one]))
-    separator = widest if widths[widest] > 1 else usual
+    default = separator_of(ending)
+    widths = {candidate: _width(start, candidate) for candidate in (default, *_SEPARATORS)}
+    widest = max(
+        widths,
+        key=lambda candidate: (widths[candidate] > 1, candidate == default, widths[candidate]),
+    )
+    separator = widest if widths[widest] > 1 else default
     quoted = separator != "\t" or _encloses(path, encoding)
     header = start[0].rstrip("\r\n").split(separator) if start else []
     spaces = len(header) > 1 and all(name.startswith(" ") for name in header[1:])

@@ -246,7 +246,7 @@ def _write(
         ]
         while batch := tuple(itertools.islice(sentences, _BATCH)):
             encoded, cut = zip(*(encode(texts) for texts in zip(*batch, strict=True)), strict=True)
-            cuts = [total + more for total, more in zip(cuts, cut, strict=True)]
+            cuts = [total + added for total, added in zip(cuts, cut, strict=True)]
             rows = [row for row in zip(*encoded, strict=True) if any(row)]
             empty += len(batch) - len(rows)
             if partly := [row for row in rows if not all(row)]:

@@ -237,7 +237,7 @@ class TrainingFile:
 
     def summary(self) -> str:
         """Return a line on the rows, and on a column of labels or scores that is not used."""
-        scores = next((one for one in self.roles.unused if one.casefold() in SCORES), "")
+        scores = next((name for name in self.roles.unused if name.casefold() in SCORES), "")
         pairs = self.roles.positive is not None
         warnings = self.census.warnings(self._unused_labels or "", scores) if pairs else []
         return "; ".join([self.census.summary(), *warnings])
@@ -247,7 +247,7 @@ class TrainingFile:
         """Column of labels beside pairs that plays no role."""
         if self.roles.positive is None:
             return None
-        return next((one for one in self.roles.unused if one.casefold() in LABELS), None)
+        return next((name for name in self.roles.unused if name.casefold() in LABELS), None)
 
     @functools.cached_property
     def _has_lists(self) -> bool:

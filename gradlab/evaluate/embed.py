@@ -69,9 +69,9 @@ class Embedder:
         todo = sorted(new, key=len, reverse=True)
         with progress_bar(None, bool(self.title), desc=self.title, total=len(todo)) as bar:
             for start in range(0, len(todo), self.chunk):
-                part = todo[start : start + self.chunk]
-                self._rows.update(zip(part, _checked(self.encode(part), part), strict=True))
-                bar.update(len(part))
+                batch = todo[start : start + self.chunk]
+                self._rows.update(zip(batch, _checked(self.encode(batch), batch), strict=True))
+                bar.update(len(batch))
 
 
 def _plain(values: Any) -> Any:

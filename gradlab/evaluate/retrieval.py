@@ -7,18 +7,15 @@ encoder is any callable from sentences to rows. mteb computes the scores.
 
 from __future__ import annotations
 
-import csv
-import json
 import os
-from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gradlab.errors import GradlabError, require_package
+from gradlab.data.beir import documents_of, relevances_of
+from gradlab.errors import require_package
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
-from gradlab.files import reading
 from gradlab.waiting import no_bars_of_datasets
 
 # The reported part of mteb's scores.
@@ -102,8 +99,8 @@ def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
     """
     require_package("mteb")
     place = Path(folder)
-    corpus, queries = _rows(place / "corpus.jsonl"), _rows(place / "queries.jsonl")
-    relevant = _relevances(place / "qrels" / f"{split}.tsv", corpus, queries)
+    corpus, queries = (documents_of(place / f"{name}.jsonl") for name in ("corpus", "queries"))
+    relevant = relevances_of(place / "qrels" / f"{split}.tsv", corpus, queries)
 
     from datasets import Dataset
     from mteb.abstasks.retrieval import AbsTaskRetrieval
@@ -139,50 +136,3 @@ def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
             self.data_loaded = True
 
     return LocalRetrieval()
-
-
-def _rows(file: Path) -> dict[str, dict[str, Any]]:
-    """Return the rows of a JSON-lines file by their ``_id``."""
-    rows: dict[str, dict[str, Any]] = {}
-    hint = "; a retrieval task has corpus.jsonl, queries.jsonl and qrels/test.tsv"
-    with reading(str(file), hint=hint), file.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            row = json.loads(line)
-            known = isinstance(row, dict) and isinstance(row.get("text"), str) and "_id" in row
-            if not known or str(row["_id"]) in rows:
-                raise ValueError(
-                    f'line {number}: a row is {{"_id": ..., "text": ...}} with an _id of its own'
-                )
-            rows[str(row["_id"])] = row
-    return rows
-
-
-def _relevances(
-    file: Path, corpus: Container[str], queries: Container[str]
-) -> dict[str, dict[str, int]]:
-    """Return relevances by query and document, for queries that have a relevant document."""
-    relevant: dict[str, dict[str, int]] = {}
-    hint = "; its lines are query, document, relevance"
-    with reading(str(file), hint=hint), file.open(encoding="utf-8", newline="") as lines:
-        table = csv.reader(lines, delimiter="\t")
-        header = next(table, [])  # query-id, corpus-id, score
-        if header and header[0] in queries and header[-1].lstrip("-").isdecimal():
-            raise ValueError(
-                "line 1 is a relevance; the first line names the columns: query-id, corpus-id, "
-                "score"
-            )
-        for number, row in enumerate(table, start=2):
-            query, document, score = row if len(row) == 3 else ("", "", "")
-            if query not in queries or document not in corpus:
-                raise ValueError(
-                    f"line {number}: {row} is not a query and a document of the task, and a score"
-                )
-            if document in relevant.setdefault(query, {}):
-                raise ValueError(
-                    f"line {number}: {query!r} and {document!r} are in an earlier line"
-                )
-            relevant[query][document] = int(score)
-    relevant = {query: found for query, found in relevant.items() if max(found.values()) > 0}
-    if not relevant:
-        raise GradlabError(f"{file} has no query with a relevant document")
-    return relevant

@@ -43,8 +43,8 @@ def cosines(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
     Raises:
         GradlabError: the arguments are not two matrices of real numbers with the same shape.
     """
-    one, other = _paired(first, second, 2, "cosines are of rows in pairs, (n, D) both")
-    u, v = _unit(one), _unit(other)
+    left, right = _paired(first, second, 2, "cosines are of rows in pairs, (n, D) both")
+    u, v = _unit(left), _unit(right)
     zero = ~(u.any(axis=1) & v.any(axis=1))
     result: NDArray[np.float64] = 1 - 0.5 * np.square(u - v).sum(axis=1)
     result[zero] = 0
@@ -58,17 +58,21 @@ def sts_scores(embed: Embedder, subsets: Sequence[ScoredPairs]) -> dict[str, flo
     """
     predicted = [cosines(embed(pairs.first), embed(pairs.second)) for pairs in subsets]
     gold = [pairs.gold for pairs in subsets]
-    each = [spearman(mine, theirs) for mine, theirs in zip(predicted, gold, strict=True)]
-    sizes = [len(one) for one in gold]
+    correlations = [
+        spearman(cosines_of_pairs, scores_of_pairs)
+        for cosines_of_pairs, scores_of_pairs in zip(predicted, gold, strict=True)
+    ]
+    sizes = [len(scores_of_pairs) for scores_of_pairs in gold]
     scores = {
         "all": spearman(np.concatenate(predicted), np.concatenate(gold)),
-        "mean": float(np.mean(each)),
-        "wmean": float(np.average(each, weights=sizes)),
+        "mean": float(np.mean(correlations)),
+        "wmean": float(np.average(correlations, weights=sizes)),
         "pairs": sum(sizes),
     }
     if len(subsets) > 1:
         scores |= {
-            f"subset/{pairs.name}": value for pairs, value in zip(subsets, each, strict=True)
+            f"subset/{pairs.name}": value
+            for pairs, value in zip(subsets, correlations, strict=True)
         }
     return scores
 
@@ -101,16 +105,16 @@ def stsb_dev_cosines(
 
 
 def _paired(
-    first: ArrayLike, second: ArrayLike, dimensions: int, wanted: str
+    first: ArrayLike, second: ArrayLike, dimensions: int, expected: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return two arrays of one shape in float64; series need two entries."""
     try:
-        one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+        left, right = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     except (TypeError, ValueError) as error:  # texts, and rows of different lengths
-        raise GradlabError(f"{wanted}, of real numbers: {reason(error)}") from error
-    if one.ndim != dimensions or one.shape != other.shape or (one.ndim == 1 and len(one) < 2):
-        raise GradlabError(f"{wanted}, not of shapes {one.shape} and {other.shape}")
-    return one, other
+        raise GradlabError(f"{expected}, of real numbers: {reason(error)}") from error
+    if left.ndim != dimensions or left.shape != right.shape or (left.ndim == 1 and len(left) < 2):
+        raise GradlabError(f"{expected}, not of shapes {left.shape} and {right.shape}")
+    return left, right
 
 
 def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -110,8 +110,8 @@ class EvaluationResult:
         if self.transfer():
             title = f"Transfer: accuracy in %, {self.classifier}, {self.folds} folds"
             title += f", seed {self.seed}"
-            wanted = ("acc", "devacc") if self.split == "test" else ("devacc",)
-            blocks.append(_block(title, {score: self.transfer(score) for score in wanted}, style))
+            measures = ("acc", "devacc") if self.split == "test" else ("devacc",)
+            blocks.append(_block(title, {score: self.transfer(score) for score in measures}, style))
         if self.not_evaluated:
             lines = (f"  {task}: {reason}" for task, reason in self.not_evaluated.items())
             blocks.append("\n".join(["Not evaluated:", *lines]))
@@ -142,17 +142,17 @@ def task_names(tasks: str | Iterable[str]) -> list[str]:
         GradlabError: a name is unknown, or no name is given.
     """
     words = (tasks if isinstance(tasks, str) else " ".join(tasks)).replace(",", " ").split()
-    wanted: set[str] = set()
+    names_of_tasks: set[str] = set()
     for word in words:
         plain = "".join(filter(str.isalnum, word.lower()))
         if plain not in _NAMED:
             names = ", ".join((*GROUPS, *GROUPS["all"]))
             near = nearest(plain, _NAMED)
             raise GradlabError(f"unknown task {word!r}; there are: {names}.{near}")
-        wanted.update(_NAMED[plain])
-    if not wanted:
+        names_of_tasks.update(_NAMED[plain])
+    if not names_of_tasks:
         raise GradlabError(f"no task named; choose from {', '.join((*GROUPS, *GROUPS['all']))}")
-    return [task for task in GROUPS["all"] if task in wanted]
+    return [task for task in GROUPS["all"] if task in names_of_tasks]
 
 
 def evaluate(
@@ -215,7 +215,7 @@ def evaluate(
 
         name, model = name or os.fspath(model), Encoder.load(model, pooler, device="auto")
     encode = as_encode(model)
-    wanted = task_names(tasks)
+    names_of_tasks = task_names(tasks)
     check_known("split", split, SPLITS)
     check_known("aggregation", aggregation, AGGREGATIONS)
     check_known("classifier", classifier, CLASSIFIERS)
@@ -224,7 +224,7 @@ def evaluate(
     check_whole("jobs", jobs, -1)
     if jobs == 0:
         raise GradlabError("jobs is 0; give a number of processes, or -1 for one a core")
-    sts, transfer, absent = _load(downstream(data), wanted, split, folds)
+    sts, transfer, absent = _load(downstream(data), names_of_tasks, split, folds)
     if not sts and not transfer:
         reasons = "; ".join(f"{task}: {reason}" for task, reason in absent.items())
         raise GradlabError(f"nothing to evaluate in {str(data)!r} ({reasons})")
@@ -279,19 +279,19 @@ def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds:
     """
     *_, absent = _load(downstream(data), task_names(tasks), "test", folds)
     if absent:
-        (task, why), *others = absent.items()
-        more = f" (nor can {', '.join(other for other, _ in others)})" if others else ""
-        raise GradlabError(f"{task} cannot be evaluated: {why}{more}")
+        (task, why), *further = absent.items()
+        suffix = f" (nor can {', '.join(name for name, _ in further)})" if further else ""
+        raise GradlabError(f"{task} cannot be evaluated: {why}{suffix}")
 
 
 def _load(
-    folder: Path, wanted: list[str], split: str, folds: int
+    folder: Path, names: list[str], split: str, folds: int
 ) -> tuple[dict[str, list[ScoredPairs]], list[TransferTask], dict[str, str]]:
     """Return the STS tasks and transfer tasks that can be evaluated, and why the others cannot."""
     sts: dict[str, list[ScoredPairs]] = {}
     transfer: list[TransferTask] = []
     absent: dict[str, str] = {}
-    for task in wanted:
+    for task in names:
         try:
             if split == "dev" and task in WITHOUT_DEV:
                 absent[task] = "has no dev split"

@@ -96,16 +96,16 @@ class Split:
 
 @dataclass(frozen=True)
 class TransferTask:
-    """A transfer task: its parts ("train", perhaps "dev", "test") and choice of regularisation."""
+    """A transfer task: its splits ("train", perhaps "dev", "test") and choice of regularisation."""
 
     name: str
     selection: Validation
-    parts: dict[str, Split]
+    splits: dict[str, Split]
 
     @property
     def sentences(self) -> list[str]:
-        """All sentences of all parts."""
-        return [text for part in self.parts.values() for texts in part.texts for text in texts]
+        """All sentences of all splits."""
+        return [text for split in self.splits.values() for texts in split.texts for text in texts]
 
 
 def downstream(path: str | os.PathLike[str]) -> Path:
@@ -172,17 +172,17 @@ def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:
         ]
         return TransferTask(name, "nested", {"train": _split(rows)})
     read, classes = (_read_trec, _TREC_CLASSES) if name == "TREC" else (_read_table, ("0", "1"))
-    parts = {
-        part: _split(read(name, place / file), classes)
-        for part, file in _FILES[name].items()
-        if split == "test" or part != "test"
+    splits = {
+        part_name: _split(read(name, place / file), classes)
+        for part_name, file in _FILES[name].items()
+        if split == "test" or part_name != "test"
     }
-    return TransferTask(name, "dev" if "dev" in parts else "folds", parts)
+    return TransferTask(name, "dev" if "dev" in splits else "folds", splits)
 
 
 def check_classes(task: TransferTask, folds: int) -> None:
     """Raise GradlabError for a class too small for the folds, or a training set of one class."""
-    counts = np.unique(task.parts["train"].labels, return_counts=True)[1]
+    counts = np.unique(task.splits["train"].labels, return_counts=True)[1]
     if len(counts) < 2:
         raise GradlabError(
             f"the training set of {task.name} holds one class only; a classifier needs two"
@@ -230,8 +230,8 @@ def _read_table(name: str, file: Path) -> Rows:
 def _read_trec(name: str, file: Path) -> Rows:
     """Yield rows of lines ``COARSE:fine question``; the coarse class is the label."""
     for number, text in enumerate(_lines(file, "latin-1"), start=1):
-        coarse, colon, rest = text.strip().partition(":")
-        question = rest.partition(" ")[2]
+        coarse, colon, subclass = text.strip().partition(":")
+        question = subclass.partition(" ")[2]
         if not colon or not question.strip():
             raise GradlabError(f"{file}, line {number}: expected 'CLASS:subclass question'")
         yield f"{file}, line {number}", (question,), coarse
@@ -255,16 +255,16 @@ def _pairs(name: str, file: Path, rows: Rows) -> ScoredPairs:
 
 
 def _split(rows: Rows, classes: Sequence[str] = ("0", "1")) -> Split:
-    found = []
+    examples = []
     for where, texts, text in rows:
         label = text.strip()
         if label not in classes:
             raise GradlabError(f"{where}: label {label[:40]!r} is none of {', '.join(classes)}")
-        found.append((texts, classes.index(label)))
+        examples.append((texts, classes.index(label)))
     # SentEval sorts the examples like this before it draws folds; the folds are then the same.
-    found.sort(key=lambda row: (*(len(text.split()) for text in row[0]), row[1]))
-    labels = np.array([label for _, label in found], dtype=np.int64)
-    return Split([tuple(map(_sentence, texts)) for texts, _ in found], labels)
+    examples.sort(key=lambda row: (*(len(text.split()) for text in row[0]), row[1]))
+    labels = np.array([label for _, label in examples], dtype=np.int64)
+    return Split([tuple(map(_sentence, texts)) for texts, _ in examples], labels)
 
 
 def _lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:

@@ -87,9 +87,11 @@ def _path(
     from sklearn.linear_model import LogisticRegression
 
     centre = train[0].mean(axis=0, dtype=np.float64)
-    known, asked = ((rows - centre).astype(dtype) for rows in (train[0], features))
+    training, queries = ((rows - centre).astype(dtype) for rows in (train[0], features))
     model = LogisticRegression(solver=solver, tol=tol, max_iter=1000, warm_start=True)
-    return [model.set_params(C=one).fit(known, train[1]).predict(asked) for one in grid]
+    return [
+        model.set_params(C=strength).fit(training, train[1]).predict(queries) for strength in grid
+    ]
 
 
 @dataclass(frozen=True)
@@ -246,11 +248,11 @@ def transfer_scores(
         "devacc", the best mean accuracy of the folds that choose; "chosen", the chosen parameter
         (one per outer fold if nested); with ``test`` also "acc" and, for MRPC, "f1" of paraphrases.
     """
-    parts = {name: _examples(part, embed) for name, part in task.parts.items()}
-    train, dev, grid = parts["train"], parts.get("dev"), classifier.grid(task.selection)
+    examples = {name: _examples(split, embed) for name, split in task.splits.items()}
+    train, dev, grid = examples["train"], examples.get("dev"), classifier.grid(task.selection)
     nested = task.selection == "nested"
     # Pairs of the data to train on with the chosen parameter, and the data to score.
-    outer = [(train, parts.get("test", train))]
+    outer = [(train, examples.get("test", train))]
     if nested:
         outer = list(_over_folds(train, folds, seed))
     pairs = ([(data, dev)] if dev else _over_folds(data, folds, seed) for data, _ in outer)
@@ -271,7 +273,7 @@ def transfer_scores(
                 bar.update(1)
             return results
 
-        choices = ((*pair, grid) for some in pairs for pair in some)
+        choices = ((*pair, grid) for folds_of_data in pairs for pair in folds_of_data)
         table = run(classifier.accuracies, choices, choosing)
         means = np.reshape(table, (len(outer), -1, len(grid))).mean(axis=1)
         # As in SentEval, accuracies that agree to two decimals of a per cent are a tie.
@@ -283,10 +285,12 @@ def transfer_scores(
         }
         if test:
             cases = zip(outer, chosen, strict=True)
-            tests = ((data, features, one, dev) for (data, (features, _)), one in cases)
+            tests = ((data, features, setting, dev) for (data, (features, _)), setting in cases)
             guesses = run(classifier.predict, tests, testing)
             answers = [labels for _, (_, labels) in outer]
-            right = [np.mean(mine == theirs) for mine, theirs in zip(guesses, answers, strict=True)]
+            right = [
+                np.mean(guess == answer) for guess, answer in zip(guesses, answers, strict=True)
+            ]
             result["acc"] = float(np.mean(right))
             if task.name == "MRPC":
                 from sklearn.metrics import f1_score
@@ -295,13 +299,13 @@ def transfer_scores(
     return result
 
 
-def _examples(part: Split, embed: Embedder) -> Examples:
+def _examples(split: Split, embed: Embedder) -> Examples:
     """Return float32 features (n, D) and labels (n,); pairs (u, v) give |u - v|, u * v (n, 2 D)."""
-    columns = [embed(column).astype(np.float32) for column in zip(*part.texts, strict=True)]
+    columns = [embed(column).astype(np.float32) for column in zip(*split.texts, strict=True)]
     if len(columns) == 1:
-        return columns[0], part.labels
+        return columns[0], split.labels
     u, v = columns
-    return np.concatenate([np.abs(u - v), u * v], axis=1), part.labels
+    return np.concatenate([np.abs(u - v), u * v], axis=1), split.labels
 
 
 def _over_folds(data: Examples, folds: int, seed: int) -> Iterator[tuple[Examples, Examples]]:
@@ -310,8 +314,8 @@ def _over_folds(data: Examples, folds: int, seed: int) -> Iterator[tuple[Example
 
     features, labels = data
     divided = StratifiedKFold(n_splits=folds, shuffle=True, random_state=seed)
-    for rest, held_out in divided.split(features, labels):
-        yield (features[rest], labels[rest]), (features[held_out], labels[held_out])
+    for training, held_out in divided.split(features, labels):
+        yield (features[training], labels[training]), (features[held_out], labels[held_out])
 
 
 def _on_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -56,7 +56,7 @@ def advise(numbers: Mapping[str, Any], steps: Sequence[tuple[str, str]] = ()) ->
     n, count, size = numbers, numbers["sentences"], numbers["batch_size"]
     false, nearer, matter, easy = n["hard_negatives"].values() or (0, 0, 0, 0)
     levels = [level for level in n["cosine_levels"] if not math.isnan(level["candidates"])]
-    known = {
+    context = {
         **n,
         "NEGLIGIBLE": NEGLIGIBLE,
         "TRUST": TRUST,
@@ -71,12 +71,18 @@ def advise(numbers: Mapping[str, Any], steps: Sequence[tuple[str, str]] = ()) ->
         # Of the largest cosine with a known share of candidates.
         "level": levels[-1] if levels else None,
     }
-    found = []
-    for rule in applying("gradlab.inspection", "advice.toml", known):
+    findings = []
+    for rule in applying("gradlab.inspection", "advice.toml", context):
         share = n[rule["share"]] if "share" in rule else None
-        found.append(Advice(rule["title"], rule["text"], share, steps if rule.get("fix") else ()))
+        findings.append(
+            Advice(rule["title"], rule["text"], share, steps if rule.get("fix") else ())
+        )
     return sorted(
-        found, key=lambda one: (one.size == "negligible", -(one.share or 0.0) if one.size else 0.0)
+        findings,
+        key=lambda finding: (
+            finding.size == "negligible",
+            -(finding.share or 0.0) if finding.size else 0.0,
+        ),
     )
 
 

@@ -88,13 +88,18 @@ class CandidatePairs:
             anchor or positive. Of a row's own hard negatives, which resemble it by design, only
             those in `false_negatives` count.
         """
-        count, found = self.count, [np.empty((0, 2), dtype=np.int64)]
+        count, pushed = self.count, [np.empty((0, 2), dtype=np.int64)]
         for groups in self.groups.group[self.lines[SIDES].to_numpy()]:
-            one, other = map(self.groups.texts_of, groups)
-            for first, second in ((one[one < 2 * count], other), (one, other[other < 2 * count])):
+            left, right = map(self.groups.texts_of, groups)
+            for first, second in (
+                (left[left < 2 * count], right),
+                (left, right[right < 2 * count]),
+            ):
                 pairs = np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2)
-                found.append(np.sort(pairs[pairs[:, 0] % count != pairs[:, 1] % count], axis=1))
-        texts = np.concatenate(found)  # the smaller number first, so that a hard negative is second
+                pushed.append(np.sort(pairs[pairs[:, 0] % count != pairs[:, 1] % count], axis=1))
+        texts = np.concatenate(
+            pushed
+        )  # the smaller number first, so that a hard negative is second
         of_rows = np.sort(texts[texts[:, 1] < 2 * count] % count, axis=1)
         own, hard = texts[texts[:, 1] >= 2 * count].T
         triples = np.stack([own % count, hard % count, hard // count - 1], axis=1)
@@ -145,6 +150,50 @@ class CandidatePairs:
         return float(near["cosine"].iloc[good[-1]]) if enough else float("nan")
 
 
+def find_candidates(
+    texts: Texts | None,
+    vectors: Vectors,
+    count: int,
+    *,
+    overlap: float,
+    cosine: float | None,
+    progress: bool = False,
+) -> CandidatePairs:
+    """Search a corpus of ``count`` rows for candidates; ``texts`` is None for embeddings alone."""
+    if texts is None:
+        return _by_embedding_alone(vectors, count, cosine, progress)
+    words = WordIndex.build(texts, texts.count, progress)
+    near, mean, by_chance = nearest_pairs(vectors, words.first, _MOST_NEIGHBOURS, progress)
+    # Unique pairs, the near ones first.
+    lines = pd.concat([near[SIDES], pd.DataFrame(words.close, columns=SIDES)]).drop_duplicates()
+    pairs = lines.to_numpy()
+    # Not from a list of all pairs: there are many where sentences fill a template.
+    shared = (
+        words.overlap(int(first), int(second))
+        for first, second in progress_bar(pairs, progress, desc="Comparing words")
+    )
+    overlaps = np.fromiter(shared, float, len(pairs))
+    # First by words alone; NEIGHBOUR pairs must be confirmed by their embeddings.
+    kind = np.full(len(pairs), _NEITHER)
+    kind[overlaps >= overlap - LOOSER] = NEIGHBOUR
+    kind[overlaps >= overlap] = NEAR_DUPLICATE
+    slots = slot_words(words.first[pairs[overlaps >= min(ALIKE, overlap)]], texts)
+    asked = np.flatnonzero(kind != _NEITHER)
+    kind[asked[state_other_facts(words.first[pairs[asked]], words, slots, progress)]] = _NEITHER
+    threshold = by_chance if cosine is None else cosine
+    doubtful = np.flatnonzero(kind == NEIGHBOUR)
+    centred = cosines_of(vectors, words.first[pairs[doubtful]], mean)[1]
+    kind[doubtful[centred < threshold]] = _NEITHER
+    if cosine is not None:  # a given cosine decides alone
+        close = (near["centred"] >= cosine) & ~np.isnan(overlaps[: len(near)])
+        kind[: len(near)][close & (kind[: len(near)] == _NEITHER)] = NEIGHBOUR
+    near["confirmed"] = kind[: len(near)] == NEAR_DUPLICATE
+    lines = lines.assign(kind=kind, overlap=overlaps)[kind != _NEITHER].sort_values(SIDES)
+    lines = pd.concat([_copies(words, kind=DUPLICATE, overlap=1.0), lines])
+    false = _false_by_words(texts, progress)
+    return _collect(lines, words, vectors, count, near, mean, threshold, false)
+
+
 def _repeats(
     stays: Mapping[tuple[int, ...], list[set[int]]],
     pair: Sequence[int],
@@ -163,50 +212,6 @@ def _repeats(
     )
 
 
-def find_candidates(
-    texts: Texts | None,
-    vectors: Vectors,
-    count: int,
-    *,
-    overlap: float,
-    cosine: float | None,
-    progress: bool = False,
-) -> CandidatePairs:
-    """Search a corpus of ``count`` rows for candidates; ``texts`` is None for embeddings alone."""
-    if texts is None:
-        return _by_embedding_alone(vectors, count, cosine, progress)
-    words = WordIndex.build(texts, texts.count, progress)
-    near, mean, by_chance = nearest_pairs(vectors, words.first, _MOST_NEIGHBOURS, progress)
-    # Unique pairs, the near ones first.
-    found = pd.concat([near[SIDES], pd.DataFrame(words.close, columns=SIDES)]).drop_duplicates()
-    pairs = found.to_numpy()
-    # Not from a list of all pairs: there are many where sentences fill a template.
-    shared = (
-        words.overlap(int(one), int(other))
-        for one, other in progress_bar(pairs, progress, desc="Comparing words")
-    )
-    overlaps = np.fromiter(shared, float, len(pairs))
-    # First by words alone; NEIGHBOUR pairs must be confirmed by their embeddings.
-    kind = np.full(len(pairs), _NEITHER)
-    kind[overlaps >= overlap - LOOSER] = NEIGHBOUR
-    kind[overlaps >= overlap] = NEAR_DUPLICATE
-    slots = slot_words(words.first[pairs[overlaps >= min(ALIKE, overlap)]], texts)
-    asked = np.flatnonzero(kind != _NEITHER)
-    kind[asked[state_other_facts(words.first[pairs[asked]], words, slots, progress)]] = _NEITHER
-    threshold = by_chance if cosine is None else cosine
-    doubtful = np.flatnonzero(kind == NEIGHBOUR)
-    centred = cosines_of(vectors, words.first[pairs[doubtful]], mean)[1]
-    kind[doubtful[centred < threshold]] = _NEITHER
-    if cosine is not None:  # a given cosine decides alone
-        close = (near["centred"] >= cosine) & ~np.isnan(overlaps[: len(near)])
-        kind[: len(near)][close & (kind[: len(near)] == _NEITHER)] = NEIGHBOUR
-    near["confirmed"] = kind[: len(near)] == NEAR_DUPLICATE
-    found = found.assign(kind=kind, overlap=overlaps)[kind != _NEITHER].sort_values(SIDES)
-    found = pd.concat([_copies(words, kind=DUPLICATE, overlap=1.0), found])
-    false = _false_by_words(texts, progress)
-    return _collect(found, words, vectors, count, near, mean, threshold, false)
-
-
 def _by_embedding_alone(
     vectors: Vectors, count: int, cosine: float | None, progress: bool
 ) -> CandidatePairs:
@@ -221,9 +226,9 @@ def _by_embedding_alone(
     threshold = 1 - 2**-10 if cosine is None else cosine  # rounding to float16 may turn 1 into this
     alike = near.loc[near["centred"] >= threshold, SIDES]
     same = {"kind": NEIGHBOUR, "overlap": float("nan")}
-    found = pd.concat([_copies(groups, **same), alike.assign(**same)])
+    lines = pd.concat([_copies(groups, **same), alike.assign(**same)])
     false = _false_by_embedding(groups, alike.to_numpy(), count)
-    return _collect(found, groups, vectors, count, near, mean, threshold, false)
+    return _collect(lines, groups, vectors, count, near, mean, threshold, false)
 
 
 def _copies(groups: Groups, **columns: float) -> pd.DataFrame:
@@ -233,7 +238,7 @@ def _copies(groups: Groups, **columns: float) -> pd.DataFrame:
 
 
 def _collect(
-    found: pd.DataFrame,
+    candidates: pd.DataFrame,
     groups: Groups,
     vectors: Vectors,
     count: int,
@@ -246,10 +251,12 @@ def _collect(
 
     Duplicates come first, then pairs in the order of their common words.
     """
-    pairs = found[SIDES].to_numpy()
+    pairs = candidates[SIDES].to_numpy()
     rows, places, row_pairs = _count(groups, pairs, count)
-    lines, pairs = found.assign(rows=rows, places=places)[rows > 0], pairs[rows > 0]
-    apart = [_apart(groups.texts_of(one), groups.texts_of(other), count) for one, other in pairs]
+    lines, pairs = candidates.assign(rows=rows, places=places)[rows > 0], pairs[rows > 0]
+    apart = [
+        _apart(groups.texts_of(first), groups.texts_of(second), count) for first, second in pairs
+    ]
     texts = np.array(apart, dtype=np.int64).reshape(-1, 2)
     cosine, centred = cosines_of(vectors, texts, mean)
     lines = lines.assign(first=texts[:, 0], second=texts[:, 1], cosine=cosine, centred=centred)
@@ -259,9 +266,11 @@ def _collect(
     return CandidatePairs(lines, row_pairs, count, threshold, near, false, groups)
 
 
-def _apart(one: NDArray[np.int64], other: NDArray[np.int64], count: int) -> list[int]:
+def _apart(
+    first_texts: NDArray[np.int64], second_texts: NDArray[np.int64], count: int
+) -> list[int]:
     """Return the first two texts of two groups, in rising order, that different rows push apart."""
-    pairs = itertools.product(one.tolist(), other.tolist())
+    pairs = itertools.product(first_texts.tolist(), second_texts.tolist())
     return next(
         [min(a, b), max(a, b)] for a, b in pairs if a % count != b % count and min(a, b) < 2 * count
     )
@@ -291,15 +300,15 @@ def _count(
     links = pd.DataFrame(np.concatenate([pairs, pairs[:, ::-1]]), columns=["mine", "group"])
     partners = links.assign(pair=np.tile(np.arange(len(pairs)), 2)).merge(members, on="group")
     number = members["group"].map(partners["mine"].value_counts())
-    parts = number.groupby(members["kind"]).sum().cumsum() // _AT_ONCE
+    chunks = number.groupby(members["kind"]).sum().cumsum() // _AT_ONCE
     rows, places, row_pairs = np.zeros(len(pairs), dtype=np.int64), np.zeros(len(pairs)), 0
-    for _, part in members.groupby(members["kind"].map(parts)):
-        met = part.merge(partners, left_on="group", right_on="mine", suffixes=("", "_other"))
+    for _, chunk in members.groupby(members["kind"].map(chunks)):
+        met = chunk.merge(partners, left_on="group", right_on="mine", suffixes=("", "_other"))
         hard = (met["column"] > 0) & (met["column_other"] > 0)
         met = met[~hard & (met["kind"] <= met["kind_other"])].sort_values("pair")
-        one, other = size[met["kind"]], size[met["kind_other"]]
+        own_size, partner_size = size[met["kind"]], size[met["kind_other"]]
         same = met["kind"] == met["kind_other"]
-        met["times"] = np.where(same, one * (one - 1) // 2, one * other)
+        met["times"] = np.where(same, own_size * (own_size - 1) // 2, own_size * partner_size)
         row_pairs += int(met.drop_duplicates(["kind", "kind_other"])["times"].sum())
         of_pairs = met.drop_duplicates(["pair", "kind", "kind_other"])
         np.add.at(rows, of_pairs["pair"], of_pairs["times"])
@@ -312,13 +321,13 @@ def _false_by_words(texts: Texts, progress: bool) -> NDArray[np.int64]:
     """Return `CandidatePairs.false_negatives` by words."""
     columns = list(enumerate(texts.negatives.values(), start=1))
     rows = progress_bar(range(len(texts)), progress, desc="Comparing hard negatives")
-    found = [
+    pairs = [
         (row, column)
         for row in rows
         for column, hard in columns
         if looks_like_a_positive(hard[row], texts[row], texts[row + len(texts)])
     ]
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 def _false_by_embedding(groups: Groups, alike: NDArray[np.int64], count: int) -> NDArray[np.int64]:

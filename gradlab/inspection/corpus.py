@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # Number of candidate lines that are brought together in batches.
 MEETINGS = 256
 # Number of sentences whose embeddings are kept, to try other temperatures.
-_KEPT = 2048
+_STORED = 2048
 # Number of texts that are encoded at once, sorted by length.
 _CHUNK = 1024
 
@@ -121,7 +121,7 @@ def find_false_negatives(
         else:
             raise GradlabError("nothing embeds the sentences; give a model, or embeddings")
         if texts is None:
-            count, columns = len(vectors.parts[0]), len(vectors.parts)
+            count, columns = len(vectors.arrays[0]), len(vectors.arrays)
             hard = [f"hard_negative_{column}" for column in range(1, columns - 1)]
             names = ["sentence", "positive", *(hard if len(hard) > 1 else ["hard_negative"])]
             names = names[:columns]
@@ -137,19 +137,19 @@ def find_false_negatives(
             texts, vectors, count, overlap=overlap, cosine=cosine, progress=progress
         )
         size = min(batch_size, count)
-        kept: list[Batch] = []
+        stored: list[Batch] = []
         drawn = _draw(count, size, batches, seed)
 
         def look(rows: NDArray[np.int64]) -> BatchPush:
-            known = batch_of([vectors.take(rows + count * column) for column in range(columns)])
-            seen = known if source is None else source.batch(rows)
+            clean = batch_of([vectors.take(rows + count * column) for column in range(columns)])
+            views = clean if source is None else source.batch(rows)
             if "sentences" in loss.looks_at:
                 hard = [hard_negative_numbers(rows, column) for column in range(1, columns - 1)]
-                seen = dataclasses.replace(seen, sentences=np.concatenate([rows, *hard]))
+                views = dataclasses.replace(views, sentences=np.concatenate([rows, *hard]))
             # Later batches, of `meet`, are not kept.
-            if len(kept) < min(len(drawn), -(-_KEPT // size)):
-                kept.append(seen)
-            return measure(loss, seen, None if source is None else known, two_texts=columns > 1)
+            if len(stored) < min(len(drawn), -(-_STORED // size)):
+                stored.append(views)
+            return measure(loss, views, None if source is None else clean, two_texts=columns > 1)
 
         totals = PushTotals(count)
         with torch.random.fork_rng():
@@ -163,7 +163,7 @@ def find_false_negatives(
                 met = meet(pairs, count, size, generator, look, bar.update)
     candidates = dataclasses.replace(candidates, lines=candidates.lines.join(met))
     cuts = None if source is None or embeddings is not None else source.cuts
-    return Inspection(loss, texts, totals, candidates, kept, size, seed, tuple(names), cuts)
+    return Inspection(loss, texts, totals, candidates, stored, size, seed, tuple(names), cuts)
 
 
 def _draw(count: int, size: int, batches: int, seed: int) -> list[NDArray[np.int64]]:
@@ -172,8 +172,8 @@ def _draw(count: int, size: int, batches: int, seed: int) -> list[NDArray[np.int
     drawn = [order[number] for number in range(min(batches, order.per_epoch))]
     left = np.setdiff1d(np.arange(count), np.concatenate(drawn))
     if len(drawn) < batches and len(left):
-        others = np.random.default_rng([seed, 3]).permutation(np.setdiff1d(np.arange(count), left))
-        drawn.append(np.concatenate([left, others[: size - len(left)]]))
+        fillers = np.random.default_rng([seed, 3]).permutation(np.setdiff1d(np.arange(count), left))
+        drawn.append(np.concatenate([left, fillers[: size - len(left)]]))
     return drawn
 
 
@@ -195,8 +195,8 @@ def _texts(
 
 def batch_of(columns: Sequence[NDArray[Any]]) -> Batch:
     """Return (n, D) columns as a batch in float64; without positives, each sentence is its own."""
-    anchors, *others = (column.astype(np.float64) for column in columns)
-    positives, *hard = others or [anchors]
+    anchors, *further = (column.astype(np.float64) for column in columns)
+    positives, *hard = further or [anchors]
     if not hard:
         return check_batch(anchors, positives, normalize=True)
     # A column of hard negatives has one for each anchor.
@@ -223,8 +223,8 @@ class ModelSource:
         encoder = model
         if check_loads(model, pooler=pooler, device=device):
             place = find_device(device)
-            how: dict[str, Any] = {"attention": attention_for(place), "device": place}
-            encoder = Encoder.load(model, pooler, max_length=max_length, **how)
+            placement: dict[str, Any] = {"attention": attention_for(place), "device": place}
+            encoder = Encoder.load(model, pooler, max_length=max_length, **placement)
         max_length = max_length or encoder.max_length
         if max_length > encoder.max_length:
             raise GradlabError(

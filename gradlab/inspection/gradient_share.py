@@ -48,7 +48,7 @@ class BatchPush:
         """Share of the hardest negative in the push of each anchor that is not closed."""
         return self.shares.max(1)[(self.dissipation >= CLOSED) & (self.push.sum(1) > 0)]
 
-    def known(
+    def measures(
         self, anchor: NDArray[np.int64], column: NDArray[np.int64]
     ) -> dict[str, NDArray[np.float64]]:
         """Return push, share, cosine and positive's cosine of some pairs, by name."""
@@ -64,19 +64,19 @@ def measure(
     loss: Loss, views: Batch, clean: Batch | None = None, *, two_texts: bool = True
 ) -> BatchPush:
     """Measure each pair's push and each anchor's pull; ``clean`` is the batch without dropout."""
-    parts = loss.components_of(views)
-    coefficients = np.maximum(parts.gradient_dissipation[:, None] * parts.weight, 0)
-    blocks = {name: coefficients[:, columns] for name, columns in parts.columns.items()}
+    components = loss.components_of(views)
+    coefficients = np.maximum(components.gradient_dissipation[:, None] * components.weight, 0)
+    blocks = {name: coefficients[:, columns] for name, columns in components.columns.items()}
     extra = [blocks.pop("extra")] if "extra" in blocks else []
     # The push on a sentence is the sum over its two views.
     push = np.concatenate([sum(blocks.values()), *extra], axis=1)
-    same = "other" not in parts.columns
+    same = "other" not in components.columns
     cosine, positive, hidden = _cosines(views, same), views.positive.cosine, None
     if clean is not None:
         hidden = cosine < positive[:, None]
         cosine = _cosines(clean, same)
         positive = clean.positive.cosine if two_texts else positive
-    return BatchPush(push, cosine, parts.gate, pull_along(parts), positive, hidden)
+    return BatchPush(push, cosine, components.gate, pull_along(components), positive, hidden)
 
 
 def _cosines(views: Batch, same: bool) -> NDArray[np.float64]:
@@ -92,8 +92,8 @@ class PushTotals:
     def __init__(self, count: int) -> None:
         self.count = count
         # (N,) how often a sentence was an anchor, and with a closed gate; sums over these times.
-        self.seen, self.closed = np.zeros((2, count))
-        self.dissipation, self.pull, self.given, self.received, self.received_squared = np.zeros(
+        self.times_met, self.closed = np.zeros((2, count))
+        self.dissipation, self.pull, self.sent, self.received, self.received_squared = np.zeros(
             (5, count)
         )
         # (BINS,) push, and number of pairs, by the angle between the two sentences.
@@ -103,28 +103,31 @@ class PushTotals:
         self.share: list[NDArray[np.float64]] = []  # `BatchPush.hardest` of each batch
         # Number of negatives of an anchor in the last batch, with hard negatives.
         self.negatives = 0
-        # Pairs with the largest push: row, the other text's number, `BatchPush.known`; some repeat.
+        # Pairs with the largest push: row, the other text's number, `BatchPush.measures`; some
+        # repeat.
         self.top: list[pd.DataFrame] = []
-        # Hard negatives of each batch: row, column, `BatchPush.known` with the own anchor, and
+        # Hard negatives of each batch: row, column, `BatchPush.measures` with the own anchor, and
         # ``times_average``, the share times the number of negatives.
         self.hard: list[pd.DataFrame] = []
 
     def add(self, rows: NDArray[np.int64], batch: BatchPush) -> None:
         """Add a batch of distinct rows."""
         size, columns = len(rows), batch.push.shape[1]
-        own, given = batch.push[:, :size], batch.push.sum(1)
-        self.seen[rows] += 1
+        own, sent = batch.push[:, :size], batch.push.sum(1)
+        self.times_met[rows] += 1
         self.closed[rows] += batch.dissipation < CLOSED
         self.dissipation[rows] += batch.dissipation
         self.pull[rows] += batch.pull
-        self.given[rows] += given
+        self.sent[rows] += sent
         self.received[rows] += own.sum(0)
         self.received_squared[rows] += (own**2).sum(0)
-        self.push.append(float(given.sum()))
+        self.push.append(float(sent.sum()))
         self.hard_push += float(batch.push[:, size:].sum())
-        other = ~np.eye(size, columns, dtype=bool)
-        angle = np.minimum((np.arccos(batch.cosine[other]) * (BINS / np.pi)).astype(int), BINS - 1)
-        self.by_angle += np.bincount(angle, batch.push[other], BINS)
+        negatives = ~np.eye(size, columns, dtype=bool)
+        angle = np.minimum(
+            (np.arccos(batch.cosine[negatives]) * (BINS / np.pi)).astype(int), BINS - 1
+        )
+        self.by_angle += np.bincount(angle, batch.push[negatives], BINS)
         self.pairs_by_angle += np.bincount(angle, minlength=BINS)
         self.share.append(batch.hardest)
         self.negatives = columns - 1
@@ -133,16 +136,16 @@ class PushTotals:
         anchor, column = np.divmod(place[batch.push.ravel()[place] > 0], columns)
         # Number of a text: column times N plus row; an in-batch negative counts as its sentence.
         number = rows[column % size] + np.where(column < size, 0, column // size + 1) * self.count
-        found = {"first": rows[anchor], "second": number, **batch.known(anchor, column)}
-        self.top.append(pd.DataFrame(found))
+        table = {"first": rows[anchor], "second": number, **batch.measures(anchor, column)}
+        self.top.append(pd.DataFrame(table))
         if len(self.top) > 20:
             self.top = [self.strongest]
         if columns > size:
             place = np.arange(size, columns)
             column, anchor = np.divmod(place - size, size)
-            found = {"row": rows[anchor], "column": column, **batch.known(anchor, place)}
-            found["times_average"] = found["share"] * self.negatives
-            self.hard.append(pd.DataFrame(found))
+            table = {"row": rows[anchor], "column": column, **batch.measures(anchor, place)}
+            table["times_average"] = table["share"] * self.negatives
+            self.hard.append(pd.DataFrame(table))
 
     @property
     def pushers(self) -> NDArray[np.float64]:
@@ -157,7 +160,7 @@ class PushTotals:
 
     def mean(self, name: str) -> NDArray[np.float64]:
         """Return a sum's mean over the times each sentence was an anchor, (N,); NaN without any."""
-        return divide(getattr(self, name), self.seen)
+        return divide(getattr(self, name), self.times_met)
 
     @property
     def strongest(self) -> pd.DataFrame:
@@ -188,7 +191,7 @@ def meet(
         anchors, and ``hidden``, the share of anchors to which dropout makes the other text less
         similar than the positive.
     """
-    found: dict[int, tuple[float, float, float]] = {}
+    measured: dict[int, tuple[float, float, float]] = {}
     waiting = dict(zip(pairs.index.tolist(), pairs.to_numpy(), strict=True))
     while waiting:
         chosen: list[int] = []
@@ -203,10 +206,10 @@ def meet(
             rows.setdefault(int(generator.integers(count)), len(rows))
         batch = look(np.array(list(rows)))
         for line in chosen:
-            found[line] = _pair_push(waiting.pop(line), count, rows, batch)
+            measured[line] = _pair_push(waiting.pop(line), count, rows, batch)
         advance(len(chosen))
     names = ["push", "share", "hidden"]
-    return pd.DataFrame.from_dict(found, orient="index", columns=names, dtype=float)
+    return pd.DataFrame.from_dict(measured, orient="index", columns=names, dtype=float)
 
 
 def _pair_push(
@@ -216,13 +219,13 @@ def _pair_push(
     columns, places = numbers // count, [rows[row] for row in (numbers % count).tolist()]
     push = total = 0.0
     hidden = []
-    for mine, yours in ((0, 1), (1, 0)):
-        if columns[mine] > 1:  # hard negatives are not anchors
+    for anchor, text in ((0, 1), (1, 0)):
+        if columns[anchor] > 1:  # hard negatives are not anchors
             continue
-        column = max(int(columns[yours]) - 1, 0) * len(rows) + places[yours]
-        push += batch.push[places[mine], column]
-        total += batch.push[places[mine]].sum()
-        hidden.append(np.nan if batch.hidden is None else batch.hidden[places[mine], column])
+        column = max(int(columns[text]) - 1, 0) * len(rows) + places[text]
+        push += batch.push[places[anchor], column]
+        total += batch.push[places[anchor]].sum()
+        hidden.append(np.nan if batch.hidden is None else batch.hidden[places[anchor], column])
     return push, push / total if total else float("nan"), float(np.mean(hidden))
 
 

@@ -30,7 +30,7 @@ def render(
     from gradlab.report.templates import script_json
 
     entries = read_packaged("gradlab.inspection", "lists.toml")["lists"]
-    lists = [one for entry in entries if (one := _list(table, several, **entry)) is not None]
+    lists = [filled for entry in entries if (filled := _list(table, several, **entry)) is not None]
     return fill(
         "gradlab.inspection",
         "inspect.html",

@@ -10,9 +10,9 @@ from gradlab.inspection.result import Inspection
 from gradlab.plotting.style import figure_of, new_figure
 
 
-def draw_inspection(found: Inspection, ax: Axes | None = None) -> tuple[Figure, Axes]:
+def draw_inspection(inspection: Inspection, ax: Axes | None = None) -> tuple[Figure, Axes]:
     """Draw the share of all push on the most pushed sentences together, against equal push."""
-    received = np.sort(found.totals.mean("received")[found.totals.seen > 0])[::-1]
+    received = np.sort(inspection.totals.mean("received")[inspection.totals.times_met > 0])[::-1]
     figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
     sentences = np.arange(len(received) + 1) / len(received)
     ax.plot(

@@ -138,16 +138,16 @@ class Inspection(Shown):
             pd.MultiIndex.from_frame(pairs[SIDES])
             for pairs in (self.candidates.near, self.candidates.lines)
         )
-        others = self.candidates.near[~near.isin(candidates)].head(_NEIGHBOURS)
-        return self._named(others, cosine="cosine", centred_cosine="centred")
+        neighbours = self.candidates.near[~near.isin(candidates)].head(_NEIGHBOURS)
+        return self._named(neighbours, cosine="cosine", centred_cosine="centred")
 
     def _pairs(self) -> pd.DataFrame:
-        known = ("push", "share", "cosine", "positive_cosine")
-        return self._named(self.totals.strongest, **{name: name for name in known})
+        measures = ("push", "share", "cosine", "positive_cosine")
+        return self._named(self.totals.strongest, **{name: name for name in measures})
 
     def _sentences(self) -> pd.DataFrame:
         totals = self.totals
-        rows = np.flatnonzero(totals.seen)
+        rows = np.flatnonzero(totals.times_met)
         rows = rows[np.argsort(-totals.mean("pull")[rows], kind="stable")]
         texts = (
             {} if self.texts is None else {"sentence": [self.texts[row] for row in rows.tolist()]}
@@ -156,10 +156,10 @@ class Inspection(Shown):
             {
                 "row": rows,
                 **texts,
-                "times_met": totals.seen[rows].astype(int),
+                "times_met": totals.times_met[rows].astype(int),
                 "dissipation": totals.mean("dissipation")[rows],
                 "pull": totals.mean("pull")[rows],
-                "push_given": totals.mean("given")[rows],
+                "push_given": totals.mean("sent")[rows],
                 "push_received": totals.mean("received")[rows],
                 "pushers": totals.pushers[rows],
                 "closed": totals.mean("closed")[rows],
@@ -178,29 +178,29 @@ class Inspection(Shown):
             return pd.DataFrame()
         met = pd.concat(self.totals.hard).drop_duplicates(["row", "column"])
         false = pd.DataFrame(self.candidates.false_negatives - [0, 1], columns=["row", "column"])
-        found = met.merge(false.assign(false=True), "outer", ["row", "column"])
-        found["false"] = found["false"].notna()
+        table = met.merge(false.assign(false=True), "outer", ["row", "column"])
+        table["false"] = table["false"].notna()
         cases = [
-            found["false"],
-            found["cosine"] >= found["positive_cosine"],
-            found["times_average"] > 1,
+            table["false"],
+            table["cosine"] >= table["positive_cosine"],
+            table["times_average"] > 1,
         ]
-        found["verdict"] = np.select(cases, VERDICTS[:3], EASY)
+        table["verdict"] = np.select(cases, VERDICTS[:3], EASY)
         order = {"share": False, "column": True, "row": True}
-        return found.sort_values([*order], ascending=[*order.values()], ignore_index=True)
+        return table.sort_values([*order], ascending=[*order.values()], ignore_index=True)
 
     def _hard_negatives(self) -> pd.DataFrame:
-        found = self.hard_negatives
-        if found.empty:
+        negatives = self.hard_negatives
+        if negatives.empty:
             return pd.DataFrame({"row": []})
-        table = {"row": found["row"], "column": np.array(self.columns[2:])[found["column"]]}
+        table = {"row": negatives["row"], "column": np.array(self.columns[2:])[negatives["column"]]}
         if self.texts is not None:
-            columns = {"sentence": 0, "positive": 1, "hard_negative": found["column"] + 2}
+            columns = {"sentence": 0, "positive": 1, "hard_negative": negatives["column"] + 2}
             for name, column in columns.items():
-                numbers = found["row"] + column * self.totals.count
+                numbers = negatives["row"] + column * self.totals.count
                 table[name] = [self.texts[number] for number in numbers]
         names = ("verdict", "share", "times_average", "cosine", "positive_cosine")
-        return pd.DataFrame(table | {name: found[name] for name in names})
+        return pd.DataFrame(table | {name: negatives[name] for name in names})
 
     def to_frame(self) -> pd.DataFrame:
         """Return the table of candidates, likely false negatives; `table` returns the others."""
@@ -208,7 +208,7 @@ class Inspection(Shown):
 
     def headline(self) -> str:
         """Return the advice as text, one finding per line."""
-        return "\n".join(f"{one.title} {one.text}" for one in self.advice)
+        return "\n".join(f"{finding.title} {finding.text}" for finding in self.advice)
 
     def brief(self) -> pd.DataFrame:
         """Return the first ten candidates."""
@@ -219,7 +219,7 @@ class Inspection(Shown):
         """Numbers that the advice uses, ready for JSON; shares in [0, 1], NaN if not measurable."""
         totals, candidates = self.totals, self.candidates
         lines, near = candidates.lines, candidates.near
-        push, met = sum(totals.push), totals.seen > 0
+        push, met = sum(totals.push), totals.times_met > 0
         share, error = share_of_candidates(lines, totals, self.batch_size)
         received = totals.mean("received")
         # Copies have an advice of their own.
@@ -272,7 +272,7 @@ class Inspection(Shown):
             "mask_above": candidates.mask_above,
             "mask_removes": self.push_above(candidates.mask_above),
             "cosine_levels": cosine_levels,
-            **_gates(totals.dissipation, totals.closed, totals.share, totals.seen.sum()),
+            **_gates(totals.dissipation, totals.closed, totals.share, totals.times_met.sum()),
             "negative_cosine": totals.negative_cosine,
             "hubs": top,
             "hub_share": _share(np.sort(hubs)[-top:].sum(), received[met].sum()),
@@ -298,15 +298,17 @@ class Inspection(Shown):
         """Measure the first batches at other temperatures; empty for a loss without one."""
         if "temperature" not in {field.name for field in dataclasses.fields(self.loss)}:
             return []
-        found = []
+        settings = []
         for factor in _FACTORS:
             value = self.loss.temperature * factor  # type: ignore[attr-defined]  # one of its fields
-            batches = [measure(get_loss(self.loss, temperature=value), one) for one in self.views]
-            gates = np.concatenate([one.dissipation for one in batches])
-            hardest = [one.hardest for one in batches]
+            batches = [
+                measure(get_loss(self.loss, temperature=value), views) for views in self.views
+            ]
+            gates = np.concatenate([push.dissipation for push in batches])
+            hardest = [push.hardest for push in batches]
             means = _gates(gates, gates < CLOSED, hardest, len(gates))
-            found.append({"temperature": float(value), **means})
-        return found
+            settings.append({"temperature": float(value), **means})
+        return settings
 
     @functools.cached_property
     def advice(self) -> list[Advice]:
@@ -315,8 +317,8 @@ class Inspection(Shown):
 
     def masked(self) -> list[str]:
         """Return row pairs, then rows with hard negatives, for `gradlab.losses.mask.read_pairs`."""
-        parts = self.candidates.to_mask()
-        return [",".join(map(str, numbers)) for part in parts for numbers in part.tolist()]
+        groups = self.candidates.to_mask()
+        return [",".join(map(str, numbers)) for group in groups for numbers in group.tolist()]
 
     def rows_left_out(self) -> dict[str, int]:
         """Return how many rows a clean file leaves out, by the reason in words."""
@@ -376,7 +378,7 @@ class Inspection(Shown):
         record = {
             "settings": settings,
             "results": for_json(self.numbers)
-            | {"advice": [f"{one.title} {one.text}" for one in advice]},
+            | {"advice": [f"{finding.title} {finding.text}" for finding in advice]},
             "versions": versions("numpy", "torch", "transformers", "rensa", "usearch"),
         }
         return [*written, write_json(folder / "inspect.json", record)]
@@ -393,8 +395,8 @@ class Inspection(Shown):
         return advise(self.numbers, steps)
 
 
-def _share(part: float, whole: float) -> float:
-    return float(part / whole) if whole else float("nan")
+def _share(amount: float, whole: float) -> float:
+    return float(amount / whole) if whole else float("nan")
 
 
 def _gates(dissipation: Any, closed: Any, hardest: list[Any], anchors: float) -> dict[str, float]:

@@ -71,10 +71,10 @@ class Texts:
         Raises:
             GradlabError: a file that cannot be read, or has no two different texts.
         """
-        anchors, *others = file.to_columns().values()
-        if not others:
+        anchors, *further = file.to_columns().values()
+        if not further:
             return cls(anchors)
-        return cls(anchors, others[0], dict(zip(file.columns[2:], others[1:], strict=True)))
+        return cls(anchors, further[0], dict(zip(file.columns[2:], further[1:], strict=True)))
 
     def __len__(self) -> int:
         return len(self.anchors)

@@ -62,12 +62,12 @@ class Groups:
 class Vectors:
     """Embeddings in arrays (N, D) or mapped files; row i of array p has the number ``i + N p``."""
 
-    parts: Sequence[NDArray[Any]]
+    arrays: Sequence[NDArray[Any]]
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of embeddings in all arrays, and D."""
-        return sum(map(len, self.parts)), self.parts[0].shape[1]
+        return sum(map(len, self.arrays)), self.arrays[0].shape[1]
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return some rows, divided by their norms, (n, D).
@@ -76,25 +76,25 @@ class Vectors:
             GradlabError: rows that are zero or not finite.
         """
         order = np.argsort(rows, kind="stable")  # reads a file from the beginning to the end
-        part, row = np.divmod(rows[order], len(self.parts[0]))
-        found = np.empty((len(rows), self.shape[1]), dtype=np.float32)
-        for number in np.unique(part):
-            found[order[part == number]] = self.parts[number][row[part == number]]
-        norms = np.linalg.norm(found, axis=1, keepdims=True)
+        array, row = np.divmod(rows[order], len(self.arrays[0]))
+        taken = np.empty((len(rows), self.shape[1]), dtype=np.float32)
+        for number in np.unique(array):
+            taken[order[array == number]] = self.arrays[number][row[array == number]]
+        norms = np.linalg.norm(taken, axis=1, keepdims=True)
         bad = np.flatnonzero(~(np.isfinite(norms[:, 0]) & (norms[:, 0] > 0)))
         if len(bad):
             raise GradlabError(
                 f"embedding {int(rows[bad[0]])} is zero or not finite; "
                 "it has no direction to compare"
             )
-        return found / norms
+        return taken / norms
 
     def copies(self) -> Groups:
         """Return groups of normalised embeddings that are equal to `DIGITS` digits."""
         hashes = np.empty(self.shape[0], dtype=np.int64)
-        for here, block in self.blocks(np.arange(len(hashes))):
+        for span, block in self.blocks(np.arange(len(hashes))):
             rounded = block.round(DIGITS) + 0.0  # + 0.0 removes the sign of zeros
-            hashes[here] = [hash(row.tobytes()) for row in rounded]
+            hashes[span] = [hash(row.tobytes()) for row in rounded]
         return Groups.of(hashes)
 
     def all_alike(self) -> bool:
@@ -118,12 +118,12 @@ def given_arrays(embeddings: Any) -> Vectors:
     Raises:
         GradlabError: other names, or arrays not of floating point and one shape (N, D) with N > 1.
     """
-    given = embeddings if isinstance(embeddings, Mapping) else {"anchors": embeddings}
-    anchors, positives, hard = map(given.get, ("anchors", "positives", "hard_negatives"))
-    unknown = set(given) - {"anchors", "positives", "hard_negatives"}
+    named = embeddings if isinstance(embeddings, Mapping) else {"anchors": embeddings}
+    anchors, positives, hard = map(named.get, ("anchors", "positives", "hard_negatives"))
+    unknown = set(named) - {"anchors", "positives", "hard_negatives"}
     if anchors is None or unknown or (hard is not None and positives is None):
         raise GradlabError(
-            f"embeddings hold {', '.join(sorted(given)) or 'nothing'}; they need anchors, and may "
+            f"embeddings hold {', '.join(sorted(named)) or 'nothing'}; they need anchors, and may "
             "have positives and, beside these, hard_negatives"
         )
     columns = [anchors, positives, *(hard if isinstance(hard, list) else [hard])]
@@ -135,16 +135,16 @@ def given_arrays(embeddings: Any) -> Vectors:
     shape = arrays[0].shape
     one_form = all(rows.dtype.kind == "f" and rows.shape == shape for rows in arrays)
     if not one_form or len(shape) != 2 or shape[0] < 2 or not shape[1]:
-        found = ", ".join(f"{rows.dtype} {rows.shape}" for rows in arrays)
+        shapes = ", ".join(f"{rows.dtype} {rows.shape}" for rows in arrays)
         raise GradlabError(
             "embeddings must be arrays of floating point numbers, all of one shape (sentences, "
-            f"dimensions) with at least two sentences, not {found}"
+            f"dimensions) with at least two sentences, not {shapes}"
         )
     return Vectors(arrays)
 
 
 @contextlib.contextmanager
-def on_disk(parts: Iterable[NDArray[Any]], dimension: int) -> Iterator[NDArray[np.float16]]:
+def on_disk(blocks: Iterable[NDArray[Any]], dimension: int) -> Iterator[NDArray[np.float16]]:
     """Write (n, D) arrays in half precision to a file in the cache folder, deleted after the block.
 
     Raises:
@@ -156,7 +156,7 @@ def on_disk(parts: Iterable[NDArray[Any]], dimension: int) -> Iterator[NDArray[n
         with tempfile.TemporaryDirectory(dir=folder, prefix="inspect-") as place:
             path = Path(place) / "embeddings.float16"
             with path.open("wb") as file:
-                for rows in parts:
+                for rows in blocks:
                     rows.astype(np.float16).tofile(file)
             yield np.memmap(path, np.float16, "r").reshape(-1, dimension)
     except OSError as error:
@@ -192,21 +192,23 @@ def nearest_pairs(
 
     def projected(title: str) -> Iterator[tuple[slice, NDArray[np.float32]]]:
         blocks, total = vectors.blocks(rows), -(-len(rows) // BLOCK)
-        for here, block in progress_bar(blocks, progress, desc=title, total=total):
-            yield here, np.ascontiguousarray((block - mean) @ axes)
+        for span, block in progress_bar(blocks, progress, desc=title, total=total):
+            yield span, np.ascontiguousarray((block - mean) @ axes)
 
     # One thread keeps the graph, and with it the result, the same each time.
-    for here, block in projected("Indexing embeddings"):
-        index.add(np.arange(here.start, here.stop), block, threads=1)
-    for here, block in projected("Nearest neighbours"):
+    for span, block in projected("Indexing embeddings"):
+        index.add(np.arange(span.start, span.stop), block, threads=1)
+    for span, block in projected("Nearest neighbours"):
         matches = index.search(block, count, threads=1)
-        keys[here] = np.asarray(matches.keys).reshape(len(block), -1)
-        cosines[here] = 1 - np.asarray(matches.distances, dtype=np.float32).reshape(len(block), -1)
+        keys[span] = np.asarray(matches.keys).reshape(len(block), -1)
+        cosines[span] = 1 - np.asarray(matches.distances, dtype=np.float32).reshape(len(block), -1)
     pairs = _nearest(keys, cosines, most)
-    found = pd.DataFrame(pairs, columns=["first", "second"])
-    found["cosine"], found["centred"] = cosines_of(vectors, rows[pairs], mean)
-    found = found.sort_values("centred", ascending=False, kind="stable", ignore_index=True)
-    return found, mean, by_chance
+    neighbours = pd.DataFrame(pairs, columns=["first", "second"])
+    neighbours["cosine"], neighbours["centred"] = cosines_of(vectors, rows[pairs], mean)
+    neighbours = neighbours.sort_values(
+        "centred", ascending=False, kind="stable", ignore_index=True
+    )
+    return neighbours, mean, by_chance
 
 
 def _nearest(keys: NDArray[np.int32], cosines: NDArray[np.float32], most: int) -> NDArray[np.int64]:
@@ -217,8 +219,8 @@ def _nearest(keys: NDArray[np.int32], cosines: NDArray[np.float32], most: int) -
         places = places[np.argpartition(-cosines.ravel()[places], 2 * most)[: 2 * most]]
     pairs = np.sort(np.stack([places // keys.shape[1], keys.ravel()[places]], axis=1), axis=1)
     unique, first = np.unique(pairs @ [len(keys), 1], return_index=True)
-    kept = np.sort(np.argsort(-cosines.ravel()[places][first], kind="stable")[:most])
-    return np.stack(np.divmod(unique[kept], len(keys)), axis=1)
+    nearest = np.sort(np.argsort(-cosines.ravel()[places][first], kind="stable")[:most])
+    return np.stack(np.divmod(unique[nearest], len(keys)), axis=1)
 
 
 def _principal_axes(
@@ -228,18 +230,18 @@ def _principal_axes(
     sample = vectors.take(rows[:: max(1, len(rows) // _SAMPLE)])
     mean = sample.mean(0, dtype=np.float64).astype(np.float32)
     sample -= mean
-    parts = (
+    blocks = (
         sample[start : start + BLOCK].astype(np.float64) for start in range(0, len(sample), BLOCK)
     )
-    values, axes = np.linalg.eigh(sum(part.T @ part for part in parts))
-    kept = min(DIMENSIONS, len(values))
+    values, axes = np.linalg.eigh(sum(block.T @ block for block in blocks))
+    dimensions = min(DIMENSIONS, len(values))
     norms = np.linalg.norm(sample, axis=1, keepdims=True)
     sample /= np.where(norms > ROUNDING, norms, np.inf)
     pairs = np.random.default_rng(0).integers(len(sample), size=(_DRAWN, 2))
     drawn = np.array_split(pairs[pairs[:, 0] != pairs[:, 1]], _DRAWN // BLOCK)
-    cosines = [(sample[part[:, 0]] * sample[part[:, 1]]).sum(1) for part in drawn]
+    cosines = [(sample[block[:, 0]] * sample[block[:, 1]]).sum(1) for block in drawn]
     by_chance = float(np.quantile(np.concatenate(cosines), 1 - BY_CHANCE))
-    return mean, axes[:, ::-1][:, :kept].astype(np.float32), by_chance
+    return mean, axes[:, ::-1][:, :dimensions].astype(np.float32), by_chance
 
 
 def cosines_of(
@@ -248,12 +250,14 @@ def cosines_of(
     """Return the cosines (P,) of pairs of rows (P, 2), plain and centred."""
     cosine, centred = np.empty((2, len(pairs)), dtype=np.float32)
     for start in range(0, len(pairs), BLOCK):
-        here = slice(start, start + BLOCK)
-        one, other = (vectors.take(pairs[here, side]) for side in (0, 1))
-        cosine[here] = (one * other).sum(1)
-        one, other = one - mean, other - mean
-        norms = [np.linalg.norm(rows, axis=1) for rows in (one, other)]
+        span = slice(start, start + BLOCK)
+        first_rows, second_rows = (vectors.take(pairs[span, side]) for side in (0, 1))
+        cosine[span] = (first_rows * second_rows).sum(1)
+        first_rows, second_rows = first_rows - mean, second_rows - mean
+        norms = [np.linalg.norm(rows, axis=1) for rows in (first_rows, second_rows)]
         # Equal embeddings have no direction once the mean is subtracted.
-        known = np.minimum(*norms) > ROUNDING
-        centred[here] = (one * other).sum(1) / np.where(known, norms[0] * norms[1], np.inf)
+        directed = np.minimum(*norms) > ROUNDING
+        centred[span] = (first_rows * second_rows).sum(1) / np.where(
+            directed, norms[0] * norms[1], np.inf
+        )
     return cosine, centred

@@ -45,13 +45,13 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"\w+(?:-\w+)*", unicodedata.normalize("NFKC", text))
 
 
-def say_the_same(one: str, other: str) -> bool:
+def say_the_same(first: str, second: str) -> bool:
     """Return whether the longer text has all words of the shorter, and at most half as many more.
 
     Words may be moved and, beside at least four, added. An *exchanged* word states another fact, as
     do a negation in one text and distant words that swap ("Rome beat Ghent", "Ghent beat Rome").
     """
-    short, long = sorted((normalize(one).split(), normalize(other).split()), key=len)
+    short, long = sorted((normalize(first).split(), normalize(second).split()), key=len)
     if 2 * len(long) > 3 * len(short) or (len(short) < 4 and len(short) < len(long)):
         return False
     added = Counter(long)
@@ -72,11 +72,13 @@ def looks_like_a_positive(text: str, anchor: str, positive: str) -> bool:
 
     It is compared with whichever shares more words.
     """
-    mine, *others = (Counter(normalize(one).split()) for one in (text, anchor, positive))
-    common = [(mine & words).total() for words in others]
+    counts, *references = (
+        Counter(normalize(sentence).split()) for sentence in (text, anchor, positive)
+    )
+    common = [(counts & words).total() for words in references]
     return any(
-        count == max(common) and say_the_same(text, other)
-        for count, other in zip(common, (anchor, positive), strict=True)
+        count == max(common) and say_the_same(text, reference)
+        for count, reference in zip(common, (anchor, positive), strict=True)
     )
 
 
@@ -102,18 +104,18 @@ class WordIndex(Groups):
         start = 0
         read = progress_bar(texts, progress, desc="Reading words", total=count)
         for chunk in chunks(read, _CHUNK):
-            keys = [normalize(one) for one in chunk]
+            keys = [normalize(text) for text in chunk]
             words = [sorted(set(key.split())) for key in keys]
             counts = Counter(itertools.chain.from_iterable(words))
             np.add.at(frequency, [_place(word) for word in counts], list(counts.values()))
             _count_capitals(chunk, capitals)
-            here = slice(start, start + len(chunk))
-            hashes[here] = [hash(key) for key in keys]
+            span = slice(start, start + len(chunk))
+            hashes[span] = [hash(key) for key in keys]
             signatures = RMinHash.digest_matrix_from_token_sets(words, BANDS * ROWS, 1).to_rows()
             minima = np.array(signatures, dtype=np.uint64).reshape(len(keys), BANDS, ROWS)
             # Equal bands give equal numbers; the few other bands that do are told apart by words.
-            bands[:, here] = (minima * constants).sum(2, dtype=np.uint64).T >> np.uint64(32)
-            start = here.stop
+            bands[:, span] = (minima * constants).sum(2, dtype=np.uint64).T >> np.uint64(32)
+            start = span.stop
         same = Groups.of(hashes)
         close = _close_pairs(bands, same.first, progress)
         return cls(same.group, same.first, same.size, close, texts, frequency, capitals)
@@ -125,12 +127,12 @@ class WordIndex(Groups):
         has the weight ``log(N/n)``. It is NaN if numbers in the texts differ, because they then
         state other facts.
         """
-        one, other = self._words(first), self._words(second)
-        apart = one ^ other
+        first_words, second_words = self._words(first), self._words(second)
+        apart = first_words ^ second_words
         if any(character.isdigit() for word in apart for character in word):
             return math.nan
         # The order of sets differs between processes.
-        shared = sum(sorted(map(self._weight, one & other)))
+        shared = sum(sorted(map(self._weight, first_words & second_words)))
         everything = shared + sum(sorted(map(self._weight, apart)))
         return shared / everything if everything else 1.0
 
@@ -152,20 +154,20 @@ def _close_pairs(
     bands: NDArray[np.uint32], first: NDArray[np.int64], progress: bool
 ) -> NDArray[np.int64]:
     """Return `WordIndex.close` from bands (bands, texts) and the first text of each group."""
-    found: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+    close: NDArray[np.int64] = np.empty(0, dtype=np.int64)
     count = len(first)
     for band in progress_bar(bands, progress, desc="Sorting words"):
         numbers = band[first]  # of one band at a time: a copy of all would take as much again
         order = np.argsort(numbers, kind="stable")
-        keys, parts = numbers[order], [found]
+        keys, blocks = numbers[order], [close]
         for step in range(1, min(MOST, count)):
             same = np.flatnonzero(keys[step:] == keys[:-step])
             if not len(same):
                 break
             pair = np.sort(np.stack([order[same], order[same + step]]), axis=0)
-            parts.append(pair[0] * count + pair[1])
-        found = np.unique(np.concatenate(parts))
-    return np.stack(np.divmod(found, count), axis=1)
+            blocks.append(pair[0] * count + pair[1])
+        close = np.unique(np.concatenate(blocks))
+    return np.stack(np.divmod(close, count), axis=1)
 
 
 def _count_capitals(texts: Sequence[str], balance: NDArray[np.int32]) -> None:
@@ -182,28 +184,28 @@ def _place(word: str) -> int:
 def chunks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
     """Yield lists of ``size`` texts; the last list may be shorter."""
     iterator = iter(texts)
-    while some := list(itertools.islice(iterator, size)):
-        yield some
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk
 
 
 def slot_words(pairs: NDArray[np.int64], texts: Texts | Sequence[str]) -> frozenset[str]:
     """Return words, such as north and south, that alternate in a sample of similar pairs (P, 2)."""
-    seen: Counter[str] = Counter()
+    frequency: Counter[str] = Counter()
     changes: Counter[str] = Counter()
     against: defaultdict[str, set[str]] = defaultdict(set)
     for first, second in pairs[:: max(1, len(pairs) // ASKED)].tolist():
-        one, other = _counted(texts[first]), _counted(texts[second])
-        mine, yours = one - other, other - one
-        seen.update(one.keys() | other.keys())
-        changes.update(mine.keys() | yours.keys())
-        for words, others in ((mine, yours), (yours, mine)):
+        first_words, second_words = _counted(texts[first]), _counted(texts[second])
+        only_first, only_second = first_words - second_words, second_words - first_words
+        frequency.update(first_words.keys() | second_words.keys())
+        changes.update(only_first.keys() | only_second.keys())
+        for words, counterparts in ((only_first, only_second), (only_second, only_first)):
             for word in words:
                 if len(against[word]) < COUNTERPARTS:
-                    against[word].update(others)
+                    against[word].update(counterparts)
     return frozenset(
         word
         for word, count in changes.items()
-        if count >= PAIRS and count > SHARE * seen[word] and len(against[word]) >= COUNTERPARTS
+        if count >= PAIRS and count > SHARE * frequency[word] and len(against[word]) >= COUNTERPARTS
     )
 
 
@@ -214,17 +216,22 @@ def state_other_facts(
 
     Each text has a name that the other lacks, or they differ in a word that fills one of ``slots``.
     """
-    found = np.zeros(len(pairs), dtype=bool)
+    differs = np.zeros(len(pairs), dtype=bool)
     asked = progress_bar(pairs.tolist(), progress, desc="Comparing what differs")
     for place, pair in enumerate(asked):
         texts = [words.texts[number] for number in pair]
-        one, other = map(_counted, texts)
+        first_words, second_words = map(_counted, texts)
         named = [
-            any(words.is_name(word) and word.casefold() not in theirs for word in words_of(text))
-            for text, theirs in zip(texts, (other, one), strict=True)
+            any(
+                words.is_name(word) and word.casefold() not in counterpart
+                for word in words_of(text)
+            )
+            for text, counterpart in zip(texts, (second_words, first_words), strict=True)
         ]
-        found[place] = all(named) or not slots.isdisjoint(((one - other) | (other - one)).keys())
-    return found
+        differs[place] = all(named) or not slots.isdisjoint(
+            ((first_words - second_words) | (second_words - first_words)).keys()
+        )
+    return differs
 
 
 def _counted(text: str) -> Counter[str]:

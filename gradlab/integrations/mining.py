@@ -89,11 +89,11 @@ class _Embedded(Embedder):
 
     encode_query = encode_document = encode
 
-    def similarity(self, one: Any, other: Any) -> torch.Tensor:
-        return torch.as_tensor(one) @ torch.as_tensor(other).T
+    def similarity(self, first: Any, second: Any) -> torch.Tensor:
+        return torch.as_tensor(first) @ torch.as_tensor(second).T
 
-    def similarity_pairwise(self, one: Any, other: Any) -> torch.Tensor:
-        return (torch.as_tensor(one) * torch.as_tensor(other)).sum(1)
+    def similarity_pairwise(self, first: Any, second: Any) -> torch.Tensor:
+        return (torch.as_tensor(first) * torch.as_tensor(second)).sum(1)
 
 
 def mine(
@@ -149,10 +149,10 @@ def mine(
     choices: list[Choice] = []
     rows: list[tuple[str, ...]] = []
     for limit in (*sorted({*SHARES, share or 1.0}), None):
-        found = _search(embedded, pairs, corpus, negatives, limit)
-        sound = [row for row in found if not _is_false(row)]
-        push = _push(embedded, loss, batch_size, found)
-        choices.append(Choice(limit, found, len(found) - len(sound), push))
+        candidates = _search(embedded, pairs, corpus, negatives, limit)
+        sound = [row for row in candidates if not _is_false(row)]
+        push = _push(embedded, loss, batch_size, candidates)
+        choices.append(Choice(limit, candidates, len(candidates) - len(sound), push))
         if limit == share:
             rows = sound
     if not rows:
@@ -180,7 +180,7 @@ def _search(
         )
     # Hides the library's short-lived progress bars.
     with no_bars_of_datasets(), contextlib.redirect_stderr(io.StringIO()):
-        found = mine_hard_negatives(
+        dataset = mine_hard_negatives(
             pairs,
             embedded,  # type: ignore[arg-type]  # only its encoding is used
             anchor_column_name="anchor",
@@ -192,7 +192,7 @@ def _search(
             output_format="n-tuple",
             verbose=False,
         )
-    return list(zip(*(found[name] for name in found.column_names), strict=True))
+    return list(zip(*(dataset[name] for name in dataset.column_names), strict=True))
 
 
 def _is_false(row: tuple[str, ...]) -> bool:
@@ -202,10 +202,10 @@ def _is_false(row: tuple[str, ...]) -> bool:
 
 def _push(embedded: _Embedded, loss: Loss, batch_size: int, rows: list[tuple[str, ...]]) -> float:
     """Return `Choice.push` on some of the rows, from embeddings without dropout."""
-    some = rows[:: max(1, len(rows) // MEASURED)]
-    if len(some) < 2:
+    sample = rows[:: max(1, len(rows) // MEASURED)]
+    if len(sample) < 2:
         return float("nan")
-    anchors, positives, *hard = (embedded.encode(column) for column in zip(*some, strict=True))
-    given = {"anchors": anchors, "positives": positives, "hard_negatives": hard}
-    found = find_false_negatives(embeddings=given, loss=loss, batch_size=batch_size)
-    return float(found.numbers["hard_negatives_share"])
+    anchors, positives, *hard = (embedded.encode(column) for column in zip(*sample, strict=True))
+    vectors = {"anchors": anchors, "positives": positives, "hard_negatives": hard}
+    inspection = find_false_negatives(embeddings=vectors, loss=loss, batch_size=batch_size)
+    return float(inspection.numbers["hard_negatives_share"])
