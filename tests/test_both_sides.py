@@ -46,15 +46,15 @@ def test_closed_form_is_autograd_on_both_sides(spec: str, kind: str) -> None:
         assert_closed_form_is_autograd(spec, (*views, negatives))
 
 
-def assert_same_split(found: gradlab.Components, closed: gradlab.Components) -> None:
+def assert_same_split(components: gradlab.Components, closed: gradlab.Components) -> None:
     """Pulls, and pushes by what the columns are."""
-    np.testing.assert_allclose(found.pull, closed.pull, atol=1e-9)
+    np.testing.assert_allclose(components.pull, closed.pull, atol=1e-9)
     for name, columns in closed.columns.items():
-        ours, theirs = (
-            part.gradient_dissipation[:, None] * part.weight[:, at]
-            for part, at in ((found, found.columns[name]), (closed, columns))
+        ours, expected_columns = (
+            split.gradient_dissipation[:, None] * split.weight[:, at]
+            for split, at in ((components, components.columns[name]), (closed, columns))
         )
-        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+        np.testing.assert_allclose(ours, expected_columns, atol=1e-9)
 
 
 @pytest.mark.parametrize("spec", ["infonce", "mhe", "barlow_twins"])
@@ -62,14 +62,18 @@ def test_decompose_finds_the_positives_side(spec: str) -> None:
     projected = spec == "barlow_twins"  # which takes more dimensions than vectors
     anchors, positives, extra = batch("paired", count=6, dim=16 if projected else 7)
     rows = (anchors, positives, extra if spec == "infonce" else None)
-    found = gradlab.decompose(spec, *rows, side="both", allow_residual=projected)
+    decompositions = gradlab.decompose(spec, *rows, side="both", allow_residual=projected)
     closed = gradlab.components(spec, *rows, side="both")
-    for one, other in zip(found, closed, strict=True):
-        assert one.side == other.side
-        np.testing.assert_allclose(one.tangent_gradient, other.gradient(), atol=1e-12)
-        np.testing.assert_allclose(one.gradient() + one.residual, other.gradient(), atol=1e-9)
+    for decomposition, components in zip(decompositions, closed, strict=True):
+        assert decomposition.side == components.side
+        np.testing.assert_allclose(
+            decomposition.tangent_gradient, components.gradient(), atol=1e-12
+        )
+        np.testing.assert_allclose(
+            decomposition.gradient() + decomposition.residual, components.gradient(), atol=1e-9
+        )
         if not projected:
-            assert_same_split(one.components, other)
+            assert_same_split(decomposition.components, components)
 
 
 @pytest.mark.parametrize(
@@ -80,15 +84,15 @@ def test_components_by_autograd_are_those_in_closed_form(spec: str) -> None:
     """With everything that a batch can hold."""
     anchors, positives, extra = batch("paired", count=6)
     own = BATCHES["paired"](np.random.default_rng(5), 12, 7)[0].reshape(6, 2, 7)
-    given = {} if spec in ("mhe", "sum(met, gor, weights=1+0.1)") else {"own_negatives": own}
+    context = {} if spec in ("mhe", "sum(met, gor, weights=1+0.1)") else {"own_negatives": own}
     if spec.startswith("mask"):
-        given["mask"] = np.random.default_rng(6).random((6, 6 + 4 + 2)) < 0.6
-    found, closed = (
-        gradlab.components(spec, anchors, positives, extra, side="both", method=method, **given)
+        context["mask"] = np.random.default_rng(6).random((6, 6 + 4 + 2)) < 0.6
+    by_autograd, closed = (
+        gradlab.components(spec, anchors, positives, extra, side="both", method=method, **context)
         for method in ("autograd", "closed")
     )
-    for one, other in zip(found, closed, strict=True):
-        assert_same_split(one, other)
+    for autograd_side, closed_side in zip(by_autograd, closed, strict=True):
+        assert_same_split(autograd_side, closed_side)
     with pytest.raises(gradlab.GradlabError, match="unknown method 'exact'"):
         gradlab.components(spec, anchors, positives, method="exact")
 
@@ -114,12 +118,12 @@ def test_two_sided_statistics_by_loops() -> None:
     n = [[first.gradient_dissipation[i] * first.weight[i, j] for j in range(14)] for i in range(10)]
     pull = [first.gradient_dissipation[i] * first.positive_weight[i] for i in range(10)]
     received = [sum(n[i][j] for i in range(10)) for j in range(10)]
-    both = [2 * pull[i] / (sum(n[i]) + received[i]) for i in range(10)]
-    found = two_sided_statistics(first, second)
-    assert found["hubness"] == pytest.approx(gini(np.array(received)))
-    assert found["hubness_largest"] == pytest.approx(10 * max(received) / sum(received))
-    assert found["push_spread"] == pytest.approx(gini(np.array([sum(row) for row in n])))
-    assert found["ratio_both_sides"] == pytest.approx(np.median(both))
-    assert found["ratio_positives"] == pytest.approx(np.median(np.array(pull) / received))
-    np.testing.assert_allclose(effective_ratio(first, second), both, rtol=1e-12)
-    assert found.items() <= diagnose("arccon", anchors, positives, extra).items()
+    ratios = [2 * pull[i] / (sum(n[i]) + received[i]) for i in range(10)]
+    statistics = two_sided_statistics(first, second)
+    assert statistics["hubness"] == pytest.approx(gini(np.array(received)))
+    assert statistics["hubness_largest"] == pytest.approx(10 * max(received) / sum(received))
+    assert statistics["push_spread"] == pytest.approx(gini(np.array([sum(row) for row in n])))
+    assert statistics["ratio_both_sides"] == pytest.approx(np.median(ratios))
+    assert statistics["ratio_positives"] == pytest.approx(np.median(np.array(pull) / received))
+    np.testing.assert_allclose(effective_ratio(first, second), ratios, rtol=1e-12)
+    assert statistics.items() <= diagnose("arccon", anchors, positives, extra).items()

@@ -36,10 +36,10 @@ def with_temperatures() -> list[PairLoss]:
 def grid_of_angles() -> tuple[np.ndarray, np.ndarray]:
     """Positives (9, 9), negatives (9, 9, 5): all pairs of edge angles, the hardest at the edge."""
     positive, hardest = np.meshgrid(EDGE, EDGE, indexing="ij")
-    others = hardest[..., None] + (math.pi - hardest[..., None]) * np.array(
+    farther = hardest[..., None] + (math.pi - hardest[..., None]) * np.array(
         [0, 0.11, 0.3, 0.7, 0.99]
     )
-    return positive, others[..., [2, 0, 1, 4, 3]]
+    return positive, farther[..., [2, 0, 1, 4, 3]]
 
 
 def similarities(positive: np.ndarray, negatives: np.ndarray, dtype: torch.dtype = torch.float64):
@@ -55,28 +55,36 @@ def test_declared_split_is_what_autograd_fixes(name: str) -> None:
     loss = gradlab.get_loss(name)
     pair, negatives = similarities(*grid_of_angles())
     push, pull = gradlab.autograd_split(loss, pair, negatives)
-    parts = loss.components(pair, negatives)
+    components = loss.components(pair, negatives)
     torch.testing.assert_close(
-        parts.gradient_dissipation[..., None] * parts.weight, push, rtol=1e-12, atol=1e-300
+        components.gradient_dissipation[..., None] * components.weight,
+        push,
+        rtol=1e-12,
+        atol=1e-300,
     )
-    torch.testing.assert_close(parts.pull, pull, rtol=1e-10, atol=1e-300)
-    assert parts.gradient_dissipation.max() > 0.5
+    torch.testing.assert_close(components.pull, pull, rtol=1e-10, atol=1e-300)
+    assert components.gradient_dissipation.max() > 0.5
 
 
 @pytest.mark.parametrize("loss", with_temperatures(), ids=repr)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_finite_at_every_angle_and_temperature(loss: PairLoss, dtype: torch.dtype) -> None:
     pair, negatives = similarities(*grid_of_angles(), dtype)
-    parts = loss.components(pair, negatives)
-    for part in (parts.gradient_dissipation, parts.weight, parts.pull, loss.value(pair, negatives)):
-        assert part.dtype == dtype
-        assert bool(torch.isfinite(part).all())
+    components = loss.components(pair, negatives)
+    for array in (
+        components.gradient_dissipation,
+        components.weight,
+        components.pull,
+        loss.value(pair, negatives),
+    ):
+        assert array.dtype == dtype
+        assert bool(torch.isfinite(array).all())
     # A ratio is infinite only where the push is too small to divide the pull by.
-    push = parts.gradient_dissipation * parts.total_weight
-    vanishing = push.abs() * torch.finfo(dtype).max < parts.pull.abs()
-    assert bool((torch.isfinite(parts.ratio) | vanishing | (push == 0)).all())
-    for part in gradlab.autograd_split(loss, pair, negatives):
-        assert bool(torch.isfinite(part).all())
+    push = components.gradient_dissipation * components.total_weight
+    vanishing = push.abs() * torch.finfo(dtype).max < components.pull.abs()
+    assert bool((torch.isfinite(components.ratio) | vanishing | (push == 0)).all())
+    for array in gradlab.autograd_split(loss, pair, negatives):
+        assert bool(torch.isfinite(array).all())
 
 
 @all_losses
@@ -103,10 +111,10 @@ def test_a_trainable_scalar(name: str) -> None:
     assert bool(gradient.any())
     total = loss(anchors, positives, reduction="sum")
     if loss.value_of(gradlab.batch.batch.Batch(anchors, positives)).ndim:
-        each = loss(anchors, positives, reduction="none")
-        assert each.shape == (16,)
-        torch.testing.assert_close(total, each.sum())
-        torch.testing.assert_close(value, each.mean())
+        values = loss(anchors, positives, reduction="none")
+        assert values.shape == (16,)
+        torch.testing.assert_close(total, values.sum())
+        torch.testing.assert_close(value, values.mean())
     else:
         torch.testing.assert_close(total, value)
         with pytest.raises(gradlab.GradlabError, match="whole batch"):
@@ -122,22 +130,25 @@ def test_same_kind_and_dtype_out(name: str, kind: str, dtype: str) -> None:
     ]
     if kind == "torch":
         views = [torch.from_numpy(x) for x in views]
-    parts, reference = gradlab.components(name, *views), gradlab.autograd_gradient(name, *views)
-    for part in (
-        parts.gradient_dissipation,
-        parts.weight,
-        parts.scalar_ratio,
-        parts.gradient(),
+    components, reference = (
+        gradlab.components(name, *views),
+        gradlab.autograd_gradient(name, *views),
+    )
+    for array in (
+        components.gradient_dissipation,
+        components.weight,
+        components.scalar_ratio,
+        components.gradient(),
         reference,
     ):
-        assert type(part) is type(views[0])
-        assert part.dtype == views[0].dtype
+        assert type(array) is type(views[0])
+        assert array.dtype == views[0].dtype
 
 
 @pytest.mark.parametrize("name", ["mpt", "met", "mat"])
 def test_ties_give_the_first_hardest_negative(name: str) -> None:
-    given = similarities(np.array(0.5), np.array([0.9, 0.6, 0.6, 1.0]))
-    assert gradlab.get_loss(name).components(*given).weight.nonzero().tolist() == [[1]]
+    pairs = similarities(np.array(0.5), np.array([0.9, 0.6, 0.6, 1.0]))
+    assert gradlab.get_loss(name).components(*pairs).weight.nonzero().tolist() == [[1]]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,9 @@ def cosine(first, second):
 
 def cross_entropy(positive, negatives, temperature):
     """``-log e^p/(e^p + Σ e^n)`` of cosines."""
-    return math.log(1 + sum(math.exp((one - positive) / temperature) for one in negatives))
+    return math.log(
+        1 + sum(math.exp((negative - positive) / temperature) for negative in negatives)
+    )
 
 
 def queries_to_documents(temperature, *, in_batch=True, queries=False, hard=None):
@@ -37,11 +39,11 @@ def queries_to_documents(temperature, *, in_batch=True, queries=False, hard=None
     def loss(q, d, shared, own):
         values = []
         for i in range(N):
-            others = [j for j in range(N) if j != i]
-            negatives = [cosine(q[i], d[j]) for j in others] if in_batch else []
-            negatives += [cosine(q[i], q[j]) for j in others] if queries else []
+            negatives_of_batch = [j for j in range(N) if j != i]
+            negatives = [cosine(q[i], d[j]) for j in negatives_of_batch] if in_batch else []
+            negatives += [cosine(q[i], q[j]) for j in negatives_of_batch] if queries else []
             negatives += [
-                cosine(q[i], one) for one in {"shared": shared, "own": own[i], None: []}[hard]
+                cosine(q[i], vector) for vector in {"shared": shared, "own": own[i], None: []}[hard]
             ]
             values.append(cross_entropy(cosine(q[i], d[i]), negatives, temperature))
         return sum(values) / N
@@ -105,10 +107,10 @@ PREFIXES = {
 }
 PLAIN = queries_to_documents(TEMPERATURE)
 PUBLISHED = {
-    **{key: queries_to_documents(tau, **more) for key, (tau, more) in SOFTMAX.items()},
+    **{key: queries_to_documents(tau, **negatives) for key, (tau, negatives) in SOFTMAX.items()},
     **{
-        key: prefixes(queries_to_documents(tau, **more), dims)
-        for key, (tau, more, dims) in PREFIXES.items()
+        key: prefixes(queries_to_documents(tau, **negatives), dims)
+        for key, (tau, negatives, dims) in PREFIXES.items()
     },
     "jina-v5/classification": both_directions(queries_to_documents(TEMPERATURE, **SHARED), PLAIN),
     "instructor/fine-tuning": both_directions(
@@ -128,10 +130,10 @@ def test_rows_that_were_read_are_the_published_formulas(key) -> None:
     q, noise = (torch.randn(N, D, generator=rng, dtype=torch.float64) for _ in range(2))
     d, shared = q + noise, torch.randn(N, D, generator=rng, dtype=torch.float64)
     own = q[:, None] + torch.randn(N, HARD, D, generator=rng, dtype=torch.float64)
-    given = {"shared": {"extra_negatives": shared}, "own": {"own_negatives": own}, "": {}}
+    hard_negatives = {"shared": {"extra_negatives": shared}, "own": {"own_negatives": own}, "": {}}
     loss = gradlab.get_loss(f"model:{key}", **unpublished(row))
-    found = loss(q, d, normalize=True, **given[row.hard_negatives])
-    assert float(found) == pytest.approx(PUBLISHED[key](q, d, shared, own), rel=1e-11)
+    loss_value = loss(q, d, normalize=True, **hard_negatives[row.hard_negatives])
+    assert float(loss_value) == pytest.approx(PUBLISHED[key](q, d, shared, own), rel=1e-11)
 
 
 def test_e5_distils_within_each_group_and_contrasts_all_passages() -> None:
@@ -185,10 +187,10 @@ def test_qwen3_with_documents_kept_masks_only_pairs_with_a_query() -> None:
     within = within.masked_fill(own, -math.inf)
     limit = across.diagonal()[:, None] + 0.1
     across, within = (pairs.masked_fill(pairs > limit, -math.inf) for pairs in (across, within))
-    kept = cosines(positives, documents)
-    assert (kept > limit).any()
-    kept[:, :N].fill_diagonal_(-math.inf)
-    logits = torch.cat([across, within, kept], dim=1) / TEMPERATURE
+    between_documents = cosines(positives, documents)
+    assert (between_documents > limit).any()
+    between_documents[:, :N].fill_diagonal_(-math.inf)
+    logits = torch.cat([across, within, between_documents], dim=1) / TEMPERATURE
     expected = torch.nn.functional.cross_entropy(logits, torch.arange(N))
     loss = gradlab.get_loss("model:qwen3/documents-kept", temperature=TEMPERATURE)
     value = loss(queries, positives, hard, normalize=True)

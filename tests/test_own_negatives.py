@@ -48,39 +48,44 @@ def rows() -> tuple[torch.Tensor, ...]:
 
 def loops(name: str, anchors, positives, extra, own, tau: float = 0.05) -> list[float]:
     """InfoNCE and what is made of it, from the definition, one anchor at a time."""
-    found = []
+    losses_by_name = []
     for i in range(N):
-        others = np.arange(N) != i
+        in_batch = np.arange(N) != i
         positive = anchors[i] @ positives[i] / tau
-        across, within = positives[others] @ anchors[i] / tau, anchors[others] @ anchors[i] / tau
-        back, documents = (
-            anchors[others] @ positives[i] / tau,
-            positives[others] @ positives[i] / tau,
+        across, within = (
+            positives[in_batch] @ anchors[i] / tau,
+            anchors[in_batch] @ anchors[i] / tau,
         )
-        shared, mine = extra @ anchors[i] / tau, own[i] @ anchors[i] / tau
+        backward, documents = (
+            anchors[in_batch] @ positives[i] / tau,
+            positives[in_batch] @ positives[i] / tau,
+        )
+        shared, own_logits = extra @ anchors[i] / tau, own[i] @ anchors[i] / tau
         near = positive + 0.1 / tau
         sums = {
-            "infonce": [[across, shared, mine]],
-            "symmetric(infonce)": [[across, shared, mine], [back]],
-            "pool(infonce, negatives=other+same)": [[across, within, shared, mine]],
-            "pool(infonce, negatives=own)": [[mine]],
-            "mask(infonce, above=0.3)": [[one[one * tau <= 0.3] for one in (across, shared, mine)]],
-            INSTRUCTOR: [[shared], [back]],
-            HARDNESS: [[across, shared, mine + 5 * mine * tau]],
+            "infonce": [[across, shared, own_logits]],
+            "symmetric(infonce)": [[across, shared, own_logits], [backward]],
+            "pool(infonce, negatives=other+same)": [[across, within, shared, own_logits]],
+            "pool(infonce, negatives=own)": [[own_logits]],
+            "mask(infonce, above=0.3)": [
+                [logits[logits * tau <= 0.3] for logits in (across, shared, own_logits)]
+            ],
+            INSTRUCTOR: [[shared], [backward]],
+            HARDNESS: [[across, shared, own_logits + 5 * own_logits * tau]],
             # 2506.05176, Eq. 1: out is what is more than 0.1 nearer than the positive.
-            QWEN3: [[one[one <= near] for one in (across, within, documents, mine)]],
+            QWEN3: [[logits[logits <= near] for logits in (across, within, documents, own_logits)]],
             BY_POOL: [
                 [
-                    *(one[one <= positive] for one in (across, shared)),
-                    *(one[one <= near] for one in (within, mine)),
+                    *(logits[logits <= positive] for logits in (across, shared)),
+                    *(logits[logits <= near] for logits in (within, own_logits)),
                 ]
             ],
         }[name]
         losses = [
             np.log1p(np.exp(np.concatenate(negatives) - positive).sum()) for negatives in sums
         ]
-        found.append(np.mean(losses))
-    return found
+        losses_by_name.append(np.mean(losses))
+    return losses_by_name
 
 
 INSTRUCTOR = "symmetric(pool(infonce, negatives=extra), reverse=infonce)"
@@ -94,18 +99,21 @@ BY_POOL = (
 
 def test_pools_that_name_extra_or_own_negatives_have_only_those(rows) -> None:
     anchors, positives, extra, own = rows
-    for named, others in (("extra", {"extra_negatives": extra}), ("own", {"own_negatives": own})):
-        every = {"extra_negatives": extra, "own_negatives": own}
+    for named, only_named in (
+        ("extra", {"extra_negatives": extra}),
+        ("own", {"own_negatives": own}),
+    ):
+        context = {"extra_negatives": extra, "own_negatives": own}
         for pools in ("other", "other+same"):
             named_pools = f"pool(infonce, negatives={pools}+{named})"
             plain = gradlab.get_loss(f"pool(infonce, negatives={pools})")
             loss = gradlab.get_loss(named_pools)
-            assert loss(anchors, positives, **every) == plain(anchors, positives, **others)
-            leaves = [part.clone().requires_grad_() for part in rows]
+            assert loss(anchors, positives, **context) == plain(anchors, positives, **only_named)
+            leaves = [embeddings.clone().requires_grad_() for embeddings in rows]
             assert_equal_to_autograd(loss, leaves[:3], 4, 1e-12, own_negatives=leaves[3])
-            parts = gradlab.components(loss, anchors, positives, **every)
-            reference = gradlab.autograd_gradient(loss, anchors, positives, **every)
-            torch.testing.assert_close(parts.gradient(), reference, rtol=0, atol=1e-10)
+            components = gradlab.components(loss, anchors, positives, **context)
+            reference = gradlab.autograd_gradient(loss, anchors, positives, **context)
+            torch.testing.assert_close(components.gradient(), reference, rtol=0, atol=1e-10)
             with pytest.raises(gradlab.GradlabError, match=f"pool {named} has no negatives"):
                 loss(anchors, positives)
 
@@ -125,15 +133,15 @@ def test_pools_that_name_extra_or_own_negatives_have_only_those(rows) -> None:
     ],
 )
 def test_values_are_those_of_loops(rows, name):
-    anchors, positives, extra, own = (part.numpy() for part in rows)
+    anchors, positives, extra, own = (embeddings.numpy() for embeddings in rows)
     positives[4] *= -1  # rounding decides whether a duplicate of the positive is above it
-    given = {"owners": [-1] * M} if name == HARDNESS else {}
+    context = {"owners": [-1] * M} if name == HARDNESS else {}
     negatives = None if name == QWEN3 else extra
-    found = gradlab.get_loss(name)(
-        anchors, positives, negatives, "none", own_negatives=own, **given
+    losses = gradlab.get_loss(name)(
+        anchors, positives, negatives, "none", own_negatives=own, **context
     )
     np.testing.assert_allclose(
-        found, loops(name, anchors, positives, extra, own), rtol=1e-12, atol=1e-13
+        losses, loops(name, anchors, positives, extra, own), rtol=1e-12, atol=1e-13
     )
 
 
@@ -141,28 +149,32 @@ def test_values_are_those_of_loops(rows, name):
 @pytest.mark.parametrize("in_batch", [True, False])
 def test_a_row_is_a_batch_of_its_own(rows, name, in_batch):
     """Alone, with all its negatives as extra ones, an anchor has the same value and components."""
-    anchors, positives, extra, own = (part.numpy() for part in rows)
+    anchors, positives, extra, own = (embeddings.numpy() for embeddings in rows)
     if in_batch:
         positives[4] = anchors[4]  # equally hard negatives may be taken in any order
     loss = gradlab.get_loss(name)
-    given = {"own_negatives": own, "in_batch_negatives": in_batch}
-    whole = gradlab.components(loss, anchors, positives, extra, **given)
-    values = loss(anchors, positives, extra, "none", **given)
+    context = {"own_negatives": own, "in_batch_negatives": in_batch}
+    whole = gradlab.components(loss, anchors, positives, extra, **context)
+    values = loss(anchors, positives, extra, "none", **context)
     assert whole.weight.shape == (N, N * in_batch + M + H)
     assert whole.own.shape == (N, H)
     for i in range(N):
-        others = np.delete(positives, i, 0) if in_batch else positives[:0]
-        alone = anchors[i : i + 1], positives[i : i + 1], np.concatenate([others, extra, own[i]])
+        other_positives = np.delete(positives, i, 0) if in_batch else positives[:0]
+        alone = (
+            anchors[i : i + 1],
+            positives[i : i + 1],
+            np.concatenate([other_positives, extra, own[i]]),
+        )
         assert values[i] == pytest.approx(
             loss(*alone, in_batch_negatives=False), rel=1e-12, abs=1e-13
         )
-        one = gradlab.components(loss, *alone, in_batch_negatives=False)
+        row_components = gradlab.components(loss, *alone, in_batch_negatives=False)
         weight = np.delete(whole.weight[i], i) if in_batch else whole.weight[i]
-        np.testing.assert_allclose(weight, one.weight[0], rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(weight, row_components.weight[0], rtol=1e-11, atol=1e-13)
         np.testing.assert_allclose(
-            whole.gradient_dissipation[i], one.gradient_dissipation[0], rtol=1e-11
+            whole.gradient_dissipation[i], row_components.gradient_dissipation[0], rtol=1e-11
         )
-        np.testing.assert_allclose(whole.pull[i], one.pull[0], rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(whole.pull[i], row_components.pull[0], rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", [*PAIR_NAMES, *COMBINED])
@@ -170,22 +182,22 @@ def test_components_are_the_gradient(rows, name):
     """Of both sides, against autograd, with duplicates among the negatives."""
     anchors, positives, extra, own = rows
     closed = gradlab.components(name, anchors, positives, extra, own_negatives=own, side="both")
-    found = gradlab.autograd_gradient(
+    gradients = gradlab.autograd_gradient(
         name, anchors, positives, extra, own_negatives=own, side="both"
     )
-    for parts, expected in zip(closed, found, strict=True):
+    for components, expected in zip(closed, gradients, strict=True):
         scale = max(1.0, float(expected.abs().max()))
-        torch.testing.assert_close(parts.gradient(), expected, rtol=0, atol=1e-11 * scale)
+        torch.testing.assert_close(components.gradient(), expected, rtol=0, atol=1e-11 * scale)
     assert closed[1].own is None  # they are the anchors' alone
 
 
 def infonce_of_a_row(rows, i, out):
     """InfoNCE of one anchor against all positives, extra and own negatives that are not out."""
     anchors, positives, extra, own = rows
-    kept = torch.cat([positives, extra, own[i]])[~out & (torch.arange(len(out)) != i)]
-    if not len(kept):
+    negatives = torch.cat([positives, extra, own[i]])[~out & (torch.arange(len(out)) != i)]
+    if not len(negatives):
         return torch.tensor(0.0, dtype=torch.float64)
-    alone = anchors[i : i + 1], positives[i : i + 1], kept
+    alone = anchors[i : i + 1], positives[i : i + 1], negatives
     return gradlab.get_loss("infonce")(*alone, in_batch_negatives=False)
 
 
@@ -194,22 +206,22 @@ def test_uneven_numbers_by_a_mask(rows):
     loss = gradlab.get_loss("mask(infonce, by=given)")
     mask = torch.zeros(N, N + M + H, dtype=torch.bool)
     mask[:5, -1] = mask[2, 3] = mask[1, N] = True
-    found = loss(*rows[:3], "none", own_negatives=rows[3], mask=mask)
+    losses = loss(*rows[:3], "none", own_negatives=rows[3], mask=mask)
     expected = torch.stack([infonce_of_a_row(rows, i, mask[i]) for i in range(N)])
-    torch.testing.assert_close(found, expected, rtol=1e-13, atol=0)
+    torch.testing.assert_close(losses, expected, rtol=1e-13, atol=0)
     fewer = loss(*rows[:3], "none", own_negatives=rows[3], mask=mask[:, : N + M])
     mask[:, N + M :] = False
     torch.testing.assert_close(fewer, loss(*rows[:3], "none", own_negatives=rows[3], mask=mask))
 
 
 def test_a_guide_covers_them(rows):
-    guide = [unit(part + 0.3 * unit(torch.ones_like(part))) for part in rows]
+    guide = [unit(embeddings + 0.3 * unit(torch.ones_like(embeddings))) for embeddings in rows]
     loss = gradlab.get_loss("mask(infonce, by=guide, margin=-0.1)")
-    found = loss(*rows[:3], "none", own_negatives=rows[3], guide=guide)
+    losses = loss(*rows[:3], "none", own_negatives=rows[3], guide=guide)
     for i in range(N):
-        theirs = torch.cat([guide[1], guide[2], guide[3][i]]) @ guide[0][i]
-        out = theirs > guide[0][i] @ guide[1][i] + 0.1
-        torch.testing.assert_close(found[i], infonce_of_a_row(rows, i, out), rtol=1e-13, atol=0)
+        guided = torch.cat([guide[1], guide[2], guide[3][i]]) @ guide[0][i]
+        out = guided > guide[0][i] @ guide[1][i] + 0.1
+        torch.testing.assert_close(losses[i], infonce_of_a_row(rows, i, out), rtol=1e-13, atol=0)
 
 
 def test_pairs_cover_them(rows, tmp_path):
@@ -230,7 +242,7 @@ def test_pairs_cover_them(rows, tmp_path):
 @pytest.mark.parametrize("name", [*PAIR_NAMES, *COMBINED])
 def test_blockwise_equals_autograd(rows, name):
     """Values and all derivatives, also by the own negatives."""
-    *views, own = (part.clone().requires_grad_() for part in rows)
+    *views, own = (embeddings.clone().requires_grad_() for embeddings in rows)
     assert_equal_to_autograd(gradlab.get_loss(name), views, 4, 1e-12, own_negatives=own)
 
 
@@ -260,12 +272,12 @@ def test_simulated_without_spread_they_are_what_the_formula_says(engine):
         "own_negatives": 3,
     }
     setting |= {"sigma_pos": 0.0, "sigma_neg": 0.0, "sigma_own": 0.0}
-    found = gradlab.simulate("infonce", **engine, **setting)
-    positive, others, own = (
+    simulation = gradlab.simulate("infonce", **engine, **setting)
+    positive, negatives, own = (
         np.exp(np.cos(angle) / 0.05) for angle in ([[0.5], [0.9]], [0.8, 1.2], 0.7)
     )
-    push = 20 * others + 3 * own
-    np.testing.assert_allclose(found.value, push / (push + positive), rtol=1e-12)
+    push = 20 * negatives + 3 * own
+    np.testing.assert_allclose(simulation.value, push / (push + positive), rtol=1e-12)
     hardest = gradlab.simulate("infonce", "hardest_share", **setting)
     np.testing.assert_allclose(hardest.value[0], own / push, rtol=1e-12)
 
@@ -295,8 +307,8 @@ def test_a_function_of_own_negatives_is_recognised(rows):
             20 * torch.cat([first @ second.T, own], 1), torch.arange(N)
         )
 
-    found = gradlab.decompose(loss, *rows[:2], own_negatives=rows[3])
-    assert "InfoNCE with temperature 0.05" in found.summary()
+    decomposition = gradlab.decompose(loss, *rows[:2], own_negatives=rows[3])
+    assert "InfoNCE with temperature 0.05" in decomposition.summary()
     with pytest.raises(
         gradlab.GradlabError, match="pushes an anchor by the own negatives of others"
     ):

@@ -86,18 +86,18 @@ def test_bad_texts(name: str, text: str) -> None:
 
 
 def test_values_become_what_is_declared() -> None:
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "heat": np.float32(2),
         "trays": np.int64(3),
         "steps": [1, 2],
         "name": Path("a"),
     }
-    made = Oven(**given, free="unchecked")  # type: ignore[arg-type]  # what users give
+    oven = Oven(**settings, free="unchecked")  # type: ignore[arg-type]  # what users give
     expected = {"heat": 2.0, "trays": 3, "steps": (1.0, 2.0), "name": "a"}
     for name, value in expected.items():
-        assert (getattr(made, name), type(getattr(made, name))) == (value, type(value))
-    assert pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == made
-    assert dataclasses.replace(made, trays=4).trays == 4
+        assert (getattr(oven, name), type(getattr(oven, name))) == (value, type(value))
+    assert pickle.loads(pickle.dumps(oven)) == copy.deepcopy(oven) == oven
+    assert dataclasses.replace(oven, trays=4).trays == 4
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ def test_bad_names_and_assignments() -> None:
         gradlab.GradlabError, match=r"^unknown setting 'het'; Oven has: .* Did you mean 'heat'\?$"
     ):
         check_names(Oven, ["het"])
-    for given in ("a", "=1"):
+    for assignment in ("a", "=1"):
         with pytest.raises(gradlab.GradlabError, match="NAME=VALUE"):
-            read_assignments([given])
+            read_assignments([assignment])
 
 
 FIRST = """

@@ -41,13 +41,15 @@ def tangent(gradient: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 
 
 def assert_same(
-    left: torch.Tensor, right: torch.Tensor, parts: gradlab.Components | None = None
+    left: torch.Tensor, right: torch.Tensor, components: gradlab.Components | None = None
 ) -> None:
     """Equal to 1e-11 times max(1, largest entry), of the tensors or the components behind them."""
     scale = max(1.0, float(right.detach().abs().max()))
-    if parts is not None:
+    if components is not None:
         scale = max(
-            scale, float(parts.weight.abs().max()), float(parts.positive_weight.abs().max())
+            scale,
+            float(components.weight.abs().max()),
+            float(components.positive_weight.abs().max()),
         )
     assert left.shape == right.shape
     error = float((left - right).detach().abs().max())
@@ -63,34 +65,36 @@ def assert_defined_by(
     """
     assert_same(loss(anchors, positives), value(anchors, positives))
     by_anchors, by_positives = plain_gradients(value, anchors, positives)
-    parts = gradlab.components(loss, anchors, positives)
+    components = gradlab.components(loss, anchors, positives)
     expected = tangent(by_anchors, anchors)
-    assert_same(parts.gradient(exact=True), expected, parts)
-    assert_same(gradlab.autograd_gradient(loss, anchors, positives), expected, parts)
+    assert_same(components.gradient(exact=True), expected, components)
+    assert_same(gradlab.autograd_gradient(loss, anchors, positives), expected, components)
     if "similarity" in loss.exact_in:
         similarity = gradlab.autograd_gradient(loss, anchors, positives, tangent=False)
-        assert_same(similarity, parts.gradient(exact=True, tangent=False), parts)
+        assert_same(similarity, components.gradient(exact=True, tangent=False), components)
     assert_same(plain_gradients(loss, anchors, positives)[1], by_positives)
-    return parts, by_anchors
+    return components, by_anchors
 
 
-def assert_closed_form_is_autograd(text: str, rows: tuple, **given) -> None:
+def assert_closed_form_is_autograd(text: str, rows: tuple, **context) -> None:
     """On both sides, of numpy rows, and off the tangent space where the loss declares so.
 
     Relative to the largest coefficient.
     """
     loss = gradlab.get_loss(text)
-    pair = gradlab.components(loss, *rows, side="both", **given)
+    pair = gradlab.components(loss, *rows, side="both", **context)
     for tangential in (True, False) if "similarity" in loss.exact_in else (True,):
         references = gradlab.autograd_gradient(
-            loss, *rows, side="both", tangent=tangential, **given
+            loss, *rows, side="both", tangent=tangential, **context
         )
-        for parts, reference, side in zip(pair, references, ("anchors", "positives"), strict=True):
-            pushes = np.abs(parts.gradient_dissipation[:, None] * parts.weight)
-            largest = max(pushes.max(initial=1.0), np.abs(parts.pull).max())
-            error = np.abs(parts.gradient(exact=True, tangent=tangential) - reference).max()
+        for components, reference, side in zip(
+            pair, references, ("anchors", "positives"), strict=True
+        ):
+            pushes = np.abs(components.gradient_dissipation[:, None] * components.weight)
+            largest = max(pushes.max(initial=1.0), np.abs(components.pull).max())
+            error = np.abs(components.gradient(exact=True, tangent=tangential) - reference).max()
             assert error <= TOLERANCE * largest, side
-            assert parts.side == side
+            assert components.side == side
 
 
 def dots(first: torch.Tensor, second: torch.Tensor) -> list[list[float]]:
@@ -111,12 +115,12 @@ def nearest(similarities: list[list[float]], i: int) -> int:
 
 def ordered_pairs(count: int) -> list[tuple[int, int]]:
     """All (k, l) with k != l."""
-    return [(k, other) for k in range(count) for other in others(k, count)]
+    return [(k, second) for k in range(count) for second in others(k, count)]
 
 
 def unordered_pairs(count: int) -> list[tuple[int, int]]:
     """All (k, l) with k < l."""
-    return [(k, other) for k in range(count) for other in range(k + 1, count)]
+    return [(k, second) for k in range(count) for second in range(k + 1, count)]
 
 
 # --- definitions of losses of whole views, as functions of both -----------------------------------

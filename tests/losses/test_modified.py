@@ -45,7 +45,7 @@ def naive_gate(
 def naive_weight(name: str, anchors: torch.Tensor, positives: torch.Tensor) -> list[list[float]]:
     """Table 2."""
     n = len(anchors)
-    within, other = dots(anchors, anchors), dots(positives, positives)
+    within, across = dots(anchors, anchors), dots(positives, positives)
     weight = [[0.0] * n for _ in range(n)]
     for i in range(n):
         for j in others(i, n):
@@ -58,7 +58,7 @@ def naive_weight(name: str, anchors: torch.Tensor, positives: torch.Tensor) -> l
                 distance = math.dist(anchors[i].tolist(), anchors[j].tolist())
                 weight[i][j] = 1 / distance if j == nearest(within, i) else 0.0
             else:
-                q = other if name == "modified_barlow_twins" else within
+                q = across if name == "modified_barlow_twins" else within
                 weight[i][j] = 1 / sum(
                     math.exp((q[k][m] - q[i][j]) / TAU) for k, m in ordered_pairs(n)
                 )
@@ -131,34 +131,38 @@ def test_equations_16_to_19(name: str, kind: str, one_view: bool, both_ways: boo
         "gate": "one_view" if one_view else "two_view",
     }
     loss = gradlab.get_loss(name, margin=margin, static_ratio=1.3, **options)
-    parts = gradlab.components(loss, anchors, positives)
+    components = gradlab.components(loss, anchors, positives)
     gate = naive_gate(anchors, positives, margin, one_view)
     assert 0 < sum(gate) < 8
-    assert parts.gradient_dissipation.tolist() == gate
+    assert components.gradient_dissipation.tolist() == gate
     weight = torch.tensor(naive_weight(name, anchors, positives), dtype=torch.float64)
-    torch.testing.assert_close(parts.weight, weight, rtol=1e-11, atol=1e-300)
+    torch.testing.assert_close(components.weight, weight, rtol=1e-11, atol=1e-300)
     torch.testing.assert_close(
-        parts.ratio, torch.full((8,), 1.3, dtype=torch.float64), rtol=1e-13, atol=0
+        components.ratio, torch.full((8,), 1.3, dtype=torch.float64), rtol=1e-13, atol=0
     )
     pushed = weight @ anchors - 1.3 * weight.sum(1, keepdim=True) * positives
     expected = torch.tensor(gate, dtype=torch.float64)[:, None] * pushed
-    assert_same(parts.gradient(tangent=False), expected, parts)
-    assert_same(gradlab.autograd_gradient(loss, anchors, positives, tangent=False), expected, parts)
+    assert_same(components.gradient(tangent=False), expected, components)
+    assert_same(
+        gradlab.autograd_gradient(loss, anchors, positives, tangent=False), expected, components
+    )
     reference = naive_value(name, 1.3, margin, one_view, both_ways)
     value = loss.value_of(gradlab.batch.batch.Batch(anchors, positives))
-    assert_same(value, reference(anchors, positives), parts)
-    ours = plain_gradients(lambda h, other: loss(h, other, reduction="sum"), anchors, positives)
-    theirs = plain_gradients(reference, anchors, positives)
-    for left, right, rows in zip(ours, theirs, (anchors, positives), strict=True):
-        assert_same(tangent(left, rows), tangent(right, rows), parts)
+    assert_same(value, reference(anchors, positives), components)
+    ours = plain_gradients(
+        lambda h, second_view: loss(h, second_view, reduction="sum"), anchors, positives
+    )
+    reference_gradients = plain_gradients(reference, anchors, positives)
+    for left, right, rows in zip(ours, reference_gradients, (anchors, positives), strict=True):
+        assert_same(tangent(left, rows), tangent(right, rows), components)
     assert bool(ours[1].any()) == both_ways
 
 
 @modified
 def test_the_exact_simulator_takes_the_gate_of_two_views_only(name: str) -> None:
-    found = gradlab.simulate(gradlab.get_loss(name, margin=0.27), grid=3)
-    assert found.engine == "exact"
-    assert (found.value == gradlab.simulate("mpt(margin=0.27)", grid=3).value).all()
+    simulation = gradlab.simulate(gradlab.get_loss(name, margin=0.27), grid=3)
+    assert simulation.engine == "exact"
+    assert (simulation.value == gradlab.simulate("mpt(margin=0.27)", grid=3).value).all()
     assert gradlab.get_loss(name, gate="one_view").exact_gate() is None
 
 
@@ -167,12 +171,12 @@ def test_a_floor_on_the_distance() -> None:
     plain = gradlab.components("modified_mhs", anchors, positives)
     floor = float((1 / plain.total_weight).median()) ** 2
     loss = gradlab.get_loss("modified_mhs", squared_distance_floor=floor)
-    parts = gradlab.components(loss, anchors, positives)
+    components = gradlab.components(loss, anchors, positives)
     near = (1 / plain.total_weight) ** 2 <= floor
     assert 0 < int(near.sum()) < 9
-    assert torch.equal(parts.weight, torch.where(near[:, None], 0, plain.weight))
+    assert torch.equal(components.weight, torch.where(near[:, None], 0, plain.weight))
     gradient = gradlab.autograd_gradient(loss, anchors, positives, tangent=False)
-    assert_same(gradient, parts.gradient(tangent=False), parts)
+    assert_same(gradient, components.gradient(tangent=False), components)
 
 
 @modified

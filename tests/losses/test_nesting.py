@@ -76,7 +76,7 @@ def test_symmetric_has_terms_and_statistics_of_both_sides() -> None:
     anchors, positives, *_ = rows_with_duplicates()
     for name in ("infonce", "siglip", "supcon"):
         sides = gradlab.components(f"symmetric({name})", anchors, positives, side="both")
-        assert [len(parts.terms) for parts in sides] == [2, 2]
+        assert [len(components.terms) for components in sides] == [2, 2]
     sides = gradlab.components(
         "symmetric(mask(infonce, above=0.3))", anchors, positives, side="both"
     )
@@ -84,7 +84,7 @@ def test_symmetric_has_terms_and_statistics_of_both_sides() -> None:
         gradlab.components("mask(infonce, above=0.3)", *rows).statistics["masked_pairs"]
         for rows in ((anchors, positives), (positives, anchors))
     ]
-    assert [parts.statistics["masked_pairs"] for parts in sides] == shares
+    assert [components.statistics["masked_pairs"] for components in sides] == shares
 
 
 def test_whether_a_loss_has_one_value_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,13 +20,13 @@ from tests.losses.naive_losses import KINDS, batch, dots, others, plain_gradient
 
 
 def softmax_of(link):
-    return lambda p, s: mp.log(1 + mp.fsum(mp.exp(link(one) - link(p)) for one in s))
+    return lambda p, s: mp.log(1 + mp.fsum(mp.exp(link(cosine) - link(p)) for cosine in s))
 
 
 def reweighted(tau, beta, prior):
     def value(p, s):
-        total = mp.fsum(mp.exp(beta * one / tau) for one in s)
-        mass = len(s) * mp.fsum(mp.exp((1 + beta) * one / tau) for one in s) / total
+        total = mp.fsum(mp.exp(beta * cosine / tau) for cosine in s)
+        mass = len(s) * mp.fsum(mp.exp((1 + beta) * cosine / tau) for cosine in s) / total
         left = (mass - len(s) * prior * mp.exp(p / tau)) / (1 - prior)
         return mp.log(1 + max(left, len(s) * mp.exp(-1 / tau)) * mp.exp(-p / tau))
 
@@ -35,25 +35,27 @@ def reweighted(tau, beta, prior):
 
 def siglip(t, b):
     return lambda p, s: (
-        mp.log(1 + mp.exp(-t * p - b)) + mp.fsum(mp.log(1 + mp.exp(t * one + b)) for one in s)
+        mp.log(1 + mp.exp(-t * p - b)) + mp.fsum(mp.log(1 + mp.exp(t * cosine + b)) for cosine in s)
     )
 
 
 def multi_similarity(alpha, beta, base):
     return lambda p, s: (
         mp.log(1 + mp.exp(-alpha * (p - base))) / alpha
-        + mp.log(1 + mp.fsum(mp.exp(beta * (one - base)) for one in s)) / beta
+        + mp.log(1 + mp.fsum(mp.exp(beta * (cosine - base)) for cosine in s)) / beta
     )
 
 
 DEFINITIONS = {
     "cosface(temperature=0.05, margin=0.2)": lambda p, s: mp.log(
-        1 + mp.fsum(mp.exp((one - p + mp.mpf(0.2)) / mp.mpf(0.05)) for one in s)
+        1 + mp.fsum(mp.exp((cosine - p + mp.mpf(0.2)) / mp.mpf(0.05)) for cosine in s)
     ),
     "cosface(temperature=0.001)": lambda p, s: mp.log(
-        1 + mp.fsum(mp.exp((one - p + mp.mpf(0.1)) / mp.mpf(0.001)) for one in s)
+        1 + mp.fsum(mp.exp((cosine - p + mp.mpf(0.1)) / mp.mpf(0.001)) for cosine in s)
     ),
-    "dcl": lambda p, s: -p / mp.mpf(0.1) + mp.log(mp.fsum(mp.exp(one / mp.mpf(0.1)) for one in s)),
+    "dcl": lambda p, s: (
+        -p / mp.mpf(0.1) + mp.log(mp.fsum(mp.exp(cosine / mp.mpf(0.1)) for cosine in s))
+    ),
     "siglip": siglip(1 / mp.mpf(0.1), -10),
     "siglip(temperature=0.01, bias=-13)": siglip(1 / mp.mpf(0.01), -13),
     "hcl": reweighted(mp.mpf(0.5), 1, 0),
@@ -86,10 +88,13 @@ def test_value_and_components_are_those_of_the_definition(
 ) -> None:
     """Value, ``∂L/∂s_j = GD W_j`` and ``-∂L/∂p`` in 40 digits, of the angles."""
     loss, define = gradlab.get_loss(spec), DEFINITIONS[spec]
-    given = PairSimilarity.from_angles(np.array(angle)), Negatives.from_angles(np.array(angles))
-    parts = loss.components(*given)
+    similarities = (
+        PairSimilarity.from_angles(np.array(angle)),
+        Negatives.from_angles(np.array(angles)),
+    )
+    components = loss.components(*similarities)
     with mp.workdps(40):
-        cosines = [mp.cos(mp.mpf(one)) for one in (angle, *angles)]
+        cosines = [mp.cos(mp.mpf(radians)) for radians in (angle, *angles)]
         value, step, slopes = define(cosines[0], cosines[1:]), mp.mpf(10) ** -14, []
         for j in range(len(cosines)):
             ends = [[*cosines[:j], cosines[j] + sign * step, *cosines[j + 1 :]] for sign in (1, -1)]
@@ -100,10 +105,10 @@ def test_value_and_components_are_those_of_the_definition(
             )
     # A cosine carries 1e-16, times the slope in its logit: at most 1000 here, or 1/(1 - s).
     tolerance = 1e-13 * max(1.0, *map(abs, slopes))
-    assert float(loss.value(*given)) == pytest.approx(float(value), rel=3e-13, abs=1e-13)
-    push = parts.gradient_dissipation * parts.weight
+    assert float(loss.value(*similarities)) == pytest.approx(float(value), rel=3e-13, abs=1e-13)
+    push = components.gradient_dissipation * components.weight
     np.testing.assert_allclose(push, slopes[1:], rtol=3e-12, atol=tolerance)
-    assert float(parts.pull) == pytest.approx(-slopes[0], rel=3e-12, abs=tolerance)
+    assert float(components.pull) == pytest.approx(-slopes[0], rel=3e-12, abs=tolerance)
 
 
 @pytest.mark.parametrize(("angle", "angles"), EDGES)
@@ -112,13 +117,13 @@ def test_circle_is_a_softmax_with_fixed_factors(angle: float, angles: list[float
     gamma, m, loss = mp.mpf(80), mp.mpf(0.4), gradlab.get_loss("circle")
     positive = PairSimilarity.from_angles(np.array(angle))
     negatives = Negatives.from_angles(np.array(angles))
-    parts = loss.components(positive, negatives)
+    components = loss.components(positive, negatives)
     with mp.workdps(30):
-        p, s = mp.cos(mp.mpf(angle)), [mp.mpf(float(one)) for one in negatives.cosine]
-        mine, factors = max(1 + m - p, 0), [max(one + m, 0) for one in s]
+        p, s = mp.cos(mp.mpf(angle)), [mp.mpf(float(cosine)) for cosine in negatives.cosine]
+        own_factor, factors = max(1 + m - p, 0), [max(cosine + m, 0) for cosine in s]
         energies = [
-            mp.exp(gamma * (a * (one - m) - mine * (p - 1 + m)))
-            for a, one in zip(factors, s, strict=True)
+            mp.exp(gamma * (a * (cosine - m) - own_factor * (p - 1 + m)))
+            for a, cosine in zip(factors, s, strict=True)
         ]
         total = mp.fsum(energies)
         value, gate = mp.log(1 + total), total / (1 + total)
@@ -129,9 +134,11 @@ def test_circle_is_a_softmax_with_fixed_factors(angle: float, angles: list[float
         float(value), rel=1e-12, abs=1e-14
     )
     np.testing.assert_allclose(
-        parts.gradient_dissipation * parts.weight, pushes, rtol=1e-11, atol=1e-13
+        components.gradient_dissipation * components.weight, pushes, rtol=1e-11, atol=1e-13
     )
-    assert float(parts.pull) == pytest.approx(float(gate * gamma * mine), rel=1e-11, abs=1e-13)
+    assert float(components.pull) == pytest.approx(
+        float(gate * gamma * own_factor), rel=1e-11, abs=1e-13
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -141,9 +148,11 @@ def test_gor_by_loops(kind: str, threshold: float, weight: float) -> None:
     own = dots(anchors, anchors)
     pairs = [own[i][j] for i in range(7) for j in others(i, 7)]
     square, mean = (math.fsum(s**power for s in pairs) / 42 for power in (2, 1))
-    found = gradlab.get_loss("gor", threshold=threshold, mean_weight=weight)(anchors, positives)
+    loss_value = gradlab.get_loss("gor", threshold=threshold, mean_weight=weight)(
+        anchors, positives
+    )
     expected = max(0.0, square - threshold) + weight * mean**2
-    assert float(found) == pytest.approx(expected, rel=1e-12, abs=1e-14)
+    assert float(loss_value) == pytest.approx(expected, rel=1e-12, abs=1e-14)
 
 
 # --- what a mask leaves nothing -------------------------------------------------------------------
@@ -172,9 +181,11 @@ def test_anchors_without_negatives(name: str) -> None:
     np.testing.assert_allclose(values.detach(), [alone(p) for p in cosines], rtol=1e-12, atol=0)
     assert bool(torch.isfinite(gradient).all())
     assert bool(gradient.any()) == (name in ("siglip", "multi_similarity"))
-    parts = gradlab.components(loss, anchors.detach(), positives)
-    assert not parts.weight.any()
-    np.testing.assert_allclose(parts.gradient(), project(gradient, anchors.detach()), atol=1e-13)
+    components = gradlab.components(loss, anchors.detach(), positives)
+    assert not components.weight.any()
+    np.testing.assert_allclose(
+        components.gradient(), project(gradient, anchors.detach()), atol=1e-13
+    )
 
 
 # --- other libraries ------------------------------------------------------------------------------
@@ -197,18 +208,18 @@ def test_pytorch_metric_learning(
     """In one direction: the other view as references, with labels of their own."""
     library = pytest.importorskip("pytorch_metric_learning.losses")
     reducers = pytest.importorskip("pytorch_metric_learning.reducers")
-    theirs = getattr(library, name)(**options, reducer=reducers.MeanReducer())
+    library_loss = getattr(library, name)(**options, reducer=reducers.MeanReducer())
     loss, labels = gradlab.get_loss(ours), torch.arange(12)
     results = []
     for value in (
         lambda a, b: loss(a, b, normalize=True),
-        lambda a, b: theirs(a, labels, ref_emb=b, ref_labels=labels.clone()),
+        lambda a, b: library_loss(a, labels, ref_emb=b, ref_labels=labels.clone()),
     ):
         views = batch(kind, 12, 9)
         results.append([value(*views), *plain_gradients(value, *views)])
-    for found, expected in zip(*results, strict=True):
+    for computed, expected in zip(*results, strict=True):
         scale = max(1.0, float(expected.abs().max()))
-        assert float((found - expected).abs().max()) <= tolerance * scale
+        assert float((computed - expected).abs().max()) <= tolerance * scale
 
 
 @pytest.mark.parametrize("sign", [1, -1], ids=["near", "opposite"])
@@ -217,7 +228,7 @@ def test_arctanh_of_nearly_collapsed_batches(monkeypatch, sign: int) -> None:
     anchors, positives = BATCHES["nearly collapsed"](np.random.default_rng(0), 6, 5)
     positives = sign * positives
     values = gradlab.get_loss("arctanh")(anchors, positives, reduction="none")
-    parts = gradlab.components("arctanh", anchors, positives)
+    components = gradlab.components("arctanh", anchors, positives)
     with mp.workdps(40):
         rows = [[mp.matrix(row.tolist()) for row in view] for view in (anchors, positives)]
         rows = [[row / mp.norm(row) for row in view] for view in rows]
@@ -227,16 +238,18 @@ def test_arctanh_of_nearly_collapsed_batches(monkeypatch, sign: int) -> None:
             assert float(values[i]) == pytest.approx(float(mp.log(total / odds[i][i])), rel=1e-9)
             for j in others(i, 6):
                 expected = (odds[i][j] + 1) ** 2 / 2 / total
-                found = mp.mpf(parts.gradient_dissipation[i]) * mp.mpf(parts.weight[i, j])
-                assert abs(found - expected) <= mp.mpf("1e-9") * expected, (i, j)
+                coefficient = mp.mpf(components.gradient_dissipation[i]) * mp.mpf(
+                    components.weight[i, j]
+                )
+                assert abs(coefficient - expected) <= mp.mpf("1e-9") * expected, (i, j)
     cosine = anchors @ positives.T
     few = gaps_of(anchors, positives, cosine)
     monkeypatch.setattr("gradlab.batch.similarity._NEAR_ENTRIES", 40)  # some pairs at a time
     np.testing.assert_allclose(gaps_of(anchors, positives, cosine), few, rtol=1e-14)
-    largest = np.abs(parts.gradient_dissipation[:, None] * parts.weight).max()
+    largest = np.abs(components.gradient_dissipation[:, None] * components.weight).max()
     assert largest > 1e9
     error = np.abs(
-        parts.gradient() - gradlab.autograd_gradient("arctanh", anchors, positives)
+        components.gradient() - gradlab.autograd_gradient("arctanh", anchors, positives)
     ).max()
     assert error <= 1e-14 * largest
 
@@ -248,9 +261,9 @@ def test_arctanh_where_vectors_coincide_or_are_opposite() -> None:
     values = loss(anchors, positives, reduction="none")  # touched, coinciding, at right angles
     assert values.tolist() == [math.inf, 0, pytest.approx(math.log(3))]
     for side in ("anchors", "positives"):
-        parts = gradlab.components(loss, anchors, positives, side=side)
+        components = gradlab.components(loss, anchors, positives, side=side)
         reference = gradlab.autograd_gradient(loss, anchors, positives, side=side)
-        np.testing.assert_allclose(parts.gradient(), reference, atol=1e-15)
+        np.testing.assert_allclose(components.gradient(), reference, atol=1e-15)
     np.testing.assert_allclose(
         gradlab.components(loss, anchors, positives).gradient()[0], -2 * e[1]
     )

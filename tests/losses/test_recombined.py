@@ -42,14 +42,14 @@ def test_a_loss_recombined_of_its_own_parts_has_its_gradient(
 ) -> None:
     anchors, positives = batch(kind)
     loss = gradlab.recombine(gate=name, weight=name, ratio=name, gauge=gauge)
-    parts, own = (gradlab.components(one, anchors, positives) for one in (loss, name))
+    components, own = (gradlab.components(source, anchors, positives) for source in (loss, name))
     if gauge == "declared":
         assert isinstance(loss, PairLoss if issubclass(loss_class(name), PairLoss) else BatchLoss)
-        assert_same_components(parts, own)
+        assert_same_components(components, own)
     else:
-        sizes, pushed = (one.weight.abs().sum(-1) for one in (parts, own))
+        sizes, pushed = (source.weight.abs().sum(-1) for source in (components, own))
         torch.testing.assert_close(sizes, (pushed > 0).to(sizes.dtype), rtol=1e-12, atol=0)
-        assert_same(parts.gradient(), own.gradient(), own)
+        assert_same(components.gradient(), own.gradient(), own)
     for tangential in (True, False):
         gradient = gradlab.autograd_gradient(loss, anchors, positives, tangent=tangential)
         assert_same(gradient, own.gradient(tangent=tangential), own)
@@ -74,18 +74,20 @@ def test_the_baseline_and_the_repairs_fall_out(name: str, effective_ratio: str, 
         gate="mpt(margin=0.3)", effective_ratio=effective_ratio, **FALL_OUT[name]
     )
     published = gradlab.get_loss(name, effective_ratio=effective_ratio)
-    parts = gradlab.components(published, anchors, positives)
-    assert_same_components(gradlab.components(loss, anchors, positives), parts)
-    ours, theirs = (
+    components = gradlab.components(published, anchors, positives)
+    assert_same_components(gradlab.components(loss, anchors, positives), components)
+    ours, published_gradients = (
         plain_gradients(
-            lambda h, other, one=one: one(h, other, normalize=True, reduction="sum"),
+            lambda h, second_view, recombined=recombined: recombined(
+                h, second_view, normalize=True, reduction="sum"
+            ),
             anchors,
             positives,
         )
-        for one in (loss, published)
+        for recombined in (loss, published)
     )
-    for left, right in zip(ours, theirs, strict=True):
-        assert_same(left, right, parts)
+    for left, right in zip(ours, published_gradients, strict=True):
+        assert_same(left, right, components)
 
 
 @kinds
@@ -97,22 +99,25 @@ def test_infonces_gate_with_mhes_weight(kind: str) -> None:
         gate="infonce(temperature=0.2)", weight="mhe", ratio="arccon", factor=2
     )
     across, within = (
-        torch.tensor(dots(anchors, one), dtype=torch.float64) for one in (positives, anchors)
+        torch.tensor(dots(anchors, columns), dtype=torch.float64)
+        for columns in (positives, anchors)
     )
-    parts = gradlab.components(loss, anchors, positives)
-    assert parts.negative_view == "same"
+    components = gradlab.components(loss, anchors, positives)
+    assert components.negative_view == "same"
     gate = 1 - torch.softmax(across / tau, dim=1).diagonal()
     energy = torch.exp(2 * within).fill_diagonal_(0)
     weight = 2 * 20 * energy / (energy.sum() / 2)
     angle = 2 * torch.atan2((anchors - positives).norm(dim=1), (anchors + positives).norm(dim=1))
     ratio = torch.sin(angle + u) / torch.sin(angle)
-    torch.testing.assert_close(parts.gradient_dissipation, gate, rtol=1e-12, atol=1e-15)
-    torch.testing.assert_close(parts.weight, weight, rtol=1e-12, atol=0)
-    torch.testing.assert_close(parts.ratio, ratio, rtol=1e-12, atol=0)
+    torch.testing.assert_close(components.gradient_dissipation, gate, rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(components.weight, weight, rtol=1e-12, atol=0)
+    torch.testing.assert_close(components.ratio, ratio, rtol=1e-12, atol=0)
     expected = gate[:, None] * (weight @ anchors - (weight.sum(1) * ratio)[:, None] * positives)
-    assert_same(gradlab.autograd_gradient(loss, anchors, positives, tangent=False), expected, parts)
+    assert_same(
+        gradlab.autograd_gradient(loss, anchors, positives, tangent=False), expected, components
+    )
     value = gate * (weight * (within - (ratio * across.diagonal())[:, None])).sum(1)
-    assert_same(loss(anchors, positives, reduction="none"), value, parts)
+    assert_same(loss(anchors, positives, reduction="none"), value, components)
 
 
 @pytest.mark.parametrize("effective_ratio", ["r", "2r"])
@@ -123,34 +128,36 @@ def test_weights_of_the_other_view_in_a_loss_of_whole_views(effective_ratio: str
         gate="mpt", weight="infonce", ratio="mhe", effective_ratio=effective_ratio
     )
     assert isinstance(loss, RecombinedOnViews)
-    parts = gradlab.components(loss, anchors, positives)
-    assert parts.negative_view == loss.negative_view == "other"
-    torch.testing.assert_close(parts.ratio, gradlab.components("mhe", anchors, positives).ratio)
-    _, found = plain_gradients(lambda h, o: loss(h, o, reduction="sum"), anchors, positives)
-    push = parts.gradient_dissipation[:, None] * parts.weight
-    expected = -(parts.gradient_dissipation * parts.positive_weight)[:, None] * anchors
+    components = gradlab.components(loss, anchors, positives)
+    assert components.negative_view == loss.negative_view == "other"
+    torch.testing.assert_close(
+        components.ratio, gradlab.components("mhe", anchors, positives).ratio
+    )
+    _, slopes = plain_gradients(lambda h, o: loss(h, o, reduction="sum"), anchors, positives)
+    push = components.gradient_dissipation[:, None] * components.weight
+    expected = -(components.gradient_dissipation * components.positive_weight)[:, None] * anchors
     if effective_ratio == "r":
         expected = expected + push.T @ anchors
-    assert_same(tangent(found, positives), tangent(expected, positives), parts)
-    assert_same(gradlab.autograd_gradient(loss, anchors, positives), parts.gradient())
+    assert_same(tangent(slopes, positives), tangent(expected, positives), components)
+    assert_same(gradlab.autograd_gradient(loss, anchors, positives), components.gradient())
 
 
 def test_constants() -> None:
     anchors, positives = batch()
     queue, _ = batch("random", count=5, seed=1)
     loss = gradlab.recombine(gate=0.5, weight="uniform", ratio=1.25)
-    parts = gradlab.components(loss, anchors, positives, queue)
-    assert parts.gradient_dissipation.tolist() == [0.5] * 7
+    components = gradlab.components(loss, anchors, positives, queue)
+    assert components.gradient_dissipation.tolist() == [0.5] * 7
     expected = torch.ones(7, 12, dtype=torch.float64).fill_diagonal_(0) / 11
-    torch.testing.assert_close(parts.weight, expected)
-    torch.testing.assert_close(parts.ratio, torch.full((7,), 1.25, dtype=torch.float64))
-    parts = gradlab.components(
+    torch.testing.assert_close(components.weight, expected)
+    torch.testing.assert_close(components.ratio, torch.full((7,), 1.25, dtype=torch.float64))
+    components = gradlab.components(
         gradlab.recombine(gate=0.5, weight=3, ratio=0, factor=2), anchors, positives
     )
     torch.testing.assert_close(
-        parts.weight, 6 * torch.ones(7, 7, dtype=torch.float64).fill_diagonal_(0)
+        components.weight, 6 * torch.ones(7, 7, dtype=torch.float64).fill_diagonal_(0)
     )
-    assert not parts.ratio.any()
+    assert not components.ratio.any()
 
 
 LOSSES = [
@@ -167,10 +174,10 @@ LOSSES = [
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_recombined_losses_are_values(loss: gradlab.Loss) -> None:
     saved = json.loads(json.dumps(dataclasses.asdict(loss)))
-    for other in (pickle.loads(pickle.dumps(loss)), gradlab.get_loss("recombined", **saved)):
-        assert other == loss
-        assert hash(other) == hash(loss)
-        assert type(other) is type(loss)
+    for copy in (pickle.loads(pickle.dumps(loss)), gradlab.get_loss("recombined", **saved)):
+        assert copy == loss
+        assert hash(copy) == hash(loss)
+        assert type(copy) is type(loss)
     assert all(check.passed for check in gradlab.verify(loss, batch_size=8, dim=6))
 
 
@@ -203,10 +210,11 @@ def test_a_users_own_loss_is_a_part() -> None:
 def test_simulated_like_the_losses_it_is_made_of(quantity: str, engine: str, source: str) -> None:
     loss = gradlab.recombine(gate="arccon", weight="infonce", ratio="met")
     drawn = {"batches": 200} if engine == "monte_carlo" else {}
-    found, expected = (
-        gradlab.simulate(one, quantity, engine, grid=4, **drawn).value for one in (loss, source)
+    simulated, expected = (
+        gradlab.simulate(simulated_loss, quantity, engine, grid=4, **drawn).value
+        for simulated_loss in (loss, source)
     )
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(simulated, expected, rtol=1e-12)
 
 
 def test_a_ratio_that_does_not_exist_is_refused() -> None:
@@ -226,15 +234,15 @@ def test_a_ratio_that_does_not_exist_is_refused() -> None:
 def test_exchanged_parts_in_the_unit_gauge(gate: str, weight: str, ratio: str) -> None:
     anchors, positives = batch("paired")
     loss = gradlab.recombine(gate=gate, weight=weight, ratio=ratio, gauge="unit")
-    made, gates, weights, ratios = (
-        gradlab.components(one, anchors, positives) for one in (loss, gate, weight, ratio)
+    recombined, gates, weights, ratios = (
+        gradlab.components(source, anchors, positives) for source in (loss, gate, weight, ratio)
     )
     push = gates.gradient_dissipation * gates.weight.abs().sum(1)
-    torch.testing.assert_close(made.gradient_dissipation, push, rtol=1e-11, atol=0)
+    torch.testing.assert_close(recombined.gradient_dissipation, push, rtol=1e-11, atol=0)
     shares = weights.weight / weights.weight.abs().sum(1, keepdim=True)
-    torch.testing.assert_close(made.weight, shares, rtol=1e-11, atol=1e-15)
+    torch.testing.assert_close(recombined.weight, shares, rtol=1e-11, atol=1e-15)
     pull = ratios.positive_weight / ratios.weight.abs().sum(1)
-    torch.testing.assert_close(made.positive_weight, pull, rtol=1e-11, atol=0)
+    torch.testing.assert_close(recombined.positive_weight, pull, rtol=1e-11, atol=0)
 
 
 def test_constants_and_factors_in_the_unit_gauge() -> None:
@@ -250,6 +258,6 @@ def test_constants_and_factors_in_the_unit_gauge() -> None:
         loss = gradlab.recombine(gate="infonce", weight=weight, ratio="mhs", gauge=gauge)
         return gradlab.components(loss, *views).gradient()
 
-    one = gradient("mhe", "unit")
-    torch.testing.assert_close(gradient("7 * mhe", "unit"), one, rtol=1e-12, atol=1e-15)
-    assert not torch.allclose(gradient("7 * mhe", "declared"), one, rtol=0.1)
+    unit_gradient = gradient("mhe", "unit")
+    torch.testing.assert_close(gradient("7 * mhe", "unit"), unit_gradient, rtol=1e-12, atol=1e-15)
+    assert not torch.allclose(gradient("7 * mhe", "declared"), unit_gradient, rtol=0.1)

@@ -45,37 +45,46 @@ def rows_with_duplicates(seed: int = 0) -> tuple[np.ndarray, ...]:
 
 def settings(text: str) -> list[tuple[np.ndarray | None, dict, tuple[int, int]]]:
     """Extra negatives, a call's other arguments, the shape of what is said of each candidate."""
-    found = []
+    calls = []
     *_, extra, own = rows_with_duplicates()
     whole = any(word in text for word in ("symmetric", "same", "gor"))
-    for queue, mine, inside in ((None, None, N), (extra, None, N), (extra, own, N), (None, own, 1)):
-        if (whole and inside == 1) or ("gor" in text and mine is not None):
+    for queue, own_negatives, inside in (
+        (None, None, N),
+        (extra, None, N),
+        (extra, own, N),
+        (None, own, 1),
+    ):
+        if (whole and inside == 1) or ("gor" in text and own_negatives is not None):
             continue
-        given = {"in_batch_negatives": inside == N} | (
-            {} if mine is None else {"own_negatives": mine}
+        context = {"in_batch_negatives": inside == N} | (
+            {} if own_negatives is None else {"own_negatives": own_negatives}
         )
         width = inside * (2 if "other+same" in text else 1)
-        shape = (N, width + (0 if queue is None else M) + (0 if mine is None else H))
-        found.append((queue, given, shape))
-    return found
+        shape = (N, width + (0 if queue is None else M) + (0 if own_negatives is None else H))
+        calls.append((queue, context, shape))
+    return calls
 
 
-def in_torch(given):
-    if isinstance(given, list):
-        return [torch.from_numpy(one) for one in given]
-    return torch.from_numpy(given) if isinstance(given, np.ndarray) else given
+def in_torch(argument):
+    if isinstance(argument, list):
+        return [torch.from_numpy(array) for array in argument]
+    return torch.from_numpy(argument) if isinstance(argument, np.ndarray) else argument
 
 
-def assert_blocks_are_the_plain_loss(text: str, rows: tuple, given: dict) -> None:
-    given = {name: in_torch(one) for name, one in given.items()}
-    found = []
+def assert_blocks_are_the_plain_loss(text: str, rows: tuple, context: dict) -> None:
+    context = {name: in_torch(array) for name, array in context.items()}
+    evaluations = []
     for loss in (gradlab.get_loss(text), gradlab.blockwise(text, 4)):
-        leaves = [None if one is None else torch.from_numpy(one).requires_grad_() for one in rows]
-        value = loss(*leaves, **given)
-        wanted = [one for one in leaves if one is not None]
-        gradients = torch.autograd.grad(value, wanted, allow_unused=True, materialize_grads=True)
-        found.append([value.detach(), *gradients])
-    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
+        leaves = [
+            None if array is None else torch.from_numpy(array).requires_grad_() for array in rows
+        ]
+        value = loss(*leaves, **context)
+        embeddings = [array for array in leaves if array is not None]
+        gradients = torch.autograd.grad(
+            value, embeddings, allow_unused=True, materialize_grads=True
+        )
+        evaluations.append([value.detach(), *gradients])
+    torch.testing.assert_close(*evaluations, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:.*rows of relation have no positive")
@@ -90,12 +99,12 @@ def assert_blocks_are_the_plain_loss(text: str, rows: tuple, given: dict) -> Non
 )
 def test_closed_form_is_autograd_and_blocks_are_the_plain_loss(text: str) -> None:
     anchors, positives, *_ = rows_with_duplicates()
-    for extra, given, shape in settings(text):
+    for extra, context, shape in settings(text):
         relation = np.random.default_rng(0).integers(-1, 2, size=shape)
-        for known in ({}, {"labels": LABELS}, {"relation": relation}):
+        for roles in ({}, {"labels": LABELS}, {"relation": relation}):
             rows = (anchors, positives, extra)
-            assert_closed_form_is_autograd(text, rows, **given, **known)
-            assert_blocks_are_the_plain_loss(text, rows, given | known)
+            assert_closed_form_is_autograd(text, rows, **context, **roles)
+            assert_blocks_are_the_plain_loss(text, rows, context | roles)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "kl"])
@@ -107,18 +116,18 @@ def test_pools_beside_the_batch(name: str, pools: str) -> None:
     rng = np.random.default_rng(2)
     relation = rng.integers(-1, 2, size=shape)
     relation[:, 0] = 1
-    given = {"teacher": rng.normal(size=shape) / 5} if name == "kl" else {"relation": relation}
+    context = {"teacher": rng.normal(size=shape) / 5} if name == "kl" else {"relation": relation}
     text, rows = f"pool({name}, negatives={pools})", (anchors, positives, extra)
-    assert_closed_form_is_autograd(text, rows, own_negatives=own, **given)
+    assert_closed_form_is_autograd(text, rows, own_negatives=own, **context)
 
 
 def by_loops(name: str, positives: list[float], negatives: list[float]) -> float:
     """From the definitions."""
     p, n = [math.exp(x) for x in positives], [math.exp(x) for x in negatives]
     if name == "supcon":
-        return -sum(math.log(one / (sum(p) + sum(n))) for one in p) / len(p)
+        return -sum(math.log(exponential / (sum(p) + sum(n))) for exponential in p) / len(p)
     if name == "sincere":
-        return -sum(math.log(one / (one + sum(n))) for one in p) / len(p)
+        return -sum(math.log(exponential / (exponential + sum(n))) for exponential in p) / len(p)
     return -math.log(sum(p) / (sum(p) + sum(n)))
 
 
@@ -129,14 +138,14 @@ def test_values_by_loops(name: str) -> None:
     plain = loss(anchors, positives, extra, "none", labels=LABELS, own_negatives=own)
     pooled = gradlab.get_loss("pool", loss=loss)(anchors, positives, extra, "none", labels=LABELS)
     for i in range(N):
-        other, same, queue, mine = (
+        across, same, queue, own_logits = (
             rows @ anchors[i] / 0.3 for rows in (positives, anchors, extra, own[i])
         )
         mates, alone = LABELS[i] == LABELS, np.arange(N) == i
-        expected = by_loops(name, other[mates], [*other[~mates], *queue, *mine])
+        expected = by_loops(name, across[mates], [*across[~mates], *queue, *own_logits])
         assert plain[i] == pytest.approx(expected, rel=1e-12)
-        pulls = [*other[mates], *same[mates & ~alone]]
-        expected = by_loops(name, pulls, [*other[~mates], *same[~mates], *queue])
+        pulls = [*across[mates], *same[mates & ~alone]]
+        expected = by_loops(name, pulls, [*across[~mates], *same[~mates], *queue])
         assert pooled[i] == pytest.approx(expected, rel=1e-12)
 
 
@@ -144,13 +153,13 @@ def test_values_by_loops(name: str) -> None:
 @pytest.mark.parametrize("given", [{}, {"labels": np.arange(N)}])
 def test_without_labels_they_are_infonce(name: str, given: dict) -> None:
     anchors, positives, extra, _ = rows_with_duplicates()
-    found = gradlab.components(f"{name}(temperature=0.2)", anchors, positives, extra, **given)
+    components = gradlab.components(f"{name}(temperature=0.2)", anchors, positives, extra, **given)
     expected = gradlab.components("infonce(temperature=0.2)", anchors, positives, extra)
-    for part in ("gradient_dissipation", "weight"):
+    for attribute in ("gradient_dissipation", "weight"):
         np.testing.assert_allclose(
-            getattr(found, part), getattr(expected, part), rtol=1e-10, atol=1e-14
+            getattr(components, attribute), getattr(expected, attribute), rtol=1e-10, atol=1e-14
         )
-    np.testing.assert_allclose(found.ratio, 1, rtol=1e-12)
+    np.testing.assert_allclose(components.ratio, 1, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -162,16 +171,16 @@ def test_pull_shares_say_who_pulls_and_whom_supcon_repels(name: str) -> None:
         exponentials / exponentials.sum(1, keepdims=True) > 1 / mates.sum(1, keepdims=True)
     )
     assert crowded.any()
-    parts = gradlab.components(f"{name}(temperature=0.1)", anchors, positives, labels=LABELS)
-    np.testing.assert_allclose(parts.pull_shares.sum(1), 1, rtol=1e-9)
-    assert not parts.pull_shares[~mates].any()
-    assert not parts.weight[mates].any()
-    np.testing.assert_array_equal(parts.pull_shares < 0, crowded & (name == "supcon"))
-    np.testing.assert_allclose(parts.towards, parts.pull_shares @ positives, rtol=1e-13)
+    components = gradlab.components(f"{name}(temperature=0.1)", anchors, positives, labels=LABELS)
+    np.testing.assert_allclose(components.pull_shares.sum(1), 1, rtol=1e-9)
+    assert not components.pull_shares[~mates].any()
+    assert not components.weight[mates].any()
+    np.testing.assert_array_equal(components.pull_shares < 0, crowded & (name == "supcon"))
+    np.testing.assert_allclose(components.towards, components.pull_shares @ positives, rtol=1e-13)
     if name == "mil_nce":
         expected = np.where(mates, exponentials, 0)
         expected /= expected.sum(1, keepdims=True)
-        np.testing.assert_allclose(parts.pull_shares, expected, rtol=1e-11, atol=1e-15)
+        np.testing.assert_allclose(components.pull_shares, expected, rtol=1e-11, atol=1e-15)
 
 
 @pytest.mark.parametrize("kind", ["labels", "relation"])
@@ -183,15 +192,15 @@ def test_losses_of_one_positive_leave_the_others_out(name: str, kind: str) -> No
     anchors, positives, *_ = rows_with_duplicates()
     mates = LABELS[:, None] == LABELS
     wide = np.concatenate([mates, mates], axis=1) if "same" in name else mates
-    given = {"labels": LABELS} if kind == "labels" else {"relation": np.where(wide, 1, -1)}
+    context = {"labels": LABELS} if kind == "labels" else {"relation": np.where(wide, 1, -1)}
     masked = f"mask({name}, by=given)"
-    found = gradlab.components(name, anchors, positives, side="both", **given)
+    sides = gradlab.components(name, anchors, positives, side="both", **context)
     expected = gradlab.components(masked, anchors, positives, side="both", mask=mates)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one.gradient(), other.gradient())
-        np.testing.assert_array_equal(one.weight, other.weight)
+    for components, reference in zip(sides, expected, strict=True):
+        np.testing.assert_array_equal(components.gradient(), reference.gradient())
+        np.testing.assert_array_equal(components.weight, reference.weight)
     value = gradlab.get_loss(masked)(anchors, positives, mask=mates)
-    assert gradlab.get_loss(name)(anchors, positives, **given) == value
+    assert gradlab.get_loss(name)(anchors, positives, **context) == value
 
 
 @pytest.mark.filterwarnings("ignore:.*rows of relation have no positive")
@@ -202,13 +211,13 @@ def test_a_row_without_a_positive_is_left_out_counted_and_said(name: str) -> Non
     relation[2, 2] = relation[5, 5] = -1
     with pytest.warns(UserWarning, match="2 of 9 rows of relation have no positive"):
         values = gradlab.get_loss(name)(anchors, positives, reduction="none", relation=relation)
-    parts = gradlab.components(name, anchors, positives, relation=relation)
+    components = gradlab.components(name, anchors, positives, relation=relation)
     reference = gradlab.autograd_gradient(name, anchors, positives, relation=relation)
     assert values[[2, 5]].tolist() == [0, 0]
     assert (values[[0, 1, 3]] > 0).all()
-    np.testing.assert_allclose(parts.gradient(), reference, atol=1e-12)
-    assert not parts.gradient()[[2, 5]].any()
-    assert parts.statistics["without_positives"] == pytest.approx(2 / 9)
+    np.testing.assert_allclose(components.gradient(), reference, atol=1e-12)
+    assert not components.gradient()[[2, 5]].any()
+    assert components.statistics["without_positives"] == pytest.approx(2 / 9)
 
 
 def test_margin_mse_leaves_out_an_anchor_whose_own_pair_is_no_positive() -> None:
@@ -236,8 +245,10 @@ def test_margin_mse_leaves_out_an_anchor_whose_own_pair_is_no_positive() -> None
     assert_closed_form_is_autograd(
         "margin_mse", (anchors, positives), relation=relation, teacher=teacher
     )
-    parts = gradlab.components("margin_mse", anchors, positives, relation=relation, teacher=teacher)
-    assert parts.statistics["without_positives"] == pytest.approx(2 / 9)
+    components = gradlab.components(
+        "margin_mse", anchors, positives, relation=relation, teacher=teacher
+    )
+    assert components.statistics["without_positives"] == pytest.approx(2 / 9)
 
 
 @pytest.mark.parametrize(
@@ -272,15 +283,15 @@ def test_khoslas_loss_of_two_views() -> None:
     library = pytest.importorskip("pytorch_metric_learning.losses")
     views = [torch.from_numpy(rows) for rows in rows_with_duplicates()[:2]]
     ours = gradlab.get_loss("symmetric(pool(supcon(temperature=0.2), negatives=other+same))")
-    theirs, labels = library.SupConLoss(temperature=0.2), torch.from_numpy(LABELS).repeat(2)
-    found = [
+    library_loss, labels = library.SupConLoss(temperature=0.2), torch.from_numpy(LABELS).repeat(2)
+    evaluations = [
         [value(*views), *plain_gradients(value, *views)]
         for value in (
             lambda a, b: ours(a, b, labels=LABELS, normalize=True),
-            lambda a, b: theirs(torch.cat([a, b]), labels),
+            lambda a, b: library_loss(torch.cat([a, b]), labels),
         )
     ]
-    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(*evaluations, rtol=1e-10, atol=1e-10)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -300,9 +311,11 @@ class WithoutNeighbours(OtherCandidates):
 def test_a_rule_in_numpy_serves_tensors() -> None:
     anchors, positives, *_ = rows_with_duplicates()
     loss = WithoutNeighbours("supcon")
-    found = loss(*map(torch.from_numpy, (anchors, positives)), labels=LABELS)
-    assert float(found) == pytest.approx(loss(anchors, positives, labels=LABELS), rel=1e-12)
-    assert float(found) != pytest.approx(loss.loss(anchors, positives, labels=LABELS), rel=1e-3)
+    loss_value = loss(*map(torch.from_numpy, (anchors, positives)), labels=LABELS)
+    assert float(loss_value) == pytest.approx(loss(anchors, positives, labels=LABELS), rel=1e-12)
+    assert float(loss_value) != pytest.approx(
+        loss.loss(anchors, positives, labels=LABELS), rel=1e-3
+    )
 
 
 @pytest.mark.parametrize(
@@ -345,20 +358,20 @@ def test_supcon_of_one_positive_keeps_its_digits_where_the_softmax_is_nearly_one
     anchors = unit_rows(rng.normal(size=(N, 32)))
     positives = unit_rows(anchors + 0.03 * rng.normal(size=(N, 32)))
     h, g = (torch.from_numpy(unit_rows(rows.astype(dtype))) for rows in (anchors, positives))
-    exact, other = h.double(), g.double()
-    leads = (exact @ other.T - (exact * other).sum(1, keepdim=True)) / 0.01
+    exact, exact_positives = h.double(), g.double()
+    leads = (exact @ exact_positives.T - (exact * exact_positives).sum(1, keepdim=True)) / 0.01
     odds = leads.exp().fill_diagonal_(0)
     share = odds / (1 + odds.sum(1, keepdim=True))
     assert share.sum(1).max() < torch.finfo(h.dtype).eps
-    pushed = (share[..., None] * (other[None] - other[:, None])).sum(1) / 0.01
+    pushed = (share[..., None] * (exact_positives[None] - exact_positives[:, None])).sum(1) / 0.01
     expected = pushed - (pushed * exact).sum(1, keepdim=True) * exact
     size = expected.norm()
     for labels in (None, torch.arange(N)):
-        parts = gradlab.components("supcon(temperature=0.01)", h, g, labels=labels)
-        assert (parts.gradient() - expected).norm() < 1e-3 * size
+        components = gradlab.components("supcon(temperature=0.01)", h, g, labels=labels)
+        assert (components.gradient() - expected).norm() < 1e-3 * size
         if labels is not None:
-            assert torch.equal(parts.pull_shares, torch.eye(N, dtype=h.dtype))
-        found = gradlab.autograd_gradient("supcon(temperature=0.01)", h, g, labels=labels)
-        assert (found - expected).norm() < 1e-3 * size
+            assert torch.equal(components.pull_shares, torch.eye(N, dtype=h.dtype))
+        gradient = gradlab.autograd_gradient("supcon(temperature=0.01)", h, g, labels=labels)
+        assert (gradient - expected).norm() < 1e-3 * size
         value = gradlab.get_loss("supcon(temperature=0.01)")(h, g, reduction="sum", labels=labels)
         assert float(value) == pytest.approx(float(torch.log1p(odds.sum(1)).sum()), rel=1e-3)

@@ -63,6 +63,6 @@ def test_value_formulas_are_set_as_mathematics(name: str) -> None:
     for line in re.sub(r"\\(begin|end)\{gathered\}", "", latex).split(r"\\ "):
         MathTextParser("path").parse(f"${line.strip()}$")
     assert latex.isascii()
-    shown = html.unescape(re.sub(r"</?(var|sub)>", "", formula_html(formula)))
+    text = html.unescape(re.sub(r"</?(var|sub)>", "", formula_html(formula)))
     written = re.sub(r"_\{([^}]*)\}|_", r"\1", formula).replace("-", "−")
-    assert shown.removeprefix("L = ") == written
+    assert text.removeprefix("L = ") == written

@@ -52,33 +52,33 @@ def test_closed_form_is_autograd_and_blocks_are_the_plain_loss(text: str) -> Non
     anchors, positives, *_ = (
         embeddings(False, False) if "semi_hard" in text else rows_with_duplicates()
     )
-    for extra, given, shape in settings(text):
+    for extra, context, shape in settings(text):
         if "triplet" in text:
-            known = [{}, {"labels": LABELS}]
+            contexts = [{}, {"labels": LABELS}]
         else:
-            known = [{"teacher": embeddings(extra is not None, "own_negatives" in given)}]
+            contexts = [{"teacher": embeddings(extra is not None, "own_negatives" in context)}]
         if text in TEACHERS and "embedding" not in text:
-            known.append({"teacher": np.random.default_rng(1).normal(size=shape) / 10})
-        for more in known:
+            contexts.append({"teacher": np.random.default_rng(1).normal(size=shape) / 10})
+        for targets in contexts:
             rows = (anchors, positives, extra)
-            assert_closed_form_is_autograd(text, rows, **given, **more)
-            assert_blocks_are_the_plain_loss(text, rows, given | more)
+            assert_closed_form_is_autograd(text, rows, **context, **targets)
+            assert_blocks_are_the_plain_loss(text, rows, context | targets)
 
 
 def test_values_by_loops() -> None:
     anchors, positives, extra, own = rows_with_duplicates()
     teacher = np.random.default_rng(1).normal(size=(N, 1 + M + H)) / 5
-    given = {"own_negatives": own, "in_batch_negatives": False, "teacher": teacher}
+    context = {"own_negatives": own, "in_batch_negatives": False, "teacher": teacher}
     kl = gradlab.get_loss("kl(temperature=0.3, teacher_temperature=0.7)")
-    divergence = kl(anchors, positives, extra, "none", **given)
-    margins = gradlab.get_loss("margin_mse")(anchors, positives, extra, "none", **given)
-    parts = gradlab.components(kl, anchors, positives, extra, **given)
+    divergence = kl(anchors, positives, extra, "none", **context)
+    margins = gradlab.get_loss("margin_mse")(anchors, positives, extra, "none", **context)
+    components = gradlab.components(kl, anchors, positives, extra, **context)
     for i in range(N):
-        scores = np.array([anchors[i] @ one for one in (positives[i], *extra, *own[i])])
+        scores = np.array([anchors[i] @ vector for vector in (positives[i], *extra, *own[i])])
         q, y = np.exp(scores / 0.3), np.exp(teacher[i] / 0.7)
         q, y = q / q.sum(), y / y.sum()
         assert divergence[i] == pytest.approx((y * np.log(y / q)).sum(), rel=1e-11)
-        assert parts.gradient_dissipation[i] == pytest.approx(abs(q - y).sum() / 2, rel=1e-11)
+        assert components.gradient_dissipation[i] == pytest.approx(abs(q - y).sum() / 2, rel=1e-11)
         errors = (scores[0] - scores[1:]) - (teacher[i][0] - teacher[i][1:])
         assert margins[i] == pytest.approx((errors**2).mean(), rel=1e-12)
 
@@ -86,48 +86,48 @@ def test_values_by_loops() -> None:
 def test_the_dissipation_of_kl_is_the_total_variation_and_its_roles_are_signs() -> None:
     anchors, positives, *_ = rows_with_duplicates()
     teacher = np.random.default_rng(1).normal(size=(N, N)) / 5
-    parts = gradlab.components(
+    components = gradlab.components(
         "kl(temperature=0.2, teacher_temperature=0.3)", anchors, positives, teacher=teacher
     )
     q, y = (
         np.exp(x) / np.exp(x).sum(1, keepdims=True)
         for x in (anchors @ positives.T / 0.2, teacher / 0.3)
     )
-    np.testing.assert_allclose(parts.gradient_dissipation, abs(q - y).sum(1) / 2, rtol=1e-12)
-    pushed = parts.weight.any(axis=1)
-    np.testing.assert_allclose(parts.ratio[pushed], 1, rtol=1e-12)
-    assert np.isinf(parts.ratio[~pushed]).all()
+    np.testing.assert_allclose(components.gradient_dissipation, abs(q - y).sum(1) / 2, rtol=1e-12)
+    pushed = components.weight.any(axis=1)
+    np.testing.assert_allclose(components.ratio[pushed], 1, rtol=1e-12)
+    assert np.isinf(components.ratio[~pushed]).all()
     own = np.eye(N, dtype=bool)
-    np.testing.assert_array_equal(parts.weight > 0, (q > y) & ~own)
-    np.testing.assert_array_equal(parts.pull_shares > 0, q < y)
-    np.testing.assert_allclose(parts.pull_shares.sum(1), pushed, atol=1e-12)
+    np.testing.assert_array_equal(components.weight > 0, (q > y) & ~own)
+    np.testing.assert_array_equal(components.pull_shares > 0, q < y)
+    np.testing.assert_allclose(components.pull_shares.sum(1), pushed, atol=1e-12)
     repels = np.diagonal(q > y)  # a positive that the teacher finds less near
     assert repels.any()
-    np.testing.assert_array_equal(np.diagonal(parts.pull_shares) < 0, repels)
+    np.testing.assert_array_equal(np.diagonal(components.pull_shares) < 0, repels)
     same = gradlab.components("kl", anchors, positives, teacher=[anchors, positives])
     assert abs(same.gradient_dissipation).max() < 1e-13
 
 
 def test_a_student_ahead_of_its_teacher_learns_though_no_negative_pushes() -> None:
     anchors, positives, _, own = rows_with_duplicates()
-    given = {"own_negatives": own[:, :1], "in_batch_negatives": False}
+    context = {"own_negatives": own[:, :1], "in_batch_negatives": False}
     errors = (anchors * positives).sum(1) - (anchors * own[:, 0]).sum(1) + 2
-    parts = gradlab.components(
-        "margin_mse", anchors, positives, **given, teacher=np.tile([-2.0, 0.0], (N, 1))
+    components = gradlab.components(
+        "margin_mse", anchors, positives, **context, teacher=np.tile([-2.0, 0.0], (N, 1))
     )
     assert (errors > 0).all()
-    np.testing.assert_allclose(parts.gradient_dissipation, 2 * errors, rtol=1e-12)
-    assert not parts.weight.any()
-    assert np.isnan(parts.hardest_share).all()
+    np.testing.assert_allclose(components.gradient_dissipation, 2 * errors, rtol=1e-12)
+    assert not components.weight.any()
+    assert np.isnan(components.hardest_share).all()
     # Its pulls cancel: the positive is pushed away as hard as the negative is pulled.
     whole = gradlab.components(
         "sum(infonce, margin_mse, weights=1+0.3)",
         anchors,
         positives,
-        **given,
+        **context,
         teacher=np.tile([-2.0, 0.0], (N, 1)),
     )
-    alone = gradlab.components("infonce", anchors, positives, **given)
+    alone = gradlab.components("infonce", anchors, positives, **context)
     np.testing.assert_allclose(whole.pull, alone.pull, rtol=1e-11)
     np.testing.assert_allclose(whole.pull_shares.sum(1), 1, rtol=1e-11)
 
@@ -139,10 +139,10 @@ def test_embedding_distillation_pulls_to_the_teachers_row(distance: str, pull: f
     loss = gradlab.get_loss("embedding_distillation", distance=distance)
     values = loss(anchors, positives, reduction="none", teacher=teacher)
     np.testing.assert_allclose(values, pull * (1 - (anchors * teacher[0]).sum(1)), rtol=1e-12)
-    parts = gradlab.components(loss, anchors, positives, teacher=teacher)
-    assert (parts.pull == pull).all()
-    assert not parts.weight.any()
-    np.testing.assert_array_equal(parts.target, teacher[0])
+    components = gradlab.components(loss, anchors, positives, teacher=teacher)
+    assert (components.pull == pull).all()
+    assert not components.weight.any()
+    np.testing.assert_array_equal(components.target, teacher[0])
 
 
 SCORES = {
@@ -167,9 +167,11 @@ def test_graded_cosent(kind: str) -> None:
     )
     value = loss(anchors, positives, scores=scores)
     assert float(value) == pytest.approx(math.log(total), rel=1e-12, abs=1e-15)
-    parts = gradlab.components(loss, anchors, positives, scores=scores)
-    np.testing.assert_allclose(parts.gradient_dissipation, 1 - 1 / total, rtol=1e-12, atol=1e-15)
-    assert (parts.pull < 0).any() == (kind != "all the same")
+    components = gradlab.components(loss, anchors, positives, scores=scores)
+    np.testing.assert_allclose(
+        components.gradient_dissipation, 1 - 1 / total, rtol=1e-12, atol=1e-15
+    )
+    assert (components.pull < 0).any() == (kind != "all the same")
     for text in ("cosent(temperature=0.2)", "sum(symmetric(cosent(temperature=0.2)), infonce)"):
         assert_closed_form_is_autograd(text, (anchors, positives), scores=scores)
         assert_blocks_are_the_plain_loss(text, (anchors, positives), {"scores": scores})

@@ -49,11 +49,11 @@ DEFINITIONS = {
 @pytest.mark.parametrize(("text", "definition"), DEFINITIONS.items())
 def test_value_and_gradients_of_the_definition(kind: str, text: str, definition: Value) -> None:
     """With the extra terms of Barlow Twins and VICReg off the tangent space, too."""
-    parts, whole = assert_defined_by(
+    components, whole = assert_defined_by(
         definition, gradlab.get_loss(text), *batch(kind, count=9, dim=6)
     )
-    if parts.extra_terms:
-        assert_same(parts.gradient(exact=True, tangent=False), whole)
+    if components.extra_terms:
+        assert_same(components.gradient(exact=True, tangent=False), whole)
 
 
 @pytest.mark.parametrize(("preset", "exponent"), [(None, 2), ("as_published", 1)])
@@ -64,16 +64,18 @@ def test_mhe_in_table_2(preset: str | None, exponent: float) -> None:
     q = dots(anchors, anchors)
     z = sum(math.exp(exponent * q[k][m]) for k, m in unordered_pairs(n))
     loss = gradlab.get_loss("mhe", preset=preset)
-    parts = gradlab.components(loss, anchors, positives)
-    assert parts.negative_view == "same"
+    components = gradlab.components(loss, anchors, positives)
+    assert components.negative_view == "same"
     for i in range(n):
         row = sum(math.exp(exponent * q[i][k]) for k in others(i, n))
-        assert float(parts.gradient_dissipation[i]) == 1
-        assert float(parts.weight[i, i]) == 0
-        assert float(parts.ratio[i]) == pytest.approx(2 * z / (exponent * nu * n * row), rel=1e-13)
+        assert float(components.gradient_dissipation[i]) == 1
+        assert float(components.weight[i, i]) == 0
+        assert float(components.ratio[i]) == pytest.approx(
+            2 * z / (exponent * nu * n * row), rel=1e-13
+        )
         for j in others(i, n):
             expected = exponent * nu * math.exp(exponent * q[i][j]) / z
-            assert float(parts.weight[i, j]) == pytest.approx(expected, rel=1e-13)
+            assert float(components.weight[i, j]) == pytest.approx(expected, rel=1e-13)
     alignment = float(((anchors - positives) ** 2).sum()) / n
     value = alignment + nu * (math.log(2 / (n * (n - 1)) * z) - exponent)
     assert float(loss(anchors, positives)) == pytest.approx(value, rel=1e-13)
@@ -83,48 +85,48 @@ def test_mhs_in_table_2() -> None:
     anchors, positives = batch()
     n, nu = len(anchors), 0.7
     q = dots(anchors, anchors)
-    parts = gradlab.components(gradlab.get_loss("mhs", nu=nu), anchors, positives)
+    components = gradlab.components(gradlab.get_loss("mhs", nu=nu), anchors, positives)
     for i in range(n):
         chosen = nearest(q, i)
         distance = math.dist(anchors[i].tolist(), anchors[chosen].tolist())
-        assert float(parts.gradient_dissipation[i]) == 1
-        assert parts.weight[i].nonzero().flatten().tolist() == [chosen]
-        assert float(parts.weight[i, chosen]) == pytest.approx(nu / distance, rel=1e-13)
-        assert float(parts.ratio[i]) == pytest.approx(2 * distance / (nu * n), rel=1e-13)
+        assert float(components.gradient_dissipation[i]) == 1
+        assert components.weight[i].nonzero().flatten().tolist() == [chosen]
+        assert float(components.weight[i, chosen]) == pytest.approx(nu / distance, rel=1e-13)
+        assert float(components.ratio[i]) == pytest.approx(2 * distance / (nu * n), rel=1e-13)
 
 
 def test_of_equally_near_neighbours_the_first_counts() -> None:
     rows = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [0, -1, 0]], dtype=torch.float64)
-    parts = gradlab.components("mhs", rows, rows.clone())
-    assert [row.nonzero().flatten().tolist() for row in parts.weight] == [[1], [0], [0], [0]]
-    assert_same(gradlab.autograd_gradient("mhs", rows, rows.clone()), parts.gradient())
+    components = gradlab.components("mhs", rows, rows.clone())
+    assert [row.nonzero().flatten().tolist() for row in components.weight] == [[1], [0], [0], [0]]
+    assert_same(gradlab.autograd_gradient("mhs", rows, rows.clone()), components.gradient())
 
 
 @pytest.mark.parametrize("name", ["mhs", "modified_mhs"])
 def test_equal_rows_get_the_subgradient_zero(name: str) -> None:
     anchors, positives = batch(count=6)
     anchors[3] = anchors[1]
-    parts = gradlab.components(name, anchors, positives)
+    components = gradlab.components(name, anchors, positives)
     assert bool(torch.isfinite(gradlab.get_loss(name)(anchors, positives)))
-    assert not parts.weight[1].any()
-    assert bool(torch.isfinite(parts.weight).all())
-    assert_same(gradlab.autograd_gradient(name, anchors, positives), parts.gradient())
+    assert not components.weight[1].any()
+    assert bool(torch.isfinite(components.weight).all())
+    assert_same(gradlab.autograd_gradient(name, anchors, positives), components.gradient())
 
 
 def test_barlow_twins_in_table_2() -> None:
     anchors, positives = batch()
     n, nu = len(anchors), 30.0
-    parts = gradlab.components("barlow_twins", anchors, positives)
+    components = gradlab.components("barlow_twins", anchors, positives)
     within = (positives @ positives.T).fill_diagonal_(0)
     diagonal = (anchors * positives).mean(0)
     ratio = n * (1 - (1 - nu) * diagonal) / (nu * within.sum(1, keepdim=True))
-    assert parts.gradient_dissipation.tolist() == [1] * n
-    torch.testing.assert_close(parts.weight, 2 * nu * within / n**2, rtol=1e-13, atol=0)
-    torch.testing.assert_close(parts.ratio, ratio, rtol=1e-12, atol=0)
+    assert components.gradient_dissipation.tolist() == [1] * n
+    torch.testing.assert_close(components.weight, 2 * nu * within / n**2, rtol=1e-13, atol=0)
+    torch.testing.assert_close(components.ratio, ratio, rtol=1e-12, atol=0)
     torch.testing.assert_close(
-        parts.scalar_ratio, (ratio * positives**2).sum(1), rtol=1e-12, atol=0
+        components.scalar_ratio, (ratio * positives**2).sum(1), rtol=1e-12, atol=0
     )
-    lacking = parts.gradient(exact=True, tangent=False) - parts.gradient(tangent=False)
+    lacking = components.gradient(exact=True, tangent=False) - components.gradient(tangent=False)
     assert_same(lacking, 2 * nu / n**2 * anchors)
 
 
@@ -133,8 +135,8 @@ def test_each_term_of_vicreg_is_the_gradient_of_what_it_is_named_after(kind: str
     """The paper's form is exact for the uncentred matrix; the terms are what it leaves out."""
     anchors, positives = batch(kind, count=9, dim=6)
     n, dim = anchors.shape
-    parts = gradlab.components(VICReg(3, 2, 0.5), anchors, positives)
-    terms = parts.extra_terms
+    components = gradlab.components(VICReg(3, 2, 0.5), anchors, positives)
+    terms = components.extra_terms
     assert set(terms) == {"radial", "centring", "diagonal", "hinge"}
 
     def gradient_of(value) -> torch.Tensor:
@@ -144,7 +146,7 @@ def test_each_term_of_vicreg_is_the_gradient_of_what_it_is_named_after(kind: str
     uncentred = gradient_of(lambda rows: 3 / dim * ((rows.T @ rows / (n - 1)) ** 2).sum())
     centred = gradient_of(lambda rows: 3 / dim * (covariance(rows) ** 2).sum())
     diagonal = gradient_of(lambda rows: 3 / dim * (covariance(rows).diagonal() ** 2).sum())
-    assert_same(parts.gradient(), tangent(aligned + uncentred, anchors))
+    assert_same(components.gradient(), tangent(aligned + uncentred, anchors))
     assert_same(terms["centring"], centred - uncentred)
     assert_same(terms["diagonal"], -diagonal)
     assert_same(terms["hinge"], gradient_of(lambda rows: 2 * hinge(rows, 0.5)))
@@ -156,11 +158,13 @@ def test_vicreg_in_table_2() -> None:
     anchors, positives = batch()
     (n, dim), nu1 = anchors.shape, 0.04
     q = (anchors @ anchors.T).fill_diagonal_(0)
-    parts = gradlab.components("vicreg", anchors, positives)
-    assert parts.gradient_dissipation.tolist() == [1] * n
-    torch.testing.assert_close(parts.weight, 4 * nu1 * q / (dim * (n - 1) ** 2), rtol=1e-13, atol=0)
+    components = gradlab.components("vicreg", anchors, positives)
+    assert components.gradient_dissipation.tolist() == [1] * n
+    torch.testing.assert_close(
+        components.weight, 4 * nu1 * q / (dim * (n - 1) ** 2), rtol=1e-13, atol=0
+    )
     ratio = dim * (n - 1) ** 2 / (2 * nu1 * n * q.sum(1))
-    torch.testing.assert_close(parts.ratio, ratio, rtol=1e-12, atol=0)
+    torch.testing.assert_close(components.ratio, ratio, rtol=1e-12, atol=0)
 
 
 def test_the_published_coefficient_of_vicreg() -> None:
@@ -190,16 +194,18 @@ def test_equal_rows_and_dimensions_that_do_not_vary() -> None:
         torch.cat([anchors[:, :3], torch.zeros(5, 1).double()], dim=1)
     )
     for first, second in ((anchors[:1].repeat(5, 1), positives), (flat, positives)):
-        parts = gradlab.components("vicreg", first, second)
-        assert_same(parts.gradient(exact=True), gradlab.autograd_gradient("vicreg", first, second))
-        assert not parts.extra_terms["hinge"][:, 3].any()
+        components = gradlab.components("vicreg", first, second)
+        assert_same(
+            components.gradient(exact=True), gradlab.autograd_gradient("vicreg", first, second)
+        )
+        assert not components.extra_terms["hinge"][:, 3].any()
 
 
 def test_the_authors_code_of_vicreg_is_a_setting() -> None:
     """As their main script computes it, on unit rows and without the 1e-4 below the root."""
     n, d = 9, 6
 
-    def theirs(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def library_value(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         total = 25 * ((x - y) ** 2).mean()
         for view in (x, y):
             centred = view - view.mean(0)
@@ -209,5 +215,5 @@ def test_the_authors_code_of_vicreg_is_a_setting() -> None:
         return total * d / 25
 
     assert_defined_by(
-        theirs, gradlab.get_loss("vicreg", nu1=d / 25, nu2=d / 2), *batch("random", n, d)
+        library_value, gradlab.get_loss("vicreg", nu1=d / 25, nu2=d / 2), *batch("random", n, d)
     )
