@@ -393,3 +393,26 @@ def test_a_run_of_which_nothing_comes_is_not_followed(tmp_path):
     (tmp_path / "manifest.json").write_text('{"status": "failed"}')
     with pytest.raises(GradlabError, match="ended before anything was recorded"):
         follow_run(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["infonce", "mask(infonce, above=0.9)", "symmetric(infonce)"])
+def test_a_long_queue_needs_no_memory_by_its_square(name):
+    import tracemalloc
+
+    tracemalloc.start()
+    guessing = loss_of_guessing(gradlab.get_loss(name), 0.3, 64, 65_536)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100 << 20
+    assert guessing == (pytest.approx(math.log(64 + 65_536)) if name == "infonce" else None)
+
+
+@pytest.mark.parametrize("name", gradlab.loss_names())
+def test_the_loss_of_guessing_by_pairs_is_that_of_rows(name):
+    from gradlab.monitor.expected_loss import _of_equal_rows
+
+    loss = gradlab.get_loss(name)
+    for cosine in (-0.4, 0.0, 0.3, 0.9):
+        guessing = loss_of_guessing(loss, cosine, 6, 3)
+        if guessing is not None:
+            assert guessing == pytest.approx(_of_equal_rows(loss, cosine, 6, 3), rel=1e-6)

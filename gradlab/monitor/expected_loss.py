@@ -19,10 +19,15 @@ from gradlab.simulation import simulate
 
 # Limits on simulated moments, Monte Carlo batches of a simulation, and angles for a loss value.
 MOMENTS, BATCHES, ANGLES = 12, 200, 1 << 20
+# Logarithm of a learned setting beyond which the number would overflow.
+LARGEST_LOG = 700.0
+# Equal share of the most negatives that are simulated.
+SMALLEST_SHARE = 2.0**-20
 # Width of a bin of cosines.
 WIDTH = 0.05
-# Larger batches have no loss of guessing; cosines may exceed 1 by this rounding error.
-MOST_SENTENCES, ROUNDING = 1024, 1e-9
+# Larger batches have no loss of guessing; of a loss that is not of pairs, neither have more rows.
+# Cosines may exceed 1 by this rounding error.
+MOST_SENTENCES, MOST_ROWS, ROUNDING = 1024, 3072, 1e-9
 
 
 def loss_of_guessing(loss: Loss, cosine: float, sentences: int, extra: int = 0) -> float | None:
@@ -33,18 +38,39 @@ def loss_of_guessing(loss: Loss, cosine: float, sentences: int, extra: int = 0) 
     """
     if not 2 <= sentences <= MOST_SENTENCES or abs(cosine) > 1 + ROUNDING:
         return None
-    # Rows √|c| u + √(1 - |c|) e_i, each with a direction e_i of its own; with -u for all but
-    # anchors if c is negative.
+    try:
+        with np.errstate(all="ignore"):
+            if isinstance(loss, PairLoss) and not isinstance(loss, Combinator):
+                value = _of_equal_pairs(loss, cosine, sentences - 1 + extra)
+            elif 2 * sentences + extra <= MOST_ROWS:
+                value = _of_equal_rows(loss, cosine, sentences, extra)
+            else:
+                return None
+    except GradlabError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _of_equal_pairs(loss: PairLoss, cosine: float, negatives: int) -> float:
+    """Return the loss of an anchor whose positive and negatives have one cosine."""
+    angle = math.acos(min(1.0, max(-1.0, cosine)))
+    positive = PairSimilarity.from_angles(np.full(1, angle))
+    return float(
+        np.mean(loss.value(positive, Negatives.from_angles(np.full((1, negatives), angle))))
+    )
+
+
+def _of_equal_rows(loss: Loss, cosine: float, sentences: int, extra: int) -> float:
+    """Return the loss of rows in which anchors have one cosine to all columns.
+
+    Rows are √|c| u + √(1 - |c|) e_i, each with a direction e_i of its own; with -u for all but
+    anchors if c is negative. Their size grows with the square of their number.
+    """
     count, apart = 2 * sentences + extra, math.sqrt(max(1 - abs(cosine), 0.0))
     rows = np.hstack([np.full((count, 1), math.sqrt(abs(cosine))), apart * np.eye(count)])
     rows[sentences:, 0] *= math.copysign(1, cosine)
     anchors, positives, others = np.split(rows, [sentences, 2 * sentences])
-    try:
-        with np.errstate(all="ignore"):
-            value = float(loss(anchors, positives, others if extra else None, normalize=True))
-    except GradlabError:
-        return None
-    return value if math.isfinite(value) else None
+    return float(loss(anchors, positives, others if extra else None, normalize=True))
 
 
 def usual(loss: Loss, quantity: str, history: History) -> tuple[list[int], list[float]]:
@@ -54,29 +80,29 @@ def usual(loss: Loss, quantity: str, history: History) -> tuple[list[int], list[
 
     Returns up to `MOMENTS` steps and their values, those before the first that cannot be simulated.
     """
-    values: dict[int, float] = {}
+    means: dict[int, float] = {}
     with contextlib.suppress(GradlabError):
         for step, mu, sigma, count in _angles(loss, history, MOMENTS):
-            found = simulate(
+            simulation = simulate(
                 _as_learned(loss, history, step), quantity, mu_pos=mu[:1], mu_neg=mu[1:],
                 sigma_pos=sigma[0], sigma_neg=sigma[1], negatives=count, batches=BATCHES,
                 progress=False,
             )  # fmt: skip
-            values[step] = float(found.value[0, 0])
-    return list(values), list(values.values())
+            means[step] = float(simulation.value[0, 0])
+    return list(means), list(means.values())
 
 
 def _as_learned(loss: Loss, history: History, step: int) -> Loss:
     """Return the loss with the settings that it had learned by a step, as far as recorded."""
-    found = {}
+    settings = {}
     for name in loss.learned:
-        value = history.at(TRAIN, f"{LEARNED}{name}", step)
+        number = history.at(TRAIN, f"{LEARNED}{name}", step)
         log = history.at(TRAIN, f"{LEARNED}log_{name}", step)  # the parameter of a watched module
-        if value is not None:
-            found[name] = value
+        if number is not None:
+            settings[name] = number
         elif log is not None:
-            found[name] = math.exp(log)
-    return dataclasses.replace(loss, **found)
+            settings[name] = math.exp(min(log, LARGEST_LOG))
+    return dataclasses.replace(loss, **settings)
 
 
 def loss_at_first(loss: Loss, history: History) -> tuple[int, float] | None:
@@ -104,12 +130,17 @@ def _angles(
     spreads = [history.histograms(name) for name in names]
     means = [history.points(DIAGNOSTICS, name) for name in names]
     equal = history.points(DIAGNOSTICS, "uniform_share")
-    known = sorted(step for step in set(equal).intersection(*spreads, *means) if equal[step] > 0)
-    places = np.linspace(0, len(known) - 1, moments if known else 0)
-    for step in dict.fromkeys(known[round(place)] for place in places):
+    measured = sorted(set(equal).intersection(*spreads, *means))
+    steps = [s for s in measured if SMALLEST_SHARE <= equal[s] <= 1 and _are_cosines(s, means)]
+    places = np.linspace(0, len(steps) - 1, moments if steps else 0)
+    for step in dict.fromkeys(steps[round(place)] for place in places):
         sigma = [_spread(shares[step]) for shares in spreads]
         mu = [_mean_angle(cosines[step], s) for cosines, s in zip(means, sigma, strict=True)]
         yield step, mu, sigma, round(1 / equal[step])
+
+
+def _are_cosines(step: int, series: Sequence[Mapping[int, float]]) -> bool:
+    return all(abs(points[step]) <= 1 + ROUNDING for points in series)
 
 
 def _spread(shares: Mapping[float, float]) -> float:

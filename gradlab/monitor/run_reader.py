@@ -17,7 +17,7 @@ from gradlab.errors import GradlabError
 from gradlab.files import read_object, reading
 from gradlab.losses.base import BatchLoss, Loss
 from gradlab.losses.registry import get_loss
-from gradlab.monitor.expected_loss import loss_of_guessing
+from gradlab.monitor.expected_loss import SMALLEST_SHARE, loss_of_guessing
 from gradlab.monitor.history import COLUMNS, DIAGNOSTICS, METRICS, History, of_dataset, scan_metrics
 from gradlab.monitor.numbers import counted
 from gradlab.monitor.setting_advice import LossInUse
@@ -128,7 +128,11 @@ class Recording:
         names = "negative_cosine", "uniform_share"
         series = (self.history.series(group, name)[1] for name in names)
         # A batch whose mask leaves all negatives out has no equal share.
-        measured = ((cosine, share) for cosine, share in zip(*series, strict=False) if share > 0)
+        measured = (
+            (cosine, share)
+            for cosine, share in zip(*series, strict=False)
+            if SMALLEST_SHARE <= share <= 1
+        )
         cosine, share = next(measured, (math.nan, 0.0))
         if loss is None or isinstance(loss, BatchLoss) or loss.surrogate or not share:
             return None
