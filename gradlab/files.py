@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import itertools
 import json
 import math
 import os
@@ -176,16 +177,36 @@ def write_json(path: str | os.PathLike[str], content: Any) -> Path:
     return write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
-def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Path:
-    """Write columns of equal length as CSV, atomically; floats keep all digits."""
+def write_csv(
+    path: str | os.PathLike[str], columns: Mapping[str, Any], exact: bool = False
+) -> Path:
+    """Write columns of equal length as CSV, atomically; floats keep all digits.
+
+    Texts that a spreadsheet would compute get an apostrophe in front (`spreadsheet_text`), unless
+    ``exact``, as in training data.
+    """
     lists = (
         column.tolist() if hasattr(column, "tolist") else column for column in columns.values()
     )
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*lists, strict=True))
+        rows = itertools.chain([columns], zip(*lists, strict=True))
+        writer.writerows(rows if exact else (map(spreadsheet_text, row) for row in rows))
     return Path(path)
+
+
+def spreadsheet_text(cell: Any) -> Any:
+    """Return a cell that a spreadsheet shows: ``'=1+1`` for the text ``=1+1``, numbers as they are.
+
+    Such texts begin with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return.
+    """
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def versions(*packages: str) -> dict[str, str]:

@@ -74,7 +74,8 @@ class Mined:
     def write(self, path: str | Path, names: Sequence[str] = ("anchor", "positive")) -> Path:
         """Write a CSV file with the columns anchor, positive, negative_1, negative_2 and so on."""
         columns = [*names, *(f"negative_{place}" for place in range(1, len(self.rows[0]) - 1))]
-        return write_csv(path, dict(zip(columns, zip(*self.rows, strict=True), strict=True)))
+        table = dict(zip(columns, zip(*self.rows, strict=True), strict=True))
+        return write_csv(path, table, exact=True)  # training data
 
 
 class _Embedded(Embedder):

@@ -47,7 +47,8 @@ def write_metrics(path: Path, rows: Sequence[Row]) -> None:
 
     ``group`` is diagnostics, evaluation, train, histogram, or watch (the cost of `gradlab.watch`).
     """
-    write_csv(path, {name: [row[at] for row in rows] for at, name in enumerate(COLUMNS)})
+    columns = {name: [row[at] for row in rows] for at, name in enumerate(COLUMNS)}
+    write_csv(path, columns, exact=True)
 
 
 def append_metrics(path: Path, step: int, group: str, values: Mapping[str, float]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from gradlab.errors import GradlabError
+from gradlab.files import clear_unfinished
 from gradlab.monitor.history import (
     DIAGNOSTICS,
     HISTOGRAM,
@@ -77,6 +78,7 @@ class Recorder:
             GradlabError, OSError: if the folder or the file cannot be written.
         """
         path = self.folder / METRICS
+        clear_unfinished(self.folder, METRICS)
         early = [] if self.begun else self.history.rows()
         earlier = [row for row in read_metrics(path) if keep(row)] if keep and path.exists() else []
         rows = list({row[:3]: row for row in [*early, *earlier]}.values())

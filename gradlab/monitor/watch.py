@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError, check_whole, first_line
-from gradlab.files import versions, write_json
+from gradlab.files import clear_unfinished, versions, write_json
 from gradlab.losses.base import Loss
 from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, HISTOGRAM, TRAIN, Row, of_dataset
 from gradlab.monitor.metrics_recorder import Listener, Recorder
@@ -237,6 +237,7 @@ class Watch(Recorder):
 
     def _open(self, step: int) -> None:
         """Continue the recording in the folder from ``step``, without repeating its warnings."""
+        clear_unfinished(self.folder, MANIFEST)
         self.begin((lambda row: _before(row, step)) if step else None, self._listening)
         self.new_failures()
         self._end(RUNNING)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gradlab.errors import GradlabError
 from gradlab.settings.objects import call_package
 
 if TYPE_CHECKING:
@@ -42,25 +43,29 @@ def write_report(
         >>> write_report(["runs/first", "runs/second"])  # doctest: +SKIP
         PosixPath('runs/report.html')
     """
-    from gradlab.files import write_text
+    from gradlab.files import clear_unfinished, write_text
     from gradlab.monitor.run_reader import Recording, read_recordings
     from gradlab.report.run_page import render_run
     from gradlab.report.runs_page import render_runs
 
     markdown = output is not None and Path(output).suffix.lower() == ".md"
     places = [runs] if isinstance(runs, str | Path) else list(runs)
-    found: list[Recording] = []
-    for one in places:
-        found += [one] if isinstance(one, Recording) else read_recordings([one])
-    if len(found) == 1:
-        folder, text = found[0].folder, render_run(found[0], markdown=markdown)
+    recordings: list[Recording] = []
+    for place in places:
+        recordings += [place] if isinstance(place, Recording) else read_recordings([place])
+    if not recordings:
+        raise GradlabError(f"there is no run with measurements in {', '.join(map(str, places))}")
+    if len(recordings) == 1:
+        folder, text = recordings[0].folder, render_run(recordings[0], markdown=markdown)
     elif len(places) == 1 and not isinstance(places[0], Recording):
         folder = Path(places[0])
-        text = render_runs(found, folder.resolve().name, markdown)
+        text = render_runs(recordings, folder.resolve().name, markdown)
     else:
-        folder = Path(os.path.commonpath([run.folder.resolve() for run in found]))
-        text = render_runs(found, f"{len(found)} runs", markdown)
-    return write_text(folder / PAGE if output is None else output, text)
+        folder = Path(os.path.commonpath([run.folder.resolve() for run in recordings]))
+        text = render_runs(recordings, f"{len(recordings)} runs", markdown)
+    page = folder / PAGE if output is None else Path(output)
+    clear_unfinished(page.parent, page.name)
+    return write_text(page, text)
 
 
 def follow_run(
@@ -83,7 +88,6 @@ def follow_run(
     Raises:
         GradlabError: several runs, a run that ended without records, and as `write_report`.
     """
-    from gradlab.errors import GradlabError
     from gradlab.files import write_text
     from gradlab.monitor.run_reader import RUNNING, read_manifest, read_recordings
     from gradlab.monitor.verdicts import judge_run
@@ -93,26 +97,27 @@ def follow_run(
         raise GradlabError(
             f"there is no folder {str(run)!r} to follow; give the output folder of a run"
         )
-    told, shown, place = "", None, Path(run) / PAGE
+    printed, rendered, place = "", None, Path(run) / PAGE
     while True:
-        found: list[Recording] = []
+        recordings: list[Recording] = []
         with contextlib.suppress(GradlabError):  # there may be no records yet
-            found = read_recordings([run])
-        if len(found) > 1:
-            raise GradlabError(f"{str(run)!r} holds {len(found)} runs; follow one of them")
-        if not found and read_manifest(Path(run)).get("status", RUNNING) != RUNNING:
+            recordings = read_recordings([run])
+        if len(recordings) > 1:
+            raise GradlabError(f"{str(run)!r} holds {len(recordings)} runs; follow one of them")
+        if not recordings and read_manifest(Path(run)).get("status", RUNNING) != RUNNING:
             raise GradlabError(f"the run in {str(run)!r} ended before anything was recorded")
-        headline = judge_run(found[0]).headline if found else "Waiting for the first record."
-        for one in found:
-            if shown != (one.written, one.status):
-                page = render_run(one, refresh=max(1, round(every)))
-                place = write_text(one.folder / PAGE if output is None else output, page)
-            shown = (one.written, one.status)
-        if headline != told:
-            say(f"Step {found[0].history.last_step()}: {headline}" if found else headline)
-        if found and found[0].status != RUNNING:
+        line = "Waiting for the first record."
+        for recording in recordings:
+            line = f"Step {recording.history.last_step()}: {judge_run(recording).headline}"
+            if rendered != (recording.written, recording.status):
+                page = render_run(recording, refresh=max(1, round(every)))
+                place = write_text(recording.folder / PAGE if output is None else output, page)
+            rendered = (recording.written, recording.status)
+        if line.partition(": ")[2] != printed:
+            say(line)
+        printed = line.partition(": ")[2]
+        if recordings and recordings[0].status != RUNNING:
             return place
-        told = headline
         time.sleep(every)
 
 

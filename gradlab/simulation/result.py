@@ -17,6 +17,7 @@ from gradlab.errors import GradlabError
 from gradlab.files import read_arrays, versions, write_arrays
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
+from gradlab.settings.objects import importing_nothing
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -109,19 +110,26 @@ class SimulationResult(Shown):
         return write_arrays(path, {"manifest": json.dumps(self.manifest()), **given})
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> SimulationResult:
-        """Read a file that `save` wrote; nothing in the file is executed.
+    def load(
+        cls, path: str | os.PathLike[str], *, loss: str | Loss | None = None
+    ) -> SimulationResult:
+        """Read a file that `save` wrote; nothing that the file names is imported or run.
+
+        Args:
+            path: the file.
+            loss: the loss, if it is code of your own, which the file only names.
 
         Raises:
-            GradlabError: the file is not a saved simulation.
+            GradlabError: the file is not a saved simulation, or its loss is code and not given.
         """
         arrays = read_arrays(path)
+        given_loss = None if loss is None else get_loss(loss)
         try:
             manifest = json.loads(str(arrays.pop("manifest")))
             # Files of earlier versions store the hyper-parameters of the loss separately.
             own = {"loss", "hyperparameters", "quantity", "engine", "mu_pos", "mu_neg", "versions"}
             return cls(
-                loss=get_loss(manifest["loss"], **manifest.get("hyperparameters", {})),
+                loss=given_loss or _named(manifest["loss"], manifest.get("hyperparameters", {})),
                 quantity=manifest["quantity"],
                 engine=manifest["engine"],
                 settings={key: value for key, value in manifest.items() if key not in own},
@@ -133,3 +141,9 @@ class SimulationResult(Shown):
             raise GradlabError(
                 f"{str(path)!r} is not a saved simulation ({error}); use SimulationResult.save"
             ) from error
+
+
+def _named(text: str, settings: Mapping[str, Any]) -> Loss:
+    """Return the registered loss that a file names."""
+    with importing_nothing():
+        return get_loss(text, **settings)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gradlab.files import write_text
+from gradlab.files import spreadsheet_text, write_text
 from gradlab.sweep.settings import plain
 from gradlab.sweep.spec import Spec
 from gradlab.sweep.trials import DIVERGED, ENDED, FAILED, FINISHED, RUNNING, WAITING, Run
@@ -91,4 +91,7 @@ def write_tables(spec: Spec, runs: Sequence[Run], output: Path) -> list[Path]:
         for run in runs
     ]
     tables = dict(zip(TABLES, (summarise(spec, runs), pd.DataFrame(records)), strict=True))
-    return [write_text(output / name, table.to_csv(index=False)) for name, table in tables.items()]
+    return [
+        write_text(output / name, table.map(spreadsheet_text).to_csv(index=False))
+        for name, table in tables.items()
+    ]
