@@ -55,21 +55,25 @@ def gradient(
     loss, _, chunk = loss.partition(":")
     loss, _, with_ = loss.partition("; ")
     hard = "own" in with_ or "shared" in with_
-    every = np.arange(len(sequences))
+    all_rows = np.arange(len(sequences))
     tables = torch.randn(4, len(sequences), 7, generator=torch.Generator().manual_seed(1)).double()
 
     def taught(rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        first, second, *more = (table[rows] for table in tables[: 4 if hard else 2])
-        more = [torch.stack(more, 1) if "own" in with_ else torch.cat(more)] if hard else []
-        return first, second, *more
+        first, second, *hard_columns = (table[rows] for table in tables[: 4 if hard else 2])
+        hard_columns = (
+            [torch.stack(hard_columns, 1) if "own" in with_ else torch.cat(hard_columns)]
+            if hard
+            else []
+        )
+        return first, second, *hard_columns
 
-    told = {
+    inputs = {
         "labels": lambda rows: rows % 3,
         "scores": lambda rows: tables[0, rows, 0],
         "teacher": taught,
         "guide": taught,
     }
-    told = {name: tell for name, tell in told.items() if name in with_}
+    inputs = {name: tell for name, tell in inputs.items() if name in with_}
     seed_everything(0)
     dtype = torch.float32 if loss == "own module" else torch.float64
     encoder = Encoder.load(model, "mean", dropout=0.0).to(dtype)
@@ -82,13 +86,13 @@ def gradient(
     config = TrainConfig(model=model, train_file="-", output="-", **settings)
     criterion = gradlab.get_loss(Scaled() if loss == "own module" else loss)
     objective = Objective(encoder, criterion, config, processes=processes).to(dtype)
-    objective.loss_inputs.update(told)
+    objective.loss_inputs.update(inputs)
     freeze_unused(objective.train())
-    rows = processes.share(every)
+    rows = processes.share(all_rows)
     assert len(rows) * processes.count == len(sequences)
     shifts = (0, 3, 5, 7) if hard else (0,)
     columns = [[sequences[(row + shift) % len(sequences)] for row in rows] for shift in shifts]
-    batch = objective.prepare(*columns, sentences=every)
+    batch = objective.prepare(*columns, sentences=all_rows)
     if chunk:
         output = objective.accumulate(batch, processes.count)
         processes.average(objective.parameters())
@@ -124,6 +128,6 @@ def work(model: str, sentences: list[str], output: str, names: list[str]) -> Non
     processes = Processes.start("cpu")
     sequences = sequences_of(model, sentences)
     for name in names:
-        found = (two_steps if name in SETTINGS else gradient)(model, name, sequences, processes)
-        save_file(found, Path(output) / f"{name}-{processes.rank}.safetensors")
+        tensors = (two_steps if name in SETTINGS else gradient)(model, name, sequences, processes)
+        save_file(tensors, Path(output) / f"{name}-{processes.rank}.safetensors")
     processes.wait()

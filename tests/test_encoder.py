@@ -73,9 +73,9 @@ def test_saved_folder_serves_all_three_libraries(folder, pooler, tmp_path):
         expected,
         atol=2e-6,
     )
-    again = Encoder.load(tmp_path / "saved")
-    assert (again.pooler, again.max_length) == (pooler, 24)
-    np.testing.assert_array_equal(again.encode(SENTENCES), expected)
+    reloaded = Encoder.load(tmp_path / "saved")
+    assert (reloaded.pooler, reloaded.max_length) == (pooler, 24)
+    np.testing.assert_array_equal(reloaded.encode(SENTENCES), expected)
     model = AutoModel.from_pretrained(tmp_path / "saved")
     for name, value in encoder.model.state_dict().items():
         torch.testing.assert_close(model.state_dict()[name], value, rtol=0, atol=0)
@@ -86,11 +86,11 @@ def test_pooling_of_a_sentence_transformers_folder_is_found(folder, tmp_path):
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     transformer = Transformer(str(folder), max_seq_length=20)
-    theirs = SentenceTransformer(modules=[transformer, Pooling(32, "mean")], device="cpu")
-    theirs.save(str(tmp_path / "theirs"))
+    reference_model = SentenceTransformer(modules=[transformer, Pooling(32, "mean")], device="cpu")
+    reference_model.save(str(tmp_path / "theirs"))
     ours = Encoder.load(tmp_path / "theirs")
     assert (ours.pooler, ours.max_length) == ("mean", 20)
-    np.testing.assert_allclose(ours.encode(SENTENCES), theirs.encode(SENTENCES), atol=2e-6)
+    np.testing.assert_allclose(ours.encode(SENTENCES), reference_model.encode(SENTENCES), atol=2e-6)
     SentenceTransformer(modules=[transformer, Pooling(32, "max")], device="cpu").save(
         str(tmp_path / "max")
     )
@@ -135,16 +135,16 @@ def test_a_default_prompt_is_not_left_out_in_silence(bert, tmp_path):
     from sentence_transformers import SentenceTransformer
 
     Encoder.load(bert, "mean").save(tmp_path / "plain")
-    theirs = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
-    expected = theirs.encode(SENTENCES)
-    theirs.prompts = {"query": "ba da: "}
-    theirs.save(str(tmp_path / "named"))  # a prompt that only those get who name it
+    reference_model = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
+    expected = reference_model.encode(SENTENCES)
+    reference_model.prompts = {"query": "ba da: "}
+    reference_model.save(str(tmp_path / "named"))  # a prompt that only those get who name it
     np.testing.assert_allclose(
         Encoder.load(tmp_path / "named").encode(SENTENCES), expected, atol=2e-6
     )
-    theirs.default_prompt_name = "query"
-    assert np.abs(theirs.encode(SENTENCES) - expected).max() > 0.1
-    theirs.save(str(tmp_path / "prompted"))
+    reference_model.default_prompt_name = "query"
+    assert np.abs(reference_model.encode(SENTENCES) - expected).max() > 0.1
+    reference_model.save(str(tmp_path / "prompted"))
     with pytest.raises(GradlabError, match="puts 'ba da: ' before each sentence"):
         Encoder.load(tmp_path / "prompted")
 
@@ -153,8 +153,8 @@ def test_a_model_that_truncates_its_embeddings_is_refused(bert, tmp_path):
     from sentence_transformers import SentenceTransformer
 
     Encoder.load(bert, "mean").save(tmp_path / "whole")
-    theirs = SentenceTransformer(str(tmp_path / "whole"), device="cpu", truncate_dim=8)
-    theirs.save(str(tmp_path / "truncated"))
+    reference_model = SentenceTransformer(str(tmp_path / "whole"), device="cpu", truncate_dim=8)
+    reference_model.save(str(tmp_path / "truncated"))
     assert SentenceTransformer(str(tmp_path / "truncated")).encode(SENTENCES).shape[1] == 8
     with pytest.raises(GradlabError, match="keeps the first 8 dimensions of each embedding"):
         Encoder.load(tmp_path / "truncated")

@@ -16,7 +16,7 @@ from gradlab.losses.infonce import InfoNCE
 from gradlab.settings import setting
 from gradlab.train import train
 from tests.losses.naive_losses import batch
-from tests.train_helpers import Seen, recorded, small_config
+from tests.train_helpers import OutputRecorder, recorded, small_config
 
 views = functools.partial(batch, "paired", 9, 6)
 
@@ -168,7 +168,7 @@ def test_a_run_is_measured_at_what_it_has_learned_by_then(bert, tmp_path) -> Non
         "schedule": "constant",
         "max_steps": 3,
     }
-    seen = Seen()
+    seen = OutputRecorder()
     train(small_config(bert, tmp_path, diagnostics_every=1, **settings), callbacks=[seen])
     temperature = recorded(tmp_path / "run", "learned_temperature")[2]
     assert abs(temperature - 0.05) > 0.005

@@ -136,9 +136,9 @@ def test_workers_of_one_command_and_the_table(folder):
         assert not (run_folder(SWEEP, run) / "checkpoints").exists()
         assert run.value == run.results["stsb_dev"]
     # Again: nothing is left to do, and the same is shown.
-    code, again = run_here()
+    code, second_output = run_here()
     assert code == 0
-    assert all(line in output for line in again.splitlines()[:4])
+    assert all(line in output for line in second_output.splitlines()[:4])
     assert (
         "2 runs: 2 finished, 0 running, 0 waiting, 0 failed, 0 diverged" in run_here("--status")[1]
     )
@@ -206,8 +206,8 @@ def test_failures_are_reported_and_retried_and_results_are_of_one_training_file(
     assert "2/2" in run_here("--retry-failed")[1]
     assert "2 finished" in run_here("--status", "--set", "train_file=hidden")[1]  # the same, moved
     Path("other.txt").write_text(Path(sentences).read_text() + "one more sentence\n")
-    for more in ([], ["--status"]):
-        code, error = run_here(*more, "--set", "train_file=other.txt")
+    for status in ([], ["--status"]):
+        code, error = run_here(*status, "--set", "train_file=other.txt")
         assert (code, error.count("\n")) == (2, 0)
         assert "trained on another file than 'other.txt'" in error
     assert "2/2" in run_here("--output", "new", "--set", "train_file=other.txt")[1]

@@ -14,26 +14,26 @@ from gradlab.sweep.settings import configure, identify
 BASE = {"model": "m", "train_file": "f", "sts": "d"}
 
 
-def made(**content):
+def make_spec(**content):
     spec = parse_spec({"name": "s", "base": BASE, **content})
     spec.check()
     return spec
 
 
 def keys(**content):
-    return [key for point in made(**content).points({}) for key in point.runs.values()]
+    return [key for point in make_spec(**content).points({}) for key in point.runs.values()]
 
 
 def test_every_combination_of_grid_and_points_with_every_seed():
-    spec = made(
+    spec = make_spec(
         seeds=[3, 1],
         grid={"batch_size": [8, 16], "loss_settings": {"temperature": [0.05, 0.1, 0.2]}},
         points=[{"label": "plain"}, {"label": "longer", "max_length": 64, "batch_size": 8}],
     )
     points = spec.points({})
     names = ("max_length", "batch_size", "loss_settings.temperature")
-    found = [tuple(point.settings.get(name) for name in names) for point in points]
-    assert found == list(itertools.product([None, 64], [8, 16], [0.05, 0.1, 0.2]))
+    settings = [tuple(point.settings.get(name) for name in names) for point in points]
+    assert settings == list(itertools.product([None, 64], [8, 16], [0.05, 0.1, 0.2]))
     assert points[0].label == "plain, batch_size=8, loss_settings.temperature=0.05"
     assert all(list(point.runs) == [3, 1] for point in points)
     assert len({key for point in points for key in point.runs.values()}) == 24
@@ -45,13 +45,13 @@ def test_every_combination_of_grid_and_points_with_every_seed():
 
 def test_a_point_may_have_seeds_and_tasks_of_its_own():
     points = [{"batch_size": 8, "seeds": [5], "evaluate": ["MR"]}, {"batch_size": 16}]
-    first, second = made(points=points, seeds=[1, 2], evaluate=["sts"]).points({})
+    first, second = make_spec(points=points, seeds=[1, 2], evaluate=["sts"]).points({})
     assert (list(first.runs), first.evaluate, first.varied) == ([5], ("MR",), {"batch_size": 8})
     assert (list(second.runs), second.evaluate) == ([1, 2], ("sts",))
 
 
 def test_a_run_of_two_points_is_evaluated_as_any_of_them_asks_before_the_sweep_begins_too(tmp_path):
-    spec = made(points=[{"label": "one", "evaluate": ["MR"]}, {"label": "other"}])
+    spec = make_spec(points=[{"label": "one", "evaluate": ["MR"]}, {"label": "other"}])
     assert [run.point.evaluate for run in known_runs(spec, tmp_path)] == [("MR",)]
 
 
@@ -109,7 +109,7 @@ def test_a_file_is_its_content_wherever_it_lies(tmp_path, monkeypatch):
 
 
 def test_stages_begin_from_the_best():
-    spec = made(
+    spec = make_spec(
         seeds=[1, 2],
         grid={"loss": ["infonce", "arccon"]},
         stages=[
@@ -136,7 +136,7 @@ def test_stages_begin_from_the_best():
     assert varied({key: score for key, score in scores.items() if key != last}) == []
     # It failed: a point that lost a seed is not chosen.
     assert {(p["batch_size"], p["max_length"]) for p in varied(scores | {last: None})} == {(16, 16)}
-    least = made(direction="minimize", stages=[{"batch_size": [8, 16]}, {"max_length": [9]}])
+    least = make_spec(direction="minimize", stages=[{"batch_size": [8, 16]}, {"max_length": [9]}])
     low = {
         key: float(p.settings["batch_size"]) for p in least.points({}) for key in p.runs.values()
     }
@@ -181,11 +181,11 @@ def test_stages_begin_from_the_best():
 )
 def test_bad_sweeps(content, message):
     with pytest.raises(GradlabError, match=message):
-        made(**content)
+        make_spec(**content)
 
 
 def test_development_data_may_be_varied():
-    spec = made(base={"model": "m", "train_file": "f"}, grid={"sts": ["d", "e"]})
+    spec = make_spec(base={"model": "m", "train_file": "f"}, grid={"sts": ["d", "e"]})
     assert [point.settings["sts"] for point in spec.points({})] == ["d", "e"]
 
 
@@ -212,7 +212,9 @@ def test_a_light_version_keeps_the_loss_settings_that_it_does_not_change():
 
 def test_a_table_of_loss_settings_for_all_runs_stays_theirs():
     """A table that were kept as it is would be changed by every point that adds to it."""
-    spec = made(points=[{"loss": "arccon", "loss_settings": {"margin": 0.2}}, {"loss": "infonce"}])
+    spec = make_spec(
+        points=[{"loss": "arccon", "loss_settings": {"margin": 0.2}}, {"loss": "infonce"}]
+    )
     spec = spec.with_base({"loss_settings": {"temperature": 0.1}})
     spec.check()
     assert [point.settings.get("loss_settings.margin") for point in spec.points({})] == [0.2, None]

@@ -118,7 +118,7 @@ def test_a_killed_worker_is_an_error_if_it_leaves_a_run(tmp_path, monkeypatch, s
         subprocess, "Popen", lambda *_, **__: popen([sys.executable, "-c", suicide])
     )
     monkeypatch.setattr(
-        launching, "_watch", lambda trials, processes: [one.wait() for one in processes]
+        launching, "_watch", lambda trials, processes: [process.wait() for process in processes]
     )
     ended = pytest.raises(GradlabError, match="a worker ended with code -9")
     with contextlib.nullcontext() if state == FINISHED else ended:

@@ -30,13 +30,13 @@ def url(tmp_path):
     return f"sqlite:///{tmp_path / 'study.db'}"
 
 
-def made(url, **changes):
+def make_trials(url, **changes):
     return Trials(parse_spec({**CONTENT, **changes}), url)
 
 
 @pytest.fixture
 def trials(url):
-    return made(url)
+    return make_trials(url)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def trials(url):
 )
 def test_urls_that_are_no_database_of_several_processes(url, message):
     with pytest.raises(GradlabError, match=message):
-        made(url)
+        make_trials(url)
 
 
 def states(trials):
@@ -106,7 +106,7 @@ def test_workers_that_start_together_share_every_run_once(tmp_path, url):
         worker.join()
     assert [worker.exitcode for worker in workers] == [0, 0]
     claimed = [log.read_text().split()[1:] for log in logs]
-    keys = [key for each in claimed for key in each]
+    keys = [key for keys_of_worker in claimed for key in keys_of_worker]
     assert len(keys) == len(set(keys)) == 20
     assert all(claimed)
     assert len({trial.user_attrs["key"] for trial in rows(url)}) == 20
@@ -114,7 +114,7 @@ def test_workers_that_start_together_share_every_run_once(tmp_path, url):
 
 
 def test_a_worker_of_a_shorter_sweep_takes_nothing_that_it_does_not_know(trials, url):
-    longer = made(url, grid={"batch_size": [8, 16, 32]})
+    longer = make_trials(url, grid={"batch_size": [8, 16, 32]})
     assert {longer.claim().point.varied["batch_size"] for _ in range(3)} == {8, 16, 32}
     assert [trials.claim() is not None for _ in range(3)] == [True, True, False]
     assert len(rows(url)) == 5
@@ -125,7 +125,7 @@ def test_runs_of_code_that_has_changed_are_not_mixed(tmp_path, url):
     file.write_text(
         "def loss(anchors, positives):\n    return (anchors - positives).square().sum()\n"
     )
-    trials = made(url, base={**CONTENT["base"], "loss": f"{file}:loss"})
+    trials = make_trials(url, base={**CONTENT["base"], "loss": f"{file}:loss"})
     trials.finish(trials.claim(), 1.0, {})
     assert FINISHED in states(trials)
     file.write_text(file.read_text().replace("sum()", "mean()"))
@@ -151,13 +151,13 @@ def test_what_is_over_is_not_done_again_but_failures_are_when_asked(trials, url)
     assert (runs[0].value, runs[0].results, runs[0].attempts) == (0.5, {"stsb_dev": 0.5}, 1)
     assert runs[2].error == "the loss is nan at step 3"
     assert (runs[1].state, runs[1].error) == (FAILED, "the disk is full")
-    made(url).retry()
+    make_trials(url).retry()
     trials.retry()  # twice is once
     assert len(rows(url)) == 4
     assert [states(trials)[at] for at in order] == [FINISHED, DIVERGED, WAITING, WAITING]
     claims = [trials.claim(), trials.claim()]
-    again = next(claim for claim in claims if claim.key == failed.key)
-    assert trials.finish(again, 0.5, {})
+    second_claim = next(claim for claim in claims if claim.key == failed.key)
+    assert trials.finish(second_claim, 0.5, {})
     assert trials.runs()[1].error == ""
 
 
@@ -166,14 +166,14 @@ def test_a_finished_run_that_lacks_a_score_is_continued(trials, url):
     for claim in claims:
         trials.finish(claim, 0.5, {})
     points = [{"batch_size": 8, "evaluate": ["MR"]}, {"batch_size": 16}]
-    more = made(url, grid={}, points=points)
-    keys = [run.key for run in more.runs()]
+    larger = make_trials(url, grid={}, points=points)
+    keys = [run.key for run in larger.runs()]
     assert [keys.index(claim.key) for claim in claims] == [0, 2, 1]
-    assert states(more) == [WAITING, WAITING, FINISHED, WAITING]
-    claim = more.claim()
+    assert states(larger) == [WAITING, WAITING, FINISHED, WAITING]
+    claim = larger.claim()
     assert claim.key == keys[0]
-    more.finish(claim, 0.5, {"MR": 0.6})
-    assert states(more) == [FINISHED, WAITING, FINISHED, WAITING]
+    larger.finish(claim, 0.5, {"MR": 0.6})
+    assert states(larger) == [FINISHED, WAITING, FINISHED, WAITING]
 
 
 def test_another_metric_is_read_from_the_same_results(trials, url):
@@ -181,12 +181,12 @@ def test_another_metric_is_read_from_the_same_results(trials, url):
         trials.finish(
             trials.claim(), value, {"stsb_dev": value, "diagnostics/uniformity": -10 * value}
         )
-    other = made(url, metric="diagnostics/uniformity")
-    assert [run.value for run in other.runs()] == [-1.0, None, -2.0, None]
+    other_metric = make_trials(url, metric="diagnostics/uniformity")
+    assert [run.value for run in other_metric.runs()] == [-1.0, None, -2.0, None]
     with pytest.raises(
         GradlabError, match=r"did not measure 'diagnostics/loss'.*diagnostics/uniformity"
     ):
-        made(url, metric="diagnostics/loss").runs()
+        make_trials(url, metric="diagnostics/loss").runs()
 
 
 def test_a_dead_workers_run_is_done_again_and_no_other(trials, url):
@@ -233,11 +233,11 @@ def test_a_released_run_waits_and_does_not_count_as_a_death(trials):
 def test_signs_of_life(url):
     trials = Trials(parse_spec(CONTENT), url, heartbeat=1)
     claim = trials.claim()
-    with trials.alive(claim) as mine:
+    with trials.alive(claim) as holds_run:
         die(url, claim)
         time.sleep(3)  # a beat or two
         assert trials.claim().key != claim.key
-        assert mine()
+        assert holds_run()
         second, taken = Trials(parse_spec(CONTENT), url, heartbeat=1), None
         for _ in range(50):  # a beat may come in between
             die(url, claim)
@@ -247,11 +247,11 @@ def test_signs_of_life(url):
         assert taken is not None
         assert taken.key == claim.key
         time.sleep(1.2)
-        assert not mine()
+        assert not holds_run()
 
 
 def test_stages_are_enqueued_when_the_one_before_is_done(url):
-    trials = made(
+    trials = make_trials(
         url, seeds=[1], grid={}, stages=[{"batch_size": [8, 16]}, {"max_length": [16, 24]}]
     )
     for _ in range(2):

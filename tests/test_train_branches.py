@@ -19,7 +19,7 @@ from tests.tiny_models import make_sentences
 from tests.train_helpers import (
     ESIMCSE,
     MOCOSE,
-    Seen,
+    OutputRecorder,
     assert_is_plain_loop,
     recorded,
     run_and_crash,
@@ -148,8 +148,8 @@ def test_run_equals_a_plain_loop(bert, tmp_path):
         def after_step(at):
             eta = 0.95 - 0.2 * (1 + math.cos(math.pi * at / (config.max_steps - 1))) / 2
             with torch.no_grad():
-                for mine, theirs in zip(target.parameters(), model.parameters(), strict=True):
-                    mine.copy_(eta * mine + (1 - eta) * theirs)
+                for average, weights in zip(target.parameters(), model.parameters(), strict=True):
+                    average.copy_(eta * average + (1 - eta) * weights)
 
         return loss, after_step
 
@@ -157,9 +157,12 @@ def test_run_equals_a_plain_loop(bert, tmp_path):
 
 
 def test_queue_statistics_and_diagnostics_are_of_what_the_loss_saw(bert, tmp_path):
-    train(small_config(bert, tmp_path, diagnostics_every=1, **MOCOSE), callbacks=[seen := Seen()])
-    found = {}
-    for at, output in enumerate(seen.outputs, start=1):
+    train(
+        small_config(bert, tmp_path, diagnostics_every=1, **MOCOSE),
+        callbacks=[recorder := OutputRecorder()],
+    )
+    gradients_of = {}
+    for at, output in enumerate(recorder.outputs, start=1):
         views = [
             rows.detach().double()
             for rows in (output.anchors, output.positives, output.extra_negatives)
@@ -169,8 +172,8 @@ def test_queue_statistics_and_diagnostics_are_of_what_the_loss_saw(bert, tmp_pat
         for name, value in diagnose(
             "infonce", *views, normalize=True, in_batch_negatives=False
         ).items():
-            found.setdefault(name, recorded(tmp_path / "run", name))
-            assert found[name][at] == pytest.approx(value, nan_ok=True)
+            gradients_of.setdefault(name, recorded(tmp_path / "run", name))
+            assert gradients_of[name][at] == pytest.approx(value, nan_ok=True)
     # Batches of 8, a queue of 20 that begins with 5 random vectors.
     expected = {
         "queue_negatives": [5, 13, 20, 20],
@@ -238,9 +241,13 @@ def test_token_ids_of_the_second_view_alone_are_augmented(bert):
     for views in ("second", "both"):
         objective = make_objective(bert, augment="subword_repetition(rate=1)", augment_views=views)
         first, second = objective.views(sequences)
-        same = [np.array_equal(one, other) for one, other in zip(first, sequences, strict=True)]
+        same = [
+            np.array_equal(row, sentence) for row, sentence in zip(first, sequences, strict=True)
+        ]
         assert all(same) == (views == "second")
-        assert any(len(one) > len(other) for one, other in zip(second, sequences, strict=True))
+        assert any(
+            len(row) > len(sentence) for row, sentence in zip(second, sequences, strict=True)
+        )
 
 
 @pytest.mark.parametrize("views", ["second", "both"])
@@ -257,9 +264,9 @@ def test_embeddings_of_the_second_view_alone_are_augmented(bert, sequences, view
             objective.encoder(None, torch.ones(1, len(rows)), inputs_embeds=rows[None])
         )
 
-    given = [table[torch.from_numpy(row)] for row in sequences]
-    plain = torch.cat([embed(rows) for rows in given])
-    cut = torch.cat([embed(torch.cat([rows[:1], 0 * rows[1:-1], rows[-1:]])) for rows in given])
+    tables = [table[torch.from_numpy(row)] for row in sequences]
+    plain = torch.cat([embed(rows) for rows in tables])
+    cut = torch.cat([embed(torch.cat([rows[:1], 0 * rows[1:-1], rows[-1:]])) for rows in tables])
     torch.testing.assert_close(
         output.anchors, cut if views == "both" else plain, rtol=0, atol=1e-12
     )
@@ -273,18 +280,19 @@ def test_second_views_from_a_column(bert, tmp_path):
         "column": "a",
         "positive_column": "b",
     }
-    seen = []
+    calls = []
 
     class Watch(Objective):
-        def views(self, sequences, others=None):
-            seen.extend(
-                (tuple(one), tuple(other)) for one, other in zip(sequences, others, strict=True)
+        def views(self, sequences, second_views=None):
+            calls.extend(
+                (tuple(first_view), tuple(second_view))
+                for first_view, second_view in zip(sequences, second_views, strict=True)
             )
-            return super().views(sequences, others)
+            return super().views(sequences, second_views)
 
     train(small_config(bert, tmp_path, max_steps=3, **settings), objective=Watch)
     tokens = [
         [(*row[:15], 3)[: len(row)] for row in sequences_of(bert, columns[name])] for name in "ab"
     ]
-    assert len(seen) == 24
-    assert set(seen) <= set(zip(*tokens, strict=True))
+    assert len(calls) == 24
+    assert set(calls) <= set(zip(*tokens, strict=True))

@@ -103,7 +103,7 @@ def test_callbacks_and_all_generators_are_restored(bert, tmp_path):
     with pytest.raises(GradlabError, match="Counter 2; pass it again"):
         train(config, resume=True, callbacks=[Counter()])
     train(config, resume=True, callbacks=resumed)
-    assert [one.drawn for one in resumed] == [one.drawn for one in whole]
+    assert [counter.drawn for counter in resumed] == [counter.drawn for counter in whole]
     assert same_weights(tmp_path / "whole", tmp_path / "broken")
 
 
@@ -125,9 +125,9 @@ def test_damaged_checkpoints_are_passed_over_with_a_message(bert, whole, tmp_pat
     damage(places / "step-00000004")
     capsys.readouterr()
     train(config, resume=True)
-    told = capsys.readouterr().err
-    assert "step-00000004 is damaged" in told
-    assert "Resuming after step 2" in told
+    messages = capsys.readouterr().err
+    assert "step-00000004 is damaged" in messages
+    assert "Resuming after step 2" in messages
     assert same_weights(whole, tmp_path / "run")
     for place in places.iterdir():
         damage(place)
@@ -171,12 +171,12 @@ def test_the_time_of_a_resumed_run_is_that_of_all_of_it(bert, tmp_path, monkeypa
 
     1000 s in step 1, before the checkpoint of step 4; 50 s in step 5, which is repeated.
     """
-    now = [0.0]
-    monkeypatch.setattr(trainer_module, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    clock = [0.0]
+    monkeypatch.setattr(trainer_module, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
 
     class Clock(Callback):
         def on_step(self, trainer, output):
-            now[0] += {1: 1000.0, 5: 50.0}.get(trainer.step, 0.0)
+            clock[0] += {1: 1000.0, 5: 50.0}.get(trainer.step, 0.0)
 
     config = small_config(bert, tmp_path)
     run_and_crash(config, 5, Clock())
@@ -272,7 +272,7 @@ def test_a_checkpoint_is_kept_if_a_process_dies_while_replacing_it(tmp_path):
     (folder.checkpoints / ".partial-step-00000004-0123abcd").mkdir()
     (folder.checkpoints / ".partial-step-00000006-0123abcd").mkdir()
     folder.recover()
-    assert [one.name for one in folder.checkpoints.iterdir()] == ["step-00000004"]
+    assert [path.name for path in folder.checkpoints.iterdir()] == ["step-00000004"]
 
 
 def test_an_error_before_the_first_record_is_told(bert, tmp_path):
@@ -285,7 +285,7 @@ def test_an_error_before_the_first_record_is_told(bert, tmp_path):
 def test_an_error_that_ends_a_run_is_told_until_it_is_resumed(bert, tmp_path):
     def standing():
         verdicts = judge_run(read_recording(tmp_path / "run")).verdicts
-        return next(one.finding for one in verdicts if one.subject == "Run")
+        return next(verdict.finding for verdict in verdicts if verdict.subject == "Run")
 
     config = small_config(bert, tmp_path)
     run_and_crash(config, 3)
@@ -314,10 +314,10 @@ def test_another_configuration_or_file_is_refused_and_a_moved_run_goes_on(bert, 
     assert kinds == {".safetensors", ".json"}  # no pickle
     with pytest.raises(GradlabError, match="seed: 42, not 7"):
         train(small_config(bert, tmp_path, seed=7), resume=True)
-    other = tmp_path / "other.txt"
-    other.write_text(Path(config.train_file).read_text() + "\none more")
+    longer_file = tmp_path / "other.txt"
+    longer_file.write_text(Path(config.train_file).read_text() + "\none more")
     with pytest.raises(GradlabError, match="training file is not the one"):
-        train(small_config(bert, tmp_path, train_file=str(other)), resume=True)
+        train(small_config(bert, tmp_path, train_file=str(longer_file)), resume=True)
     with pytest.raises(GradlabError, match="holds no run to resume"):
         train(small_config(bert, tmp_path, "elsewhere"), resume=True)
     (tmp_path / "run").rename(tmp_path / "after")

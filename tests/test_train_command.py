@@ -41,10 +41,10 @@ def test_options_become_the_configuration(bert, tmp_path, run):
     assert "Trained 4 steps; encoder in" in out
     assert config_of(tmp_path / "run") == expected
     finished = (tmp_path / "run" / "manifest.json").read_bytes()
-    code, again, err = run("--resume", "--output", tmp_path / "run")
+    code, resumed, err = run("--resume", "--output", tmp_path / "run")
     assert (code, err) == (0, "")
-    assert "nothing is left to train" in again
-    assert again.splitlines()[1:] == out.splitlines()[1:]  # the same scores
+    assert "nothing is left to train" in resumed
+    assert resumed.splitlines()[1:] == out.splitlines()[1:]  # the same scores
     assert (tmp_path / "run" / "manifest.json").read_bytes() == finished
     # Again from the manifest, into another folder: the same run.
     code, _, err = run("--config", tmp_path / "run" / "manifest.json", "--output", tmp_path / "b")

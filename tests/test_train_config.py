@@ -52,8 +52,8 @@ def test_numbers_of_numpy_become_those_of_json():
 
 
 def test_a_recorded_run_opens_without_its_loss_or_guide():
-    told = {"loss": "mine", "loss_settings": {"a": 1}, "guide": "x"}
-    recorded = TrainConfig(**NEEDED, batch_size=8).to_dict() | told
+    content = {"loss": "mine", "loss_settings": {"a": 1}, "guide": "x"}
+    recorded = TrainConfig(**NEEDED, batch_size=8).to_dict() | content
     assert TrainConfig.of_run(recorded).to_dict() == recorded
 
 
@@ -73,7 +73,7 @@ def test_learning_rate_by_step(schedule, warmup, expected):
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("changes", "why"),
     [
         ({"momentum_end": 0.9}, "without momentum"),
         ({"head_rate": 2.0}, "without heads"),
@@ -91,22 +91,22 @@ def test_learning_rate_by_step(schedule, warmup, expected):
         ({"length_groups": 3, "chunk_size": 5}, "with chunk_size"),
     ],
 )
-def test_settings_without_effect_are_told(given: dict, why: str | None) -> None:
-    config = TrainConfig.from_dict(NEEDED | given)
-    assert config.without_effect == ([f"{next(iter(given))} has no effect {why}"] if why else [])
+def test_settings_without_effect_are_told(changes: dict, why: str | None) -> None:
+    config = TrainConfig.from_dict(NEEDED | changes)
+    assert config.without_effect == ([f"{next(iter(changes))} has no effect {why}"] if why else [])
 
 
 def test_a_recipe_is_applied_or_refused() -> None:
-    given = {**NEEDED, "recipe": "simcse"}
+    settings = {**NEEDED, "recipe": "simcse"}
     with pytest.raises(
         GradlabError, match=r"'simcse' is not applied here; give it to TrainConfig\.from_dict"
     ):
-        TrainConfig(**given)
+        TrainConfig(**settings)
     with pytest.raises(GradlabError, match="takes a TrainConfig, or settings by keyword"):
         train("infonce")
     with pytest.raises(GradlabError, match="a configuration has every setting"):
         train(TrainConfig(**NEEDED), recipe="simcse")
-    assert TrainConfig.from_dict({**given, "backbone": "bert-base"}).pooler == "cls_mlp"
+    assert TrainConfig.from_dict({**settings, "backbone": "bert-base"}).pooler == "cls_mlp"
 
 
 @pytest.mark.parametrize("steps", [4, 5])

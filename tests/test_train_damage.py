@@ -86,8 +86,8 @@ def test_damaged_states_are_passed_over(folder):
         messages.clear()
 
         def read():
-            found = checkpoint.newest_checkpoint(folder / "checkpoints", messages.append)
-            assert found.step == (2 if messages else 4), name
+            newest = checkpoint.newest_checkpoint(folder / "checkpoints", messages.append)
+            assert newest.step == (2 if messages else 4), name
 
         read_or_refuse(read, name)
 
@@ -236,12 +236,12 @@ def test_scores_that_are_not_finite_come_back_as_nan(folder):
         state.write_text(json.dumps(json.loads(state.read_text()) | {"scores": [["2", None]]}))
 
     rewrite(place, change)
-    found = checkpoint.newest_checkpoint(folder / "checkpoints", print)
-    (score,) = checkpoint_scores(found)
+    newest = checkpoint.newest_checkpoint(folder / "checkpoints", print)
+    (score,) = checkpoint_scores(newest)
     assert math.isnan(score)
 
 
-def checkpoint_scores(found):
+def checkpoint_scores(newest):
     from gradlab.train.run_folder import scores_from_json
 
-    return scores_from_json(found.state["scores"]).values()
+    return scores_from_json(newest.state["scores"]).values()

@@ -96,8 +96,11 @@ def computed(bert, tmp_path_factory):
 @pytest.mark.parametrize("name", [*LOSSES, *SETTINGS])
 def test_two_processes_compute_what_one_does(bert, sequences, computed, name):
     """The gradient, and the same queue and momentum branch in both."""
-    one, compute = Processes(0, 1, torch.device("cpu")), two_steps if name in SETTINGS else gradient
-    expected = compute(str(bert), name.partition(":")[0], sequences, one)
+    single, compute = (
+        Processes(0, 1, torch.device("cpu")),
+        two_steps if name in SETTINGS else gradient,
+    )
+    expected = compute(str(bert), name.partition(":")[0], sequences, single)
     first, second = (load_file(computed / f"{name}-{rank}.safetensors") for rank in (0, 1))
     assert first.keys() == second.keys() == expected.keys()
     for key, value in expected.items():
@@ -121,21 +124,21 @@ def test_training_in_two_processes_equals_one(bert, tmp_path, call, steps):
     log, two = tmp_path / "log", tmp_path / "two"
     call(log, "train", "--config", str(tmp_path / "one" / "manifest.json"), "--output", str(two))
     metrics = [read_metrics(folder / "metrics.csv") for folder in (tmp_path / "one", two)]
-    for (*one, value), (*other, found) in zip(*metrics, strict=True):
-        assert one == other
-        if one[2] != "sentences_per_second":
-            assert value == pytest.approx(found, rel=1e-3, abs=1e-5)
-    one, other = final_weights(tmp_path / "one"), final_weights(two)
-    apart = max(float((one[name] - other[name]).abs().max()) for name in one)
+    for (*entry, value), (*entry_of_two, other_value) in zip(*metrics, strict=True):
+        assert entry == entry_of_two
+        if entry[2] != "sentences_per_second":
+            assert value == pytest.approx(other_value, rel=1e-3, abs=1e-5)
+    weights, weights_of_two = final_weights(tmp_path / "one"), final_weights(two)
+    apart = max(float((weights[name] - weights_of_two[name]).abs().max()) for name in weights)
     assert apart < steps * 1e-4  # Adam makes whole steps of gradients that are rounding
     if call is fork:
         # Every process continues its own generators: the run is repeated exactly from its middle.
-        again = shutil.copytree(two, tmp_path / "again")
-        shutil.rmtree(again / "checkpoints" / "step-00000006")
-        shutil.rmtree(again / "encoder")
-        call(log, "train", "--resume", "--output", str(again))
+        resumed_run = shutil.copytree(two, tmp_path / "again")
+        shutil.rmtree(resumed_run / "checkpoints" / "step-00000006")
+        shutil.rmtree(resumed_run / "encoder")
+        call(log, "train", "--resume", "--output", str(resumed_run))
         assert "Resuming after step 4" in log.read_text()
-        assert same_weights(two, again)
+        assert same_weights(two, resumed_run)
         with pytest.raises(GradlabError, match="written by 2 processes; resume with as many"):
             train(small_config(bert, tmp_path, "again", **settings), resume=True)
 
@@ -152,10 +155,14 @@ def test_the_best_encoder_is_saved_with_a_checkpoint_of_all_processes(bert, tmp_
     scores = recorded(tmp_path / "two", "stsb_dev")
     assert sorted(scores) == [0, 1, 2, 3]
     best = [
-        step for step in (1, 2, 3) if all(scores[step] > scores[other] for other in range(1, step))
+        step
+        for step in (1, 2, 3)
+        if all(scores[step] > scores[earlier] for earlier in range(1, step))
     ]
-    kept = sorted(int(place.name[-8:]) for place in (tmp_path / "two" / "checkpoints").iterdir())
-    assert kept == sorted({*best, 3})
+    saved_steps = sorted(
+        int(place.name[-8:]) for place in (tmp_path / "two" / "checkpoints").iterdir()
+    )
+    assert saved_steps == sorted({*best, 3})
 
 
 def test_batch_that_does_not_divide_is_refused(bert, tmp_path):

@@ -18,10 +18,10 @@ def test_share_and_scale(p, dtype):
     torch.manual_seed(0)
     count = 400_003  # no multiple of four
     out = dropout(torch.ones(count, dtype=dtype), p)
-    kept = int((out != 0).sum())
+    nonzero = int((out != 0).sum())
     exact = round(p * 2**16) / 2**16
     assert abs(exact - p) <= 2**-17
-    assert abs(kept - count * (1 - exact)) < 5 * (count * exact * (1 - exact)) ** 0.5
+    assert abs(nonzero - count * (1 - exact)) < 5 * (count * exact * (1 - exact)) ** 0.5
     assert set(out.unique().tolist()) == {0.0, torch.tensor(1 / (1 - exact), dtype=dtype).item()}
 
 
@@ -29,12 +29,12 @@ def test_share_and_scale(p, dtype):
 def test_entries_of_one_draw_are_independent(p):
     """All 16 patterns of four neighbours that share a draw, and of four apart, by chi-square."""
     torch.manual_seed(1)
-    kept = (dropout(torch.ones(400_000), p) != 0).numpy()
+    mask = (dropout(torch.ones(400_000), p) != 0).numpy()
     keep = 1 - round(p * 2**16) / 2**16
-    for fours in (kept.reshape(-1, 4), kept.reshape(4, -1).T):
+    for fours in (mask.reshape(-1, 4), mask.reshape(4, -1).T):
         patterns = np.bincount(fours @ [1, 2, 4, 8], minlength=16)
-        ones = np.array([bin(pattern).count("1") for pattern in range(16)])
-        expected = len(fours) * keep**ones * (1 - keep) ** (4 - ones)
+        bit_counts = np.array([bin(pattern).count("1") for pattern in range(16)])
+        expected = len(fours) * keep**bit_counts * (1 - keep) ** (4 - bit_counts)
         assert stats.chisquare(patterns, expected).pvalue > 1e-4
 
 

@@ -43,8 +43,8 @@ def test_step_equals_a_separately_computed_gradient(bert, sequences, epsilon):
     plain = naive_loss(objective, embedded)
     gradients = torch.autograd.grad(plain, embedded)
     moved = [
-        one.detach() + epsilon * gradient.sign()
-        for one, gradient in zip(embedded, gradients, strict=True)
+        rows.detach() + epsilon * gradient.sign()
+        for rows, gradient in zip(embedded, gradients, strict=True)
     ]
     expected = naive_loss(objective, moved)
     assert float(output.loss.detach()) == pytest.approx(float(expected.detach()), abs=1e-12)

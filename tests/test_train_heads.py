@@ -26,33 +26,35 @@ def test_heads_are_matrix_products_with_norms_between(layers):
     for head, behind in ((projection(layers, 5, 7), layers), (predictor(layers, 5, 7), layers - 1)):
         head = head.double().eval()
         expected = rows
-        for place, part in enumerate(part for part in head if isinstance(part, nn.Linear)):
-            assert float(part.bias.detach().abs().sum()) == 0
-            expected = expected @ part.weight.detach().numpy().T
+        for place, layer in enumerate(layer for layer in head if isinstance(layer, nn.Linear)):
+            assert float(layer.bias.detach().abs().sum()) == 0
+            expected = expected @ layer.weight.detach().numpy().T
             expected = naive_norm(expected) if place < behind else np.tanh(expected)
-        found = head(torch.from_numpy(rows)).detach().numpy()
-        np.testing.assert_allclose(found, expected, atol=1e-13)
-        assert sum(isinstance(part, nn.Dropout) for part in head) == behind
+        embeddings = head(torch.from_numpy(rows)).detach().numpy()
+        np.testing.assert_allclose(embeddings, expected, atol=1e-13)
+        assert sum(isinstance(layer, nn.Dropout) for layer in head) == behind
 
 
 def test_identity_heads_pass_on_what_they_get():
     rows = torch.randn(5, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert torch.equal(MLP(8, "identity", "none").double()(rows), rows)
     assert torch.equal(MLP(8, "identity", "tanh").double()(rows), rows.tanh())
-    made = projection(2, 8, initial="identity", dropout=0.0).double()
+    module = projection(2, 8, initial="identity", dropout=0.0).double()
     torch.testing.assert_close(
-        made(rows), layer_norm(layer_norm(rows, (8,)), (8,)), rtol=0, atol=1e-12
+        module(rows), layer_norm(layer_norm(rows, (8,)), (8,)), rtol=0, atol=1e-12
     )
-    made = predictor(2, 8, width=12, initial="identity", dropout=0.0).double()
+    module = predictor(2, 8, width=12, initial="identity", dropout=0.0).double()
     wide = layer_norm(pad(rows, (0, 4)), (12,))
-    torch.testing.assert_close(made(rows), wide[:, :8].tanh(), rtol=0, atol=1e-12)
+    torch.testing.assert_close(module(rows), wide[:, :8].tanh(), rtol=0, atol=1e-12)
 
 
 def test_heads_have_their_own_learning_rate(bert):
     settings = {**MOCOSE, "head_rate": 10.0, "weight_decay": 0.5}
     objective = make_objective(bert, **settings)
     groups = build_optimiser(objective, TrainConfig("-", "-", "-", **settings)).param_groups
-    factor = {id(one): (g["factor"], g["weight_decay"]) for g in groups for one in g["params"]}
+    factor = {
+        id(weight): (g["factor"], g["weight_decay"]) for g in groups for weight in g["params"]
+    }
     for name, parameter in objective.named_parameters():
         if name.startswith("momentum."):
             assert id(parameter) not in factor
@@ -90,7 +92,7 @@ def test_gradient_through_the_keys_is_that_of_one_shared_layer(bert):
     objective.before_step()
     torch.testing.assert_close(table.grad, expected, rtol=0, atol=1e-12)
     assert not torch.allclose(alone, expected, rtol=0, atol=1e-6)  # the keys' part is not nothing
-    assert all(one.grad is None for one in objective.momentum.parameters())
+    assert all(parameter.grad is None for parameter in objective.momentum.parameters())
 
 
 def test_evaluation_before_the_first_step_can_be_left_out(bert, tmp_path):

@@ -19,7 +19,7 @@ from gradlab.batch.batch import unit_rows
 from gradlab.encoder.model import Encoder
 from gradlab.train import Objective, Trainer, train
 from tests.tiny_models import make_roberta, make_sentences
-from tests.train_helpers import Seen, final_weights, recorded, small_config, write_columns
+from tests.train_helpers import OutputRecorder, final_weights, recorded, small_config, write_columns
 
 COLUMNS = {"column": "a", "positive_column": "b"}
 
@@ -33,9 +33,10 @@ def teacher(tmp_path_factory):
 def rows():
     """Sentences, second views and two hard negatives, a label as text and number, and a score."""
     texts = zip(*(make_sentences(40, seed=seed) for seed in range(4)), strict=True)
-    told = ({"kind": f"kind {at % 3}", "number": at % 3, "score": at / 7} for at in range(40))
+    entries = ({"kind": f"kind {at % 3}", "number": at % 3, "score": at / 7} for at in range(40))
     return [
-        dict(zip("abcd", four, strict=True)) | more for four, more in zip(texts, told, strict=True)
+        dict(zip("abcd", four, strict=True)) | entry
+        for four, entry in zip(texts, entries, strict=True)
     ]
 
 
@@ -47,13 +48,13 @@ def file(rows, tmp_path):
 class Watch(Objective):
     """Keeps what the loss was given, and what the encoder makes of the batch."""
 
-    seen: list = []
+    calls: list = []
 
     def evaluate(self, batch, gather=None, cache=None):
-        found = super().evaluate(batch, gather, cache)
+        output = super().evaluate(batch, gather, cache)
         with torch.no_grad():
-            self.seen.append((batch.sentences, found, self.embed(batch.online)))
-        return found
+            self.seen.append((batch.sentences, output, self.embed(batch.trained)))
+        return output
 
 
 HARDNESS = "symmetric(hardness(infonce, on=hard))"
@@ -94,25 +95,25 @@ def test_the_loss_is_that_of_the_columns(
         batch = [rows[row] for row in sentences]
         anchors, positives, *hard = embedded.split(8)
         assert len(hard) == len(changes.get("negative_columns", "").replace("+", ""))
-        told, extra = {"in_batch_negatives": config.in_batch_negatives}, None
+        inputs, extra = {"in_batch_negatives": config.in_batch_negatives}, None
         if hard and config.hard_negatives == "own":
-            told["own_negatives"] = torch.stack(hard, dim=1)
+            inputs["own_negatives"] = torch.stack(hard, dim=1)
         elif hard:
-            told["owners"], extra = torch.arange(8).repeat(len(hard)), torch.cat(hard)
+            inputs["owners"], extra = torch.arange(8).repeat(len(hard)), torch.cat(hard)
         if config.label_column:
-            told["labels"] = [row["number"] for row in batch]
+            inputs["labels"] = [row["number"] for row in batch]
         if config.score_column:
-            told["scores"] = [row["score"] for row in batch]
+            inputs["scores"] = [row["score"] for row in batch]
         if config.teacher:
-            first, second, *more = (
+            first, second, *hard_columns = (
                 torch.tensor(encoder.encode([row[name] for row in batch])) for name in "abcd"
             )
-            told["teacher"] = (
+            inputs["teacher"] = (
                 first,
                 second,
-                torch.cat(more) if extra is not None else torch.stack(more, 1),
+                torch.cat(hard_columns) if extra is not None else torch.stack(hard_columns, 1),
             )
-        expected = gradlab.get_loss(loss)(anchors, positives, extra, normalize=True, **told)
+        expected = gradlab.get_loss(loss)(anchors, positives, extra, normalize=True, **inputs)
         torch.testing.assert_close(output.loss.detach(), expected, rtol=1e-4, atol=1e-5)
     assert len(Watch.seen) == 3
 
@@ -168,23 +169,27 @@ def test_the_guide_embeds_the_sentences_of_the_batch(bert, teacher, tmp_path):
         bert, tmp_path, train_file=file, column="a", positive_column="b", guide=teacher, epochs=2,
         loss="symmetric(mask(infonce, by=guide))", diagnostics_every=1,
     )  # fmt: skip
-    trainer, masked = Trainer(config, callbacks=[seen := Seen()]), []
+    trainer, masked = Trainer(config, callbacks=[recorder := OutputRecorder()]), []
     rows = [trainer.corpus.order[step] for step in range(6)]  # batches of 8, past the first epoch
     trainer.run()
     encoder = Encoder.load(teacher, max_length=16)
-    for output, batch in zip(seen.outputs, rows, strict=True):
+    for output, batch in zip(recorder.outputs, rows, strict=True):
         views = output.context["guide"]
-        for found, texts in zip(views, (first, second), strict=True):
+        for embedded, texts in zip(views, (first, second), strict=True):
             expected = encoder.encode([texts[row] for row in batch])
-            np.testing.assert_allclose(found.numpy(), expected, atol=2e-6)
-            assert not found.requires_grad
+            np.testing.assert_allclose(embedded.numpy(), expected, atol=2e-6)
+            assert not embedded.requires_grad
         anchors, positives = (
-            unit_rows(one.detach().double()) for one in (output.anchors, output.positives)
+            unit_rows(rows_of_view.detach().double())
+            for rows_of_view in (output.anchors, output.positives)
         )
         guided = [unit_rows(view.double()) for view in views]
         losses = []
-        for h, other, g, k in ((anchors, positives, *guided), (positives, anchors, *guided[::-1])):
-            cosines, marks = h @ other.T / 0.05, g @ k.T
+        for h, positive_rows, g, k in (
+            (anchors, positives, *guided),
+            (positives, anchors, *guided[::-1]),
+        ):
+            cosines, marks = h @ positive_rows.T / 0.05, g @ k.T
             for i in range(8):
                 left = [j for j in range(8) if j != i and marks[i, j] <= marks[i, i]]
                 masked.append(7 - len(left))

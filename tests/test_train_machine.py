@@ -65,10 +65,10 @@ def test_auto_is_settled_said_and_kept(bert, tmp_path, monkeypatch, capsys):
 def test_a_run_is_scored_in_the_precision_it_computes_in(
     bert, tmp_path, monkeypatch, precision, atol
 ):
-    texts, seen = ["one two", "three"], []
+    texts, calls = ["one two", "three"], []
 
     def score(encode):
-        seen.append(encode(texts))
+        calls.append(encode(texts))
         return 0.5
 
     monkeypatch.setattr(
@@ -82,5 +82,5 @@ def test_a_run_is_scored_in_the_precision_it_computes_in(
         expected = encoder.encode(texts)
     np.testing.assert_array_equal(encode_in(encoder, precision)(texts), expected)
     # Training has attention of its own, so that both agree up to rounding: 8 bits, or 24.
-    np.testing.assert_allclose(seen[0], expected, atol=atol)
-    assert (np.abs(seen[0] - plain).max() > 1e-4) == (precision == "bfloat16")
+    np.testing.assert_allclose(calls[0], expected, atol=atol)
+    assert (np.abs(calls[0] - plain).max() > 1e-4) == (precision == "bfloat16")

@@ -14,7 +14,7 @@ from gradlab.train.config import ModelSettings
 from gradlab.train.momentum import MODULES, Momentum, decay, embedding_layer
 
 
-def made(online: dict[str, nn.Module], steps: int = 1, **settings) -> Momentum:
+def make_momentum(online: dict[str, nn.Module], steps: int = 1, **settings) -> Momentum:
     return Momentum(online, ModelSettings(model="-", **settings), steps)
 
 
@@ -32,7 +32,7 @@ def test_scheduled_average_equals_a_plain_loop():
     generator = torch.Generator().manual_seed(0)
     online = nn.Linear(3, 4).double()
     settings = {"momentum": 0.75, "momentum_end": 0.95, "momentum_schedule": "cosine"}
-    momentum = made({"head": online}, steps=6, **settings)
+    momentum = make_momentum({"head": online}, steps=6, **settings)
     expected = flat(online).clone()
     for step in range(6):
         move(online, generator)
@@ -41,9 +41,9 @@ def test_scheduled_average_equals_a_plain_loop():
         momentum.after_step()
         assert momentum.last_decay == pytest.approx(eta, abs=1e-15)
         # Its state is all of it.
-        again = made({"head": online}, steps=6, **settings)
-        again.load_state_dict(momentum.state_dict())
-        momentum = again
+        fresh = make_momentum({"head": online}, steps=6, **settings)
+        fresh.load_state_dict(momentum.state_dict())
+        momentum = fresh
     torch.testing.assert_close(flat(momentum.copies["head"]), expected, rtol=0, atol=1e-14)
 
 
@@ -65,31 +65,31 @@ def test_what_is_not_averaged_is_shared(bert, averaged):
     encoder, head = Encoder.load(bert), nn.Linear(3, 3)
 
     def weights(encoder, head):
-        parts = {
+        modules = {
             "embeddings": embedding_layer(encoder.model),
             "encoder": encoder.model.encoder,
             "head": head,
         }
-        return {name: flat(part) for name, part in parts.items()}
+        return {name: flat(layer) for name, layer in modules.items()}
 
     before = weights(encoder, head)
     online = {"encoder": encoder, "head": head}
-    momentum = made(online, momentum=0.9, momentum_modules=",".join(averaged))
+    momentum = make_momentum(online, momentum=0.9, momentum_modules=",".join(averaged))
     for module in online.values():
         move(module, generator)
     momentum.after_step()
-    now, found = weights(**online), weights(**momentum.copies)
-    for name, value in found.items():
+    online_weights, momentum_weights = weights(**online), weights(**momentum.copies)
+    for name, value in momentum_weights.items():
         if name in averaged:
-            torch.testing.assert_close(value, 0.9 * before[name] + 0.1 * now[name])
+            torch.testing.assert_close(value, 0.9 * before[name] + 0.1 * online_weights[name])
         else:
-            assert torch.equal(value, now[name])
+            assert torch.equal(value, online_weights[name])
 
 
 @pytest.mark.parametrize("dropout", [True, False])
 def test_nothing_is_trained_and_dropout_is_as_ordered(bert, dropout):
     encoder = Encoder.load(bert).train()
-    momentum = made({"encoder": encoder}, momentum=0.5, momentum_dropout=dropout).train()
+    momentum = make_momentum({"encoder": encoder}, momentum=0.5, momentum_dropout=dropout).train()
     assert momentum.copies["encoder"].model.embeddings.dropout.training is dropout
     assert not momentum.eval().copies["encoder"].model.embeddings.dropout.training
     assert not any(parameter.requires_grad for parameter in momentum.parameters())

@@ -30,9 +30,9 @@ class NaiveQueue:
 
     def newest_first(self):
         rows = [row for row, _ in reversed(self.items)]
-        # Seen by the step after the last one that was queued.
+        # OutputRecorder by the step after the last one that was queued.
         ages = [
-            RANDOM if made is None else self.step + 1 - made for _, made in reversed(self.items)
+            RANDOM if step is None else self.step + 1 - step for _, step in reversed(self.items)
         ]
         return rows, ages
 
@@ -55,12 +55,12 @@ def test_queue_equals_a_list_after_uneven_batches(size, share, batches, seed):
         restored = Queue(size, 3)  # whose state is all of it
         restored.load_state_dict(queue.state_dict())
         queue = restored
-        found, ages = queue.negatives()
+        queued, ages = queue.negatives()
         expected, expected_ages = naive.newest_first()
-        assert len(queue) == len(expected) == len(found)
+        assert len(queue) == len(expected) == len(queued)
         assert ages.tolist() == expected_ages
         if expected:
-            torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-6)
+            torch.testing.assert_close(queued, torch.stack(expected), rtol=0, atol=1e-6)
 
 
 def test_random_vectors_are_unit_and_uniform_enough():
@@ -83,8 +83,8 @@ def test_positions_select_by_age():
         naive.enqueue(normalize(rows))
         expected, ages = naive.newest_first()
         chosen = [place for place in (0, 3, 4) if place < len(expected)]
-        found, found_ages = queue.negatives()
-        torch.testing.assert_close(found, torch.stack([expected[place] for place in chosen]))
+        queued, found_ages = queue.negatives()
+        torch.testing.assert_close(queued, torch.stack([expected[place] for place in chosen]))
         assert found_ages.tolist() == [ages[place] for place in chosen]
         assert len(chosen) == (1, 2, 3, 3)[step]
 
@@ -100,8 +100,8 @@ def test_its_rows_are_hard_negatives_of_no_anchor(bert, columns):
     objective = make_objective(bert, loss="hardness(infonce, on=hard)", queue_size=5)
     rows = normalize(torch.randn(3 + columns, 4, objective.encoder.dimension).double(), dim=-1)
     objective.queue.enqueue(rows[0])
-    found = objective.compare(rows[1], rows[2], hard=list(rows[3:]))
+    output = objective.compare(rows[1], rows[2], hard=list(rows[3:]))
     own = rows[3:].transpose(0, 1) if columns else None
     loss = get_loss("hardness(infonce, on=hard)" if columns else "infonce")
     expected = loss(rows[1], rows[2], rows[0].flip(0), owners=[-1] * 4, own_negatives=own)
-    torch.testing.assert_close(found.loss, expected)
+    torch.testing.assert_close(output.loss, expected)

@@ -32,8 +32,8 @@ ROWS = {
 }
 
 
-def resolved(name, backbone, **given):
-    return TrainConfig.from_dict(NEEDED | {"recipe": name, "backbone": backbone} | given)
+def resolved(name, backbone, **changes):
+    return TrainConfig.from_dict(NEEDED | {"recipe": name, "backbone": backbone} | changes)
 
 
 @pytest.mark.parametrize(("backbone", "name"), ROWS)
@@ -41,13 +41,13 @@ def test_unified_recipe_has_the_rows_of_tables_4_and_5(backbone, name):
     config = resolved("unified", backbone, loss=name)
     assert (config.epochs, config.pooler) == (1, "cls_mlp")
     loss = get_loss(config.loss, **config.loss_settings)
-    found = (
+    values = (
         config.batch_size,
         config.learning_rate,
         loss.margin,
         getattr(loss, "temperature", None),
     )
-    assert (*found, loss.static_ratio) == ROWS[backbone, name]
+    assert (*values, loss.static_ratio) == ROWS[backbone, name]
 
 
 # Gao et al. (2021); Wu et al. (2022), section 4.2 and Table 11; Cao et al. (2022), section 4.1 and
@@ -77,10 +77,10 @@ NUMBERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("which", NUMBERS)
-def test_numbers_are_those_of_the_papers(which):
-    config = resolved(*which)
-    assert {name: getattr(config, name) for name in NUMBERS[which]} == NUMBERS[which]
+@pytest.mark.parametrize("key", NUMBERS)
+def test_numbers_are_those_of_the_papers(key):
+    config = resolved(*key)
+    assert {name: getattr(config, name) for name in NUMBERS[key]} == NUMBERS[key]
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
@@ -94,7 +94,7 @@ def test_every_value_is_a_setting_with_a_source(name, backbone):
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "expected"),
+    ("name", "changes", "expected"),
     [
         (
             "mocose",
@@ -118,9 +118,9 @@ def test_every_value_is_a_setting_with_a_source(name, backbone):
         ),
     ],
 )
-def test_what_is_given_comes_before_the_recipe(name, given, expected):
-    config = resolved(name, "bert-base", **given)
-    for setting, value in (given | expected).items():
+def test_what_is_given_comes_before_the_recipe(name, changes, expected):
+    config = resolved(name, "bert-base", **changes)
+    for setting, value in (changes | expected).items():
         assert getattr(config, setting) == value
 
 
@@ -137,13 +137,13 @@ def test_backbone_is_read_from_the_model(bert, tmp_path):
 @pytest.mark.parametrize("name", recipe_names())
 def test_recipes_train_at_the_shell_and_are_recorded(bert, tmp_path, name):
     file = write_sentences(tmp_path)
-    done = CliRunner().invoke(command, [
+    invocation = CliRunner().invoke(command, [
         "--recipe", name, "--model", str(bert), "--train-file", str(file),
         "--output", str(tmp_path / "run"), "--max-steps", "3", "--batch-size", "10",
         "--max-length", "16", "--device", "cpu", "--log-every", "1",
         *(["--loss", "modified_mhs", "--set", "margin=0.31"] if name == "unified" else []),
     ])  # fmt: skip
-    assert done.exit_code == 0, done.output
+    assert invocation.exit_code == 0, invocation.output
     config = json.loads((tmp_path / "run" / "manifest.json").read_text())["config"]
     assert (config["recipe"], config["backbone"], config["batch_size"]) == (name, "bert-base", 10)
     assert config["pooler"] == "cls_mlp"
@@ -176,12 +176,12 @@ def cosines_of(positives, negatives):
 )
 def test_views_that_are_no_closer_than_strangers(positives, negatives, step):
     history, config = cosines_of(positives, negatives), TrainConfig(**NEEDED).to_dict()
-    found = failures_of(history, config)
-    assert [one.step for one in found] == ([step] if step else [])
+    failures = failures_of(history, config)
+    assert [failure.step for failure in failures] == ([step] if step else [])
     assert failures_of(history) == []  # pairs that are yet to be learned
     for later in range(120, 600, 20):  # what has been told stands
         history.add(later, "diagnostics", {"positive_cosine": 0.9, "negative_cosine": 0.1})
-    assert failures_of(history, config) == found
+    assert failures_of(history, config) == failures
 
 
 def test_a_short_run_that_never_told_views_apart_is_found_at_its_end():
@@ -191,8 +191,8 @@ def test_a_short_run_that_never_told_views_apart_is_found_at_its_end():
     history.total_steps = 90
     assert failures_of(history, config) == []
     history.total_steps = 60
-    (found,) = failures_of(history, config)
-    assert (found.step, found.name) == (60, "collapse")
+    (failure,) = failures_of(history, config)
+    assert (failure.step, failure.name) == (60, "collapse")
 
 
 @pytest.mark.parametrize("held_out", [0.0, 0.2])

@@ -202,8 +202,8 @@ def test_embeddings_that_are_not_finite_are_a_divergence(bert, tmp_path, chunk_s
         train(small_config(bert, tmp_path, **settings))
 
 
-@pytest.mark.parametrize("what", ["diagnostics_every", "eval_every"])
-def test_weights_that_are_not_finite_are_neither_measured_nor_evaluated(bert, tmp_path, what):
+@pytest.mark.parametrize("interval", ["diagnostics_every", "eval_every"])
+def test_weights_that_are_not_finite_are_neither_measured_nor_evaluated(bert, tmp_path, interval):
     class Spoil(Callback):
         def on_step(self, trainer, output):
             if trainer.step == 1:
@@ -211,7 +211,7 @@ def test_weights_that_are_not_finite_are_neither_measured_nor_evaluated(bert, tm
                     # The row of a token that no sentence has.
                     next(trainer.objective.parameters())[-1] = math.nan
 
-    schedule = {"diagnostics_every": 0, "eval_every": 100, "log_every": 100} | {what: 2}
+    schedule = {"diagnostics_every": 0, "eval_every": 100, "log_every": 100} | {interval: 2}
     config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), held_out=0.1, **schedule)
     with pytest.raises(Diverged, match="weights are not finite after step 2"):
         train(config, callbacks=[Spoil()])

@@ -53,12 +53,12 @@ def write_stsb(folder: Path, pairs: int = 30) -> Path:
     place.mkdir(parents=True, exist_ok=True)
     first, second = make_sentences(pairs, seed=11), make_sentences(pairs, seed=12)
     rows = []
-    for place_in_set, (one, other) in enumerate(zip(first, second, strict=True)):
-        words = one.split()
-        kept = words[: place_in_set % (len(words) + 1)]
-        mixed = " ".join(kept + other.split()[len(kept) :])
-        score = 5 * len(kept) / len(words)
-        rows.append(f"main\tmade-up\t2020\t{place_in_set:04d}\t{score:.3f}\t{one}\t{mixed}")
+    for place_in_set, (sentence, replacement) in enumerate(zip(first, second, strict=True)):
+        words = sentence.split()
+        shared = words[: place_in_set % (len(words) + 1)]
+        mixed = " ".join(shared + replacement.split()[len(shared) :])
+        score = 5 * len(shared) / len(words)
+        rows.append(f"main\tmade-up\t2020\t{place_in_set:04d}\t{score:.3f}\t{sentence}\t{mixed}")
     (place / "sts-dev.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     return folder / "senteval"
 
@@ -93,8 +93,8 @@ def make_objective(
     pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
     encoder = Encoder.load(model, pooler, dropout=dropout).to(dtype)
     loss = gradlab.get_loss(config.loss, **config.loss_settings)
-    made = Objective(encoder, loss, config, processes=processes, steps=4)
-    return made.to(dtype).train()
+    objective = Objective(encoder, loss, config, processes=processes, steps=4)
+    return objective.to(dtype).train()
 
 
 def sequences_of(model: str | Path, sentences: list[str]) -> list[np.ndarray]:
@@ -105,10 +105,14 @@ def sequences_of(model: str | Path, sentences: list[str]) -> list[np.ndarray]:
 
 def gradients(module: nn.Module) -> dict[str, torch.Tensor]:
     """Those that there are."""
-    return {name: one.grad for name, one in module.named_parameters() if one.grad is not None}
+    return {
+        name: parameter.grad
+        for name, parameter in module.named_parameters()
+        if parameter.grad is not None
+    }
 
 
-class Seen(Callback):
+class OutputRecorder(Callback):
     """Keeps what the loss of each step was given, and gave."""
 
     def __init__(self) -> None:
@@ -144,24 +148,26 @@ def recorded(output: str | Path, name: str) -> dict[int, float]:
     """Values of a metric by step, as far as they are written."""
     file = Path(output) / "metrics.csv"
     rows = read_metrics(file) if file.exists() else []
-    return {step: value for step, _, found, value in rows if found == name}
+    return {step: value for step, _, metric, value in rows if metric == name}
 
 
 def final_weights(output: str | Path) -> dict[str, torch.Tensor]:
     return load_file(Path(output) / "encoder" / "model.safetensors")
 
 
-def same_weights(one: str | Path, other: str | Path) -> bool:
-    first, second = final_weights(one), final_weights(other)
+def same_weights(run: str | Path, other_run: str | Path) -> bool:
+    first, second = final_weights(run), final_weights(other_run)
     return first.keys() == second.keys() and all(
         torch.equal(first[name], second[name]) for name in first
     )
 
 
-def same_metrics(one: str | Path, other: str | Path) -> bool:
+def same_metrics(run: str | Path, other_run: str | Path) -> bool:
     """Of all that does not depend on the clock; NaN equals NaN."""
-    rows = [read_metrics(Path(output) / "metrics.csv") for output in (one, other)]
-    first, second = ([row for row in some if row[2] != "sentences_per_second"] for some in rows)
+    rows = [read_metrics(Path(output) / "metrics.csv") for output in (run, other_run)]
+    first, second = (
+        [row for row in rows_of_run if row[2] != "sentences_per_second"] for rows_of_run in rows
+    )
     return repr(first) == repr(second)
 
 
@@ -202,10 +208,10 @@ def assert_is_plain_loop(
         optimiser.step()
         after_step(step)
         losses.append(mean)
-    found, expected = final_weights(config.output), model.state_dict()
-    assert found.keys() == expected.keys()
+    trained, expected = final_weights(config.output), model.state_dict()
+    assert trained.keys() == expected.keys()
     moved = sum(float((expected[name] - start[name]).square().sum()) for name in expected)
-    apart = sum(float((expected[name] - found[name]).square().sum()) for name in expected)
+    apart = sum(float((expected[name] - trained[name]).square().sum()) for name in expected)
     # Adam makes whole steps of tiny gradients, whose sign is rounding: a few entries differ.
     assert math.sqrt(apart / moved) < 0.02
     assert list(recorded(config.output, "loss").values()) == pytest.approx(losses, rel=1e-4)
