@@ -60,12 +60,9 @@ def gradient(
 
     def taught(rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
         first, second, *hard_columns = (table[rows] for table in tables[: 4 if hard else 2])
-        hard_columns = (
-            [torch.stack(hard_columns, 1) if "own" in with_ else torch.cat(hard_columns)]
-            if hard
-            else []
-        )
-        return first, second, *hard_columns
+        if hard_columns and "own" in with_:
+            return first, second, torch.stack(hard_columns, 1)
+        return first, second, *([torch.cat(hard_columns)] if hard_columns else [])
 
     inputs = {
         "labels": lambda rows: rows % 3,

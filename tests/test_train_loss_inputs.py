@@ -53,7 +53,7 @@ class Watch(Objective):
     def evaluate(self, batch, gather=None, cache=None):
         output = super().evaluate(batch, gather, cache)
         with torch.no_grad():
-            self.seen.append((batch.sentences, output, self.embed(batch.trained)))
+            self.calls.append((batch.sentences, output, self.embed(batch.trained)))
         return output
 
 
@@ -84,14 +84,14 @@ OWN, SHARED = ({"negative_columns": "c+d", "hard_negatives": kind} for kind in (
 def test_the_loss_is_that_of_the_columns(
     bert, teacher, tmp_path, rows, file, loss, changes, monkeypatch
 ):
-    monkeypatch.setattr(Watch, "seen", [])
+    monkeypatch.setattr(Watch, "calls", [])
     settings = COLUMNS | changes | ({"teacher": teacher} if "kl" in loss or "mse" in loss else {})
     config = small_config(
         bert, tmp_path, train_file=file, loss=loss, dropout=0.0, max_steps=3, **settings
     )
     train(config, objective=Watch)
     encoder = Encoder.load(teacher, max_length=16)
-    for sentences, output, embedded in Watch.seen:
+    for sentences, output, embedded in Watch.calls:
         batch = [rows[row] for row in sentences]
         anchors, positives, *hard = embedded.split(8)
         assert len(hard) == len(changes.get("negative_columns", "").replace("+", ""))
@@ -115,7 +115,7 @@ def test_the_loss_is_that_of_the_columns(
             )
         expected = gradlab.get_loss(loss)(anchors, positives, extra, normalize=True, **inputs)
         torch.testing.assert_close(output.loss.detach(), expected, rtol=1e-4, atol=1e-5)
-    assert len(Watch.seen) == 3
+    assert len(Watch.calls) == 3
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
