@@ -87,9 +87,7 @@ html_extra_path = ["_static/root"]
 html_css_files = ["site.css"]
 # Autosummary looks from the top, not from here.
 templates_path = [str(ROOT / "docs" / "_templates")]
-html_sidebars = {
-    page: [] for page in ("docs/index", "docs/start", "docs/questions", "docs/symptoms")
-}
+html_sidebars = {page: [] for page in ("docs/index", "docs/start", "docs/symptoms")}
 html_theme_options = {
     "navigation_with_keys": False,
     "header_links_before_dropdown": 6,

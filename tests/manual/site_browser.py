@@ -24,7 +24,7 @@ PAGES = [
         "index",
         "start",
         "mathematics",
-        "gallery",
+        "doctor",
         "live",
         "reference/generated/gradlab.components",
     )
