@@ -32,12 +32,10 @@ PENDING: dict[str, int] = {
     "gradlab/figures": 47,
     "gradlab/gradient": 59,
     "gradlab/integrations": 69,
-    "gradlab/losses": 69,
     "gradlab/monitor": 64,
     "gradlab/plotting": 36,
     "gradlab/report": 135,
     "gradlab/scale": 24,
-    "gradlab/settings": 88,
     "gradlab/simulation": 45,
     "gradlab/sweep": 68,
     "gradlab/train": 68,
@@ -50,7 +48,6 @@ GENERIC_LIMITS: dict[str, int] = {
     "gradlab/atlas": 81,
     "gradlab/explorer": 105,
     "gradlab/report": 100,
-    "gradlab/settings": 83,
     "tests": 92,
 }
 

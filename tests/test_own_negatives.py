@@ -235,7 +235,7 @@ def test_pairs_cover_them(rows, tmp_path):
     numbers = np.concatenate([np.arange(N), np.stack(columns, 1).ravel()])
     loss = gradlab.get_loss("mask", by="pairs", pairs=str(listed))
     views = gradlab.batch.check_batch(anchors, positives, own_negatives=own, sentences=numbers)
-    out = loss.seen(views).negatives.cosine[:, N:].isinf()
+    out = loss.inner_batch(views).negatives.cosine[:, N:].isinf()
     assert out.nonzero().tolist() == [[2, 0]]
 
 

@@ -32,7 +32,7 @@ from gradlab.losses.base import BatchLoss, Loss, PairLoss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.models import PublishedModel, published_models
-from gradlab.losses.notation import PARTS, formula_latex
+from gradlab.losses.notation import COMPONENT_SYMBOLS, formula_latex
 from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
 from gradlab.plotting.style import save
 from gradlab.report.templates import applying, render
@@ -214,7 +214,7 @@ def loss_page(cls: type[Loss], atlas: Mapping[str, Entry]) -> str:
         "entry": entry,
         "docstring": inspect.cleandoc(cls.__doc__ or "").replace("``", "`"),
         "formula": formula_latex(cls.formula),
-        "parts": PARTS,
+        "parts": COMPONENT_SYMBOLS,
         "several": isinstance(loss, CandidateLoss),
         "fields": [field for field in dataclasses.fields(cls) if "text" in field.metadata],
         "missing": dataclasses.MISSING,

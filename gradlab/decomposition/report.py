@@ -20,7 +20,8 @@ from gradlab.drawing import Shown
 from gradlab.errors import GradlabError, listed
 from gradlab.files import read_arrays, versions, write_arrays, write_csv, write_json
 from gradlab.gradient.diagnostics import two_sided_statistics
-from gradlab.losses.components import Components, LeftOut, as_share, canonical
+from gradlab.losses.components import Components, LeftOut, as_share
+from gradlab.losses.sides import canonical
 
 # Mismatch above which a registered loss is not close.
 FAR = 0.5

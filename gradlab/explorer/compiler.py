@@ -17,7 +17,7 @@ import numpy as np
 from gradlab.errors import GradlabError
 from gradlab.explorer.tracing import Trace, literal, symbols_pass
 from gradlab.losses.base import Loss
-from gradlab.losses.recombined import Part
+from gradlab.losses.recombined import ComponentSource
 
 NAME = re.compile(r"\bt\d+\b")
 
@@ -113,7 +113,7 @@ def replace_numbers(value: Any, replace: Callable[[str, float], float], *path: s
         return replace(".".join(path), value)
     if isinstance(value, (tuple, list)):
         return type(value)(replace_numbers(v, replace, *path, str(i)) for i, v in enumerate(value))
-    if isinstance(value, Part):
+    if isinstance(value, ComponentSource):
         part = copy.copy(value)
         for name, item in vars(value).items():
             at = path if name == "source" else (*path, name)

@@ -128,7 +128,9 @@ def _opposite_at_once(loss: Loss, batch: Batch) -> Float[Array, "n"] | None:
     if isinstance(loss, PerPrefix):
         return _opposite_at_once(loss.loss, prefix(batch, max(loss.prefixes)))
     if isinstance(loss, OtherCandidates):
-        terms = [(1.0, loss.loss, loss.seen(batch))] if len(loss.terms_of(batch)) == 1 else []
+        terms = (
+            [(1.0, loss.loss, loss.inner_batch(batch))] if len(loss.terms_of(batch)) == 1 else []
+        )
     elif isinstance(loss, Symmetric):
         return _opposite_of_symmetric(loss, batch)
     elif isinstance(loss, Combinator) and not any(isinstance(b, BatchLoss) for b in loss.bases):

@@ -14,8 +14,8 @@ __all__ = ["BatchLoss", "Loss", "PairLoss", "get_loss", "loss_names", "register"
 
 def __getattr__(name: str) -> Any:
     # Only class names: the import system asks here for the submodules while it imports them.
-    if name[:1].isupper() and (found := loss_classes().get(name)):
-        return found
+    if name[:1].isupper() and (loss := loss_classes().get(name)):
+        return loss
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

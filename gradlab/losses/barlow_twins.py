@@ -31,24 +31,24 @@ class BarlowTwins(UngatedBatchLoss):
     negative_view = "same"
     moves_positives = "mirror"
 
-    def value(self, views: Batch) -> Float[Array, ""]:
-        xp = array_namespace(views.anchors)
-        correlation = views.anchors.T @ views.positives / views.count
+    def value(self, batch: Batch) -> Float[Array, ""]:
+        xp = array_namespace(batch.anchors)
+        correlation = batch.anchors.T @ batch.positives / batch.count
         target = xp.eye(correlation.shape[0], dtype=correlation.dtype, device=correlation.device)
         squares = (target - correlation) ** 2
         return xp.sum(xp.where(target == 1, squares, self.nu * squares))
 
-    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
+    def negative_weight(self, batch: Batch) -> Float[Array, "n k"]:
         """Return ``2ν Q'_ij/N²``."""
-        return (2 * self.nu / views.count**2) * views.positive_view.finite_cosine
+        return (2 * self.nu / batch.count**2) * batch.positive_view.finite_cosine
 
-    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, batch: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """Return the diagonal of ``Σ_j W_ij R_i = 2A/N``, (n, d), the same for every anchor."""
-        anchors, positives = views.whole.anchors, views.whole.positives
+        anchors, positives = batch.whole.anchors, batch.whole.positives
         xp = array_namespace(anchors)
-        diagonal = xp.sum(anchors * positives, axis=0) / views.count
-        pull = (2 / views.count) * (1 - (1 - self.nu) * diagonal)
+        diagonal = xp.sum(anchors * positives, axis=0) / batch.count
+        pull = (2 / batch.count) * (1 - (1 - self.nu) * diagonal)
         return xp.broadcast_to(pull, (total.shape[0], anchors.shape[1]))
 
-    def extra_terms(self, views: Batch) -> dict[str, Float[Array, "n d"]]:
-        return {"radial": (2 * self.nu / views.count**2) * views.anchors}
+    def extra_terms(self, batch: Batch) -> dict[str, Float[Array, "n d"]]:
+        return {"radial": (2 * self.nu / batch.count**2) * batch.anchors}

@@ -26,9 +26,10 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError, nearest
-from gradlab.losses.components import Components, from_pools, seen_by_positives
+from gradlab.losses.components import Components
 from gradlab.losses.gates import ConstantGate, ExactGate
-from gradlab.losses.notation import PARTS, formula_latex
+from gradlab.losses.notation import COMPONENT_SYMBOLS, formula_latex
+from gradlab.losses.sides import from_pools, positives_from_anchors
 from gradlab.settings import Settings, call_text, declarations
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Loss(Settings, abc.ABC):
     surrogate: ClassVar[bool] = False
     #: whether its components are formulas, or found from its gradients
     closed_form: ClassVar[bool] = True
-    #: or ``"same"``: view that the weights' columns stand for
+    #: view of the weight's columns: ``"other"`` or ``"same"``
     negative_view: ClassVar[str] = "other"
     presets: ClassVar[Mapping[str, Preset]] = {}  #: published settings by name, beside the defaults
     table_order: ClassVar[int] = 100  #: place in the papers' tables
@@ -105,9 +106,15 @@ class Loss(Settings, abc.ABC):
 
     def _repr_markdown_(self) -> str:
         """Return settings, value and components as Markdown with formulas, for notebooks."""
-        parts = [f"{symbol} = {self.latex[name]}" for name, symbol in PARTS if name in self.latex]
-        value = [formula_latex(self.formula)] if self.closed_form else []
-        return "\n\n".join([f"`{self!r}`", *(f"$${one}$$" for one in [*value, *parts])])
+        components = [
+            f"{symbol} = {self.latex[name]}"
+            for name, symbol in COMPONENT_SYMBOLS
+            if name in self.latex
+        ]
+        formulas = [formula_latex(self.formula)] if self.closed_form else []
+        return "\n\n".join(
+            [f"`{self!r}`", *(f"$${formula}$$" for formula in [*formulas, *components])]
+        )
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -120,16 +127,16 @@ class Loss(Settings, abc.ABC):
         return cls(**hyperparameters)
 
     @abc.abstractmethod
-    def value_of(self, views: Batch) -> Float[Array, "*n"]:
+    def value_of(self, batch: Batch) -> Float[Array, "*n"]:
         """Return one value for each anchor, (N,), or a scalar for a loss of the whole batch."""
 
     @abc.abstractmethod
-    def components_of(self, views: Batch) -> Components:
+    def components_of(self, batch: Batch) -> Components:
         """Return the declared components on two views."""
 
-    def is_scalar(self, views: Batch) -> bool:
+    def is_scalar(self, batch: Batch) -> bool:
         """Return True if the value on these views is one scalar for the whole batch."""
-        return bool(self.value_of(views).ndim == 0)
+        return bool(self.value_of(batch).ndim == 0)
 
     @property
     def moves_positives(self) -> str:
@@ -155,7 +162,7 @@ class Loss(Settings, abc.ABC):
     @property
     def bases(self) -> tuple[Loss, ...]:
         """All losses in `within` that are not combinators."""
-        return tuple(one for one in self.within if not one.is_combinator)
+        return tuple(loss for loss in self.within if not loss.is_combinator)
 
     @property
     def depth(self) -> int:
@@ -169,19 +176,19 @@ class Loss(Settings, abc.ABC):
 
     def has(self, kind: type[Loss]) -> bool:
         """Return True if the loss, or a loss nested in it, is an instance of ``kind``."""
-        return any(isinstance(one, kind) for one in self.within)
+        return any(isinstance(loss, kind) for loss in self.within)
 
-    def sides_of(self, views: Batch) -> tuple[Components, Components]:
+    def sides_of(self, batch: Batch) -> tuple[Components, Components]:
         """Return the declared components of the anchors, and the components of the positives."""
-        anchors = self.components_of(views)
-        positives = self._positives(anchors, views)
+        anchors = self.components_of(batch)
+        positives = self._positives(anchors, batch)
         return dataclasses.replace(anchors, counterpart=positives), positives
 
-    def _positives(self, anchors: Components, views: Batch) -> Components:
+    def _positives(self, anchors: Components, batch: Batch) -> Components:
         moves = self.moves_positives
         if moves == "mirror":
-            return dataclasses.replace(self.components_of(views.exchanged()), side="positives")
-        return seen_by_positives(anchors, views, push=moves == "all", pull=moves != "nothing")
+            return dataclasses.replace(self.components_of(batch.exchanged()), side="positives")
+        return positives_from_anchors(anchors, batch, push=moves == "all", pull=moves != "nothing")
 
     def exact_gate(self) -> ExactGate | None:
         """Return the gradient dissipation in a form that exact simulation integrates, or None."""
@@ -219,34 +226,34 @@ class Loss(Settings, abc.ABC):
         Raises:
             GradlabError: see `gradlab.batch.check.check_batch`; an unknown or impossible reduction.
         """
-        given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
+        arguments = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
         with without_autocast(anchors):
-            views = self.batch(anchors, positives, extra_negatives, **given)
-            return reduce(self.value_of(views), reduction, self.name)
+            batch = self.batch(anchors, positives, extra_negatives, **arguments)
+            return reduce(self.value_of(batch), reduction, self.name)
 
     @property
     def looks_at(self) -> frozenset[str]:
         """Names of the arguments in `ASKED_FOR` that the loss uses."""
-        asked = {"scores": self.takes_scores, "teacher": self.needs_teacher}
-        return frozenset(name for name, wanted in asked.items() if wanted)
+        arguments = {"scores": self.takes_scores, "teacher": self.needs_teacher}
+        return frozenset(name for name, used in arguments.items() if used)
 
     def batch(
         self,
         anchors: Float[Array, "n d"],
         positives: Float[Array, "n d"],
         extra_negatives: Float[Array, "m d"] | None = None,
-        **given: Any,
+        **arguments: Any,
     ) -> Batch:
         """Check a call's arguments, those of `gradlab.batch.check.check_batch`; return the batch.
 
         Raises:
             GradlabError: as `check_batch` and `check_arguments` do.
         """
-        self.check_arguments(given)
-        views = check_batch(anchors, positives, extra_negatives, **given)
-        if views.supervision.relation is not None and not compiled(views.supervision.relation):
-            self._warn_of_left_out(views)
-        return views
+        self.check_arguments(arguments)
+        batch = check_batch(anchors, positives, extra_negatives, **arguments)
+        if batch.supervision.relation is not None and not compiled(batch.supervision.relation):
+            self._warn_of_left_out(batch)
+        return batch
 
     def leaves(self, batch: Batch) -> Iterator[tuple[Loss, Batch]]:
         """Yield each loss that is not a combinator, with the batch that it is computed on."""
@@ -268,9 +275,9 @@ class Loss(Settings, abc.ABC):
                 )
                 return
 
-    def check_arguments(self, given: Mapping[str, Any]) -> None:
+    def check_arguments(self, arguments: Mapping[str, Any]) -> None:
         """Raise `GradlabError` for an unknown argument, or one of `ASKED_FOR` that is not used."""
-        for name, value in given.items():
+        for name, value in arguments.items():
             if name in ASKED_FOR:
                 if value is not None and name not in self.looks_at:
                     raise GradlabError(f"{self} does not look at {name}=; {ASKED_FOR[name]}")
@@ -344,7 +351,7 @@ class PairLoss(Loss):
     def row_loss(self) -> PairLoss:
         return self
 
-    def is_scalar(self, views: Batch) -> bool:
+    def is_scalar(self, batch: Batch) -> bool:
         return False
 
     @property
@@ -393,32 +400,32 @@ class PairLoss(Loss):
         """Return each anchor's pull, (...,), if the loss `pulls_alone`; else None: see `ratio`."""
         return None
 
-    def value_of(self, views: Batch) -> Float[Array, "*n"]:
+    def value_of(self, batch: Batch) -> Float[Array, "*n"]:
         """Return each anchor's loss, (N,); 0 without negatives, unless the loss `pulls_alone`."""
-        given = views.with_fixed_positives() if self.negatives_are_fixed else views
-        positive = views.positive  # first: the order of autograd's sums determines the last bits
-        negatives, alone = self._negatives(given)
+        fixed = batch.with_fixed_positives() if self.negatives_are_fixed else batch
+        positive = batch.positive  # first: the order of autograd's sums determines the last bits
+        negatives, alone = self._negatives(fixed)
         return unless(alone, self.value(positive, negatives))
 
-    def components_of(self, views: Batch) -> Components:
+    def components_of(self, batch: Batch) -> Components:
         """Return the components, weight (N, K); canonical with any pool but ``"other"``."""
-        if views.candidates.pools != ("other",):
-            return self.sides_of(views)[0]
-        return self._rows(views)
+        if batch.candidates.pools != ("other",):
+            return self.sides_of(batch)[0]
+        return self._rows(batch)
 
-    def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        if views.candidates.pools == ("other",):
-            return super().sides_of(views)
-        return from_pools(self._rows(views), views)
+    def sides_of(self, batch: Batch) -> tuple[Components, Components]:
+        if batch.candidates.pools == ("other",):
+            return super().sides_of(batch)
+        return from_pools(self._rows(batch), batch)
 
-    def _rows(self, views: Batch) -> Components:
+    def _rows(self, batch: Batch) -> Components:
         """Return the declared components of each anchor, one weight column per negative."""
-        negatives, alone = self._negatives(views)
-        statistics = _masked(views) if views.candidates.rules else {}
-        if views.supervision.relation is not None:
-            without = as_float(views.own_role != 1, views.anchors)
+        negatives, alone = self._negatives(batch)
+        statistics = _masked(batch) if batch.candidates.rules else {}
+        if batch.supervision.relation is not None:
+            without = as_float(batch.own_role != 1, batch.anchors)
             statistics["without_positives"] = array_namespace(without).mean(without)
-        components = self.components(views.positive, negatives)
+        components = self.components(batch.positive, negatives)
         pull = components.given_pull
         return dataclasses.replace(
             components,
@@ -426,56 +433,56 @@ class PairLoss(Loss):
             weight=unless(None if alone is None else alone[:, None], components.weight),
             positive_weight=unless(alone, components.positive_weight),
             given_pull=None if pull is None else unless(alone, pull),
-            views=views,
+            views=batch,
             statistics=statistics,
-            left_out=_left_out(views),
+            left_out=_left_out(batch),
         )
 
-    def _negatives(self, views: Batch) -> tuple[Negatives, Bool[Array, "n"] | None]:
+    def _negatives(self, batch: Batch) -> tuple[Negatives, Bool[Array, "n"] | None]:
         """Return negatives, and which anchors lack them or a positive, (N,), or None if none can.
 
         The results of these anchors must be dropped; see `Negatives.with_some`.
         """
-        negatives = views.negatives
-        if views.candidates.hardness:
-            negatives = views.hardened(negatives, self.temperature)  # type: ignore[attr-defined]  # every loss that takes hardness has one
+        negatives = batch.negatives
+        if batch.candidates.hardness:
+            negatives = batch.hardened(negatives, self.temperature)  # type: ignore[attr-defined]  # every loss that takes hardness has one
         alone = None
-        if views.may_lack_negatives and not self.pulls_alone:
+        if batch.may_lack_negatives and not self.pulls_alone:
             negatives, alone = negatives.with_some()
-        if views.supervision.relation is None:
+        if batch.supervision.relation is None:
             return negatives, alone
-        without = views.own_role != 1
+        without = batch.own_role != 1
         return negatives, without if alone is None else alone | without
 
 
 def unless(
-    condition: Bool[Array, "*#n"] | None, values: Float[Array, "*n"], other: float = 0.0
+    condition: Bool[Array, "*#n"] | None, values: Float[Array, "*n"], fill: float = 0.0
 ) -> Float[Array, "*n"]:
     """Return ``values``, but ``other`` where ``condition`` is True; None means False everywhere."""
     if condition is None:
         return values
     xp = array_namespace(values)
-    return xp.where(condition, xp.full_like(values, other), values)
+    return xp.where(condition, xp.full_like(values, fill), values)
 
 
-def _left_out(views: Batch) -> dict[str, Bool[Array, "n _"]]:
+def _left_out(batch: Batch) -> dict[str, Bool[Array, "n _"]]:
     """Return which columns of each block are not negatives; empty if only the sentence itself."""
-    if not views.candidates.rules and "positive_same" not in views.candidates.pools:
+    if not batch.candidates.rules and "positive_same" not in batch.candidates.pools:
         return {}
-    masked = views.negatives.masked
-    return {block.name: masked[:, block.columns] for block in views.candidate_blocks}
+    masked = batch.negatives.masked
+    return {block.name: masked[:, block.columns] for block in batch.candidate_blocks}
 
 
-def _masked(views: Batch) -> dict[str, Float[Array, ""]]:
+def _masked(batch: Batch) -> dict[str, Float[Array, ""]]:
     """Return the shares of pairs that rules leave out and of anchors without any negative left."""
-    xp = array_namespace(views.anchors)
-    usual = views.with_candidates(rules=()).negatives.cosine
-    before, after = (~xp.isinf(cosine) for cosine in (usual, views.negatives.cosine))
-    masked, alone = xp.astype(before & ~after, usual.dtype), ~xp.any(after, axis=-1)
-    count = xp.sum(xp.astype(before, usual.dtype))
+    xp = array_namespace(batch.anchors)
+    unmasked = batch.with_candidates(rules=()).negatives.cosine
+    before, after = (~xp.isinf(cosine) for cosine in (unmasked, batch.negatives.cosine))
+    masked, alone = xp.astype(before & ~after, unmasked.dtype), ~xp.any(after, axis=-1)
+    count = xp.sum(xp.astype(before, unmasked.dtype))
     return {
         "masked_pairs": xp.sum(masked) / xp.where(count == 0, xp.ones_like(count), count),
-        "without_negatives": xp.mean(xp.astype(alone, usual.dtype)),
+        "without_negatives": xp.mean(xp.astype(alone, unmasked.dtype)),
     }
 
 
@@ -498,84 +505,84 @@ class BatchLoss(Loss):
     #: whether the value is one number for the whole batch; None if a value has to tell
     has_one_value: ClassVar[bool | None] = None
 
-    def is_scalar(self, views: Batch) -> bool:
+    def is_scalar(self, batch: Batch) -> bool:
         if self.has_one_value is None:
-            return bool(self.value(self._whole(views.whole.first(2))).ndim == 0)
+            return bool(self.value(self._whole(batch.whole.first(2))).ndim == 0)
         return self.has_one_value
 
     @abc.abstractmethod
-    def value(self, views: Batch) -> Float[Array, "*n"]:
+    def value(self, batch: Batch) -> Float[Array, "*n"]:
         """Return the loss: a scalar, or a value per anchor, (N,), if the published loss has one."""
 
     @abc.abstractmethod
-    def dissipation(self, views: Batch) -> Float[Array, "n"]:
+    def dissipation(self, batch: Batch) -> Float[Array, "n"]:
         """Return the gradient dissipation ``GD_i``, (n,)."""
 
     @abc.abstractmethod
-    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
+    def negative_weight(self, batch: Batch) -> Float[Array, "n k"]:
         """Return the weight ``W_ij``, (n, n), zero at j = i."""
 
     @abc.abstractmethod
-    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, batch: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """Return ``Σ_j W_ij R_ij``, (n,), or (n, d) if R is diagonal; ``total`` is ``Σ_j W_ij``."""
 
-    def extra_terms(self, views: Batch) -> Mapping[str, Float[Array, "n d"]]:
+    def extra_terms(self, batch: Batch) -> Mapping[str, Float[Array, "n d"]]:
         """Return named parts of the exact gradient that the paper's form omits, (n, d) each."""
         return {}
 
-    def components(self, views: Batch) -> Components:
+    def components(self, batch: Batch) -> Components:
         """Return the declared components; weight (N, N)."""
-        weight = self.negative_weight(views)
+        weight = self.negative_weight(batch)
         return Components(
-            self.dissipation(views),
+            self.dissipation(batch),
             weight,
-            self.positive_weight(views, array_namespace(weight).sum(weight, axis=-1)),
+            self.positive_weight(batch, array_namespace(weight).sum(weight, axis=-1)),
             negative_view=self.negative_view,
-            extra_terms=self.extra_terms(views),
+            extra_terms=self.extra_terms(batch),
         )
 
-    def value_of(self, views: Batch) -> Float[Array, "*n"]:
+    def value_of(self, batch: Batch) -> Float[Array, "*n"]:
         """Return `value` on the batch with extra negatives, without their own terms, if any."""
-        whole = self._whole(views)
+        whole = self._whole(batch)
         if whole.count == 1:  # 0, as for a `PairLoss` without negatives
-            return array_namespace(views.anchors).sum(0 * views.anchors)
+            return array_namespace(batch.anchors).sum(0 * batch.anchors)
         value = self.value(whole)
-        return value if value.ndim == 0 else value[: views.anchors.shape[0]]
+        return value if value.ndim == 0 else value[: batch.anchors.shape[0]]
 
-    def components_of(self, views: Batch) -> Components:
+    def components_of(self, batch: Batch) -> Components:
         """Return the anchors' rows of `components` with extra negatives; weight (N, N + M)."""
-        whole = self._whole(views)
+        whole = self._whole(batch)
         if whole.count == 1:
-            zero, view = 0 * views.anchors[:, 0], self.negative_view
-            return Components(zero, zero[:, None], zero, negative_view=view, views=views)
-        return first_rows(self.components(whole), views)
+            zero, view = 0 * batch.anchors[:, 0], self.negative_view
+            return Components(zero, zero[:, None], zero, negative_view=view, views=batch)
+        return first_rows(self.components(whole), batch)
 
-    def _positives(self, anchors: Components, views: Batch) -> Components:
+    def _positives(self, anchors: Components, batch: Batch) -> Components:
         """Return the positives' side; in a scalar loss, extra negatives are anchors that push."""
-        whole = self._whole(views)
-        if whole is views or self.moves_positives != "all" or not self.is_scalar(views):
-            return super()._positives(anchors, views)
-        every = dataclasses.replace(self.components(whole), views=whole)
-        return first_rows(seen_by_positives(every, whole), views.exchanged())
+        whole = self._whole(batch)
+        if whole is batch or self.moves_positives != "all" or not self.is_scalar(batch):
+            return super()._positives(anchors, batch)
+        sentences = dataclasses.replace(self.components(whole), views=whole)
+        return first_rows(positives_from_anchors(sentences, whole), batch.exchanged())
 
-    def _whole(self, views: Batch) -> Batch:
+    def _whole(self, batch: Batch) -> Batch:
         """Return the batch with extra negatives as sentences; refuse what the loss cannot use."""
-        if views.own_negatives is not None:
+        if batch.own_negatives is not None:
             raise GradlabError(
                 f"{self.name} compares whole views; "
                 "own_negatives are for losses of pairs, such as infonce"
             )
-        if not views.in_batch_negatives:
+        if not batch.in_batch_negatives:
             raise GradlabError(
                 f"{self.name} compares the sentences of a batch; "
                 "it cannot do without in-batch negatives"
             )
-        return views if views.extra_negatives is None else views.with_extra_sentences()
+        return batch if batch.extra_negatives is None else batch.with_extra_sentences()
 
 
-def first_rows(whole: Components, views: Batch) -> Components:
+def first_rows(whole: Components, batch: Batch) -> Components:
     """Return the components of the rows of ``views``, which come first in the whole."""
-    rows, pull = slice(views.anchors.shape[0]), whole.given_pull
+    rows, pull = slice(batch.anchors.shape[0]), whole.given_pull
     return dataclasses.replace(
         whole,
         gradient_dissipation=whole.gradient_dissipation[rows],
@@ -583,7 +590,7 @@ def first_rows(whole: Components, views: Batch) -> Components:
         positive_weight=whole.positive_weight[rows],
         given_pull=None if pull is None else pull[rows],
         extra_terms={name: term[rows] for name, term in whole.extra_terms.items()},
-        views=views,
+        views=batch,
     )
 
 
@@ -591,8 +598,8 @@ def first_rows(whole: Components, views: Batch) -> Components:
 class UngatedBatchLoss(BatchLoss):
     """Base class of losses of whole views without a gate: the dissipation is always 1."""
 
-    def dissipation(self, views: Batch) -> Float[Array, "n"]:
-        return array_namespace(views.anchors).ones_like(views.positive.chord)
+    def dissipation(self, batch: Batch) -> Float[Array, "n"]:
+        return array_namespace(batch.anchors).ones_like(batch.positive.chord)
 
     def exact_gate(self) -> ExactGate:
         return ConstantGate()

@@ -85,21 +85,21 @@ class SurrogateOnViews(BatchLoss):
             return "pull"
         return "nothing" if self.negative_view == "same" else "all"
 
-    def pulled(self, views: Batch) -> Batch:
+    def pulled(self, batch: Batch) -> Batch:
         """Return the views whose pairs are pulled, with fixed positives if these do not move."""
-        return views.with_fixed_positives() if self.moves_positives == "nothing" else views
+        return batch.with_fixed_positives() if self.moves_positives == "nothing" else batch
 
-    def value(self, views: Batch) -> Float[Array, "*n"]:
+    def value(self, batch: Batch) -> Float[Array, "*n"]:
         if self.negative_view == "same":
-            negatives = views.same_view_fixed
+            negatives = batch.same_view_fixed
         else:
             moving = self.moves_positives == "all"
-            negatives = (views if moving else views.with_fixed_positives()).other_view
-        total, pushed = views.weighted_cosines(self.negative_weight, negatives)
-        positive_weight, pulled = self.positive_weight(views, total), self.pulled(views)
+            negatives = (batch if moving else batch.with_fixed_positives()).other_view
+        total, pushed = batch.weighted_cosines(self.negative_weight, negatives)
+        positive_weight, pulled = self.positive_weight(batch, total), self.pulled(batch)
         diagonal = positive_weight.ndim > 1
         pull = pulled.anchors * pulled.positives if diagonal else pulled.positive.cosine
-        return surrogate_value(self.dissipation(views), pushed, positive_weight, pull)
+        return surrogate_value(self.dissipation(batch), pushed, positive_weight, pull)
 
 
 @register("baseline", cites="li2024towards")

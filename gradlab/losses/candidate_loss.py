@@ -19,12 +19,13 @@ from gradlab.batch.candidates import BESIDE, Block, Labelled, Rule
 from gradlab.batch.comparison import own_pairs
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.losses.components import Components, both_sides
+from gradlab.losses.components import Components
+from gradlab.losses.sides import both_sides
 from gradlab.losses.softmax_family import SoftmaxTemperature
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class ScoredCandidates:
     """Each anchor's candidates: the weight's columns, positive at j = i (first if not in-batch)."""
 
     cosine: Float[Array, "n c"]  # 0 if the column is not a candidate
@@ -40,11 +41,11 @@ class Seen:
     def negative(self) -> Bool[Array, "n c"]:
         return self.role == -1
 
-    def count(self, which: Bool[Array, "n c"]) -> Float[Array, "n"]:
+    def count(self, selected: Bool[Array, "n c"]) -> Float[Array, "n"]:
         """Return the number of selected candidates of each anchor, (n,), or 1 if there are none."""
         xp = array_namespace(self.cosine)
-        found = xp.sum(xp.astype(which, self.cosine.dtype), axis=-1)
-        return xp.where(found > 0, found, xp.ones_like(found))
+        count = xp.sum(xp.astype(selected, self.cosine.dtype), axis=-1)
+        return xp.where(count > 0, count, xp.ones_like(count))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +54,7 @@ class CandidateLoss(Loss):
 
     takes_own_negatives = True  # they are further candidates of the row
 
-    def is_scalar(self, views: Batch) -> bool:
+    def is_scalar(self, batch: Batch) -> bool:
         return False
 
     @property
@@ -62,47 +63,54 @@ class CandidateLoss(Loss):
         return 1.0
 
     @abc.abstractmethod
-    def value(self, seen: Seen) -> Float[Array, "n"]:
+    def value(self, candidates: ScoredCandidates) -> Float[Array, "n"]:
         """Return the loss of each anchor, (n,)."""
 
     @abc.abstractmethod
-    def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
+    def coefficients(
+        self, candidates: ScoredCandidates
+    ) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
         """Return how strongly each candidate pushes and pulls, (n, c) each; 0 if it does not."""
 
-    def factor(self, views: Batch) -> Any:
+    def factor(self, batch: Batch) -> Any:
         """Return the factor on the values and gradients of all rows; 1 by default."""
         return 1.0
 
-    def value_of(self, views: Batch) -> Float[Array, "*n"]:
+    def value_of(self, batch: Batch) -> Float[Array, "*n"]:
         """Return the loss of each anchor, (N,); 0 for an anchor without positives."""
-        seen, without = self._seen(views)
-        value = self.value(seen) * self.factor(views)
+        candidates, without = self._scored(batch)
+        value = self.value(candidates) * self.factor(batch)
         return value if without is None else array_namespace(value).where(without, 0 * value, value)
 
-    def components_of(self, views: Batch) -> Components:
-        return self.sides_of(views)[0]
+    def components_of(self, batch: Batch) -> Components:
+        return self.sides_of(batch)[0]
 
-    def sides_of(self, views: Batch) -> tuple[Components, Components]:
+    def sides_of(self, batch: Batch) -> tuple[Components, Components]:
         """Return the components of both sides; GD counts the push of the own positive, too."""
-        seen, without = self._seen(views)
-        xp, factor, own = array_namespace(seen.cosine), self.factor(views), seen.own
-        push, pull = (part * factor for part in self.coefficients(seen))
+        candidates, without = self._scored(batch)
+        xp, factor, own = array_namespace(candidates.cosine), self.factor(batch), candidates.own
+        push, pull = (coefficient * factor for coefficient in self.coefficients(candidates))
         zero, statistics = xp.zeros_like(push), {}
         if without is not None:
-            push, pull = (xp.where(without[:, None], 0 * part, part) for part in (push, pull))
-            statistics["without_positives"] = xp.mean(xp.astype(without, seen.cosine.dtype))
+            push, pull = (
+                xp.where(without[:, None], 0 * coefficient, coefficient)
+                for coefficient in (push, pull)
+            )
+            statistics["without_positives"] = xp.mean(xp.astype(without, candidates.cosine.dtype))
         # A push of the own positive, which the weight does not have, weakens its pull.
         weaker = xp.sum(xp.where(own, push, zero), axis=-1)
         positive = xp.sum(xp.where(own, pull, zero), axis=-1) - weaker
-        first = int(not views.begins_inside)
-        out = ~seen.negative[:, first:]
-        known = views.supervision
-        several = self.needs_teacher or known.labels is not None or known.relation is not None
+        first = int(not batch.begins_inside)
+        out = ~candidates.negative[:, first:]
+        arguments = batch.supervision
+        several = (
+            self.needs_teacher or arguments.labels is not None or arguments.relation is not None
+        )
         anchors, positives = both_sides(
             xp.where(own, zero, push)[:, first:],
             xp.sum(push, axis=-1) - weaker,
-            views,
-            left_out={one.name: out[:, one.columns] for one in views.candidate_blocks},
+            batch,
+            left_out={block.name: out[:, block.columns] for block in batch.candidate_blocks},
             positive=positive,
             pulls=xp.where(own, zero, pull)[:, first:] if several else None,
             beside=weaker,
@@ -110,40 +118,40 @@ class CandidateLoss(Loss):
         )
         return anchors.rescaled(1 / self.unit), positives
 
-    def _seen(self, views: Batch) -> tuple[Seen, Bool[Array, "n"] | None]:
+    def _scored(self, batch: Batch) -> tuple[ScoredCandidates, Bool[Array, "n"] | None]:
         """Return candidates, and which anchors have no positive, (n,), or None without a relation.
 
         Such an anchor gets its own pair, to stay finite; what is computed for it must be dropped.
         """
-        if not set(views.candidates.pools) <= {"other", "same", *BESIDE}:
+        if not set(batch.candidates.pools) <= {"other", "same", *BESIDE}:
             raise GradlabError(
-                f"{self.name} takes pools of the anchors, not {'+'.join(views.candidates.pools)}"
+                f"{self.name} takes pools of the anchors, not {'+'.join(batch.candidates.pools)}"
             )
         rules = tuple(
-            _OfNegatives(rule) for rule in views.candidates.rules if not isinstance(rule, Labelled)
+            _OfNegatives(rule) for rule in batch.candidates.rules if not isinstance(rule, Labelled)
         )
-        blocks, xp = views.candidate_blocks, array_namespace(views.anchors)
-        cosine = views.comparison.negatives(views, blocks, rules).cosine
-        positive = views.positive.cosine[:, None]
-        roles = [views.roles(block) for block in blocks]
-        if not views.begins_inside:
+        blocks, xp = batch.candidate_blocks, array_namespace(batch.anchors)
+        cosine = batch.comparison.negatives(batch, blocks, rules).cosine
+        positive = batch.positive.cosine[:, None]
+        roles = [batch.roles(block) for block in blocks]
+        if not batch.begins_inside:
             cosine = xp.concat([positive, cosine], axis=-1)
-            roles = [views.own_role[:, None], *roles]
+            roles = [batch.own_role[:, None], *roles]
             own = xp.zeros_like(cosine, dtype=xp.bool)
             own = own | (xp.arange(cosine.shape[-1], device=cosine.device) == 0)
         else:
-            own = own_pairs(cosine, views.start)
+            own = own_pairs(cosine, batch.start)
             cosine = xp.where(own, positive, cosine)
-        role = xp.where(own, views.own_role[:, None], xp.concat(roles, axis=-1))
-        score = views.taught(self.name) if self.needs_teacher else None
+        role = xp.where(own, batch.own_role[:, None], xp.concat(roles, axis=-1))
+        score = batch.taught(self.name) if self.needs_teacher else None
         absent = xp.isinf(cosine)
         role = xp.where(absent, xp.zeros_like(role), role)
         cosine = xp.where(absent | (role == 0), xp.zeros_like(cosine), cosine)
-        if views.supervision.relation is None:
-            return Seen(cosine, role, own, score), None
+        if batch.supervision.relation is None:
+            return ScoredCandidates(cosine, role, own, score), None
         without = ~xp.any((role == 1) & (own | (not self.pulls_only_own)), axis=-1)
         role = xp.where(own & without[:, None], xp.ones_like(role), role)
-        return Seen(cosine, role, own, score), without
+        return ScoredCandidates(cosine, role, own, score), without
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,11 +167,11 @@ class _OfNegatives:
     def left_out(
         self, block: Block, cosine: Float[Array, "n k"], batch: Any
     ) -> Bool[Array, "n k"] | None:
-        found, xp = self.rule.left_out(block, cosine, batch), array_namespace(cosine)
-        if found is None:
+        out, xp = self.rule.left_out(block, cosine, batch), array_namespace(cosine)
+        if out is None:
             return None
-        found = xp.asarray(found, device=cosine.device)  # a rule may return a numpy array
-        return found & (batch.roles(block) != 1)
+        out = xp.asarray(out, device=cosine.device)  # a rule may return a numpy array
+        return out & (batch.roles(block) != 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,26 +188,28 @@ class SeveralPositives(SoftmaxTemperature, CandidateLoss):
         "with one positive it is infonce"
     )
 
-    def logits(self, seen: Seen) -> Float[Array, "n c"]:
+    def logits(self, candidates: ScoredCandidates) -> Float[Array, "n c"]:
         """Return ``s/τ``, (n, c)."""
-        return seen.cosine / self.temperature
+        return candidates.cosine / self.temperature
 
 
-def log_sum_exp_over(which: Bool[Array, "n c"], logits: Float[Array, "n c"]) -> Float[Array, "n"]:
+def log_sum_exp_over(
+    selected: Bool[Array, "n c"], logits: Float[Array, "n c"]
+) -> Float[Array, "n"]:
     """Return ``log Σ exp`` over a row's selected entries, (n,); -inf, without gradient, of none."""
     xp = array_namespace(logits)
-    some = xp.any(which, axis=-1)
-    kept = xp.where(which, logits, -xp.inf)
-    found = logsumexp(xp.where(some[:, None], kept, xp.zeros_like(kept)))
-    return xp.where(some, found, -xp.inf)
+    any_selected = xp.any(selected, axis=-1)
+    masked = xp.where(selected, logits, -xp.inf)
+    log_sum = logsumexp(xp.where(any_selected[:, None], masked, xp.zeros_like(masked)))
+    return xp.where(any_selected, log_sum, -xp.inf)
 
 
-def softmax_over(which: Bool[Array, "n c"], logits: Float[Array, "n c"]) -> Float[Array, "n c"]:
+def softmax_over(selected: Bool[Array, "n c"], logits: Float[Array, "n c"]) -> Float[Array, "n c"]:
     """Return the softmax over the selected entries of each row, (n, c); 0 elsewhere."""
     xp = array_namespace(logits)
-    total = log_sum_exp_over(which, logits)
-    total = xp.where(xp.isinf(total), xp.zeros_like(total), total)
-    return xp.exp(xp.where(which, logits - total[:, None], -xp.inf))
+    log_sum = log_sum_exp_over(selected, logits)
+    log_sum = xp.where(xp.isinf(log_sum), xp.zeros_like(log_sum), log_sum)
+    return xp.exp(xp.where(selected, logits - log_sum[:, None], -xp.inf))
 
 
 def by_sign(coefficient: Float[Array, "n c"]) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:

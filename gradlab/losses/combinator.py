@@ -4,8 +4,9 @@ A combinator is a loss, so it composes, trains, verifies and has components like
 starts with the loss that it changes: ``symmetric(infonce(temperature=0.1))``. To add a combinator,
 write a file with a registered subclass of
 
-- `OtherCandidates` if it changes the negatives of an anchor: `seen` returns the views with other
-  `gradlab.batch.candidates.Candidates`. Value, components of both sides and statistics follow.
+- `OtherCandidates` if it changes the negatives of an anchor: `inner_batch` returns the batch with
+  other `gradlab.batch.candidates.Candidates`. Value, components of both sides and statistics
+  follow.
 - `Modifier` (for one loss) or `Combinator` (for several) if it adds values of losses: `terms_of`
   returns the losses, their weights and their batches. Value and components of both sides follow.
 """
@@ -27,9 +28,10 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss, PairLoss, unless
 from gradlab.losses.candidate_loss import CandidateLoss
-from gradlab.losses.components import Components, weighted_sum
+from gradlab.losses.components import Components
 from gradlab.losses.gates import CosineLogit, ExactGate, SoftGate, without_near
 from gradlab.losses.registry import check_closed_form, get_loss
+from gradlab.losses.sides import weighted_sum
 from gradlab.settings import setting
 
 # Limits of nested losses: a value of `symmetric` 16 deep would take 65,536 evaluations.
@@ -85,8 +87,10 @@ class Combinator(Loss):
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
         """Return the terms of a sum on a batch: weight, loss, and the batch that the loss gets."""
 
-    def value_of(self, views: Batch) -> Float[Array, "*n"]:
-        values = [weight * loss.value_of(seen) for weight, loss, seen in self.terms_of(views)]
+    def value_of(self, batch: Batch) -> Float[Array, "*n"]:
+        values = [
+            weight * loss.value_of(candidates) for weight, loss, candidates in self.terms_of(batch)
+        ]
         return sum(values[1:], values[0])
 
     def leaves(self, batch: Batch) -> Iterator[tuple[Loss, Batch]]:
@@ -101,8 +105,8 @@ class Combinator(Loss):
     def evaluations(self) -> int:
         return int(vars(self)["_evaluations"])
 
-    def is_scalar(self, views: Batch) -> bool:
-        return all(base.is_scalar(views) for base in self.bases)
+    def is_scalar(self, batch: Batch) -> bool:
+        return all(base.is_scalar(batch) for base in self.bases)
 
     @property
     def within(self) -> tuple[Loss, ...]:
@@ -132,36 +136,35 @@ class Combinator(Loss):
     def surrogate(self) -> bool:  # type: ignore[override]
         return any(base.surrogate for base in self.bases)
 
-    def components_of(self, views: Batch) -> Components:
-        return self._added(views, self.terms_of(views), positives=False)[0]
+    def components_of(self, batch: Batch) -> Components:
+        return self._added(batch, self.terms_of(batch), positives=False)[0]
 
-    def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        anchors, positives = self._added(views, self.terms_of(views))
+    def sides_of(self, batch: Batch) -> tuple[Components, Components]:
+        anchors, positives = self._added(batch, self.terms_of(batch))
         assert positives is not None
         return dataclasses.replace(anchors, counterpart=positives), positives
 
     def _added(
-        self, views: Batch, terms: Sequence[tuple[float, Loss, Batch]], *, positives: bool = True
+        self, batch: Batch, terms: Sequence[tuple[float, Loss, Batch]], *, positives: bool = True
     ) -> tuple[Components, Components | None]:
         """Add the components of the terms, of the anchors and, if asked for, of the positives."""
-        factors = _factors(views, terms)
-        of_anchors, of_positives, gates = [], [], []
-        for index, (weight, loss, batch) in enumerate(terms):
+        factors = _factors(batch, terms)
+        anchor_sides, positive_sides, gates = [], [], []
+        for index, (weight, loss, candidates) in enumerate(terms):
             exchanged = index in self.exchanged_terms
             if exchanged or positives:
-                rows, columns = loss.sides_of(batch)
+                sides = loss.sides_of(candidates)
             else:
-                rows, columns = loss.components_of(batch), None
+                sides = (loss.components_of(candidates),) * 2
             # The gate of the rows in both directions: row i is sentence i in either one.
-            gates.append(weight * rows.gate)
-            here, there = (columns, rows) if exchanged else (rows, columns)
-            of_anchors.append((factors[index], here))
-            of_positives.append((factors[index], there))
+            gates.append(weight * sides[0].gate)
+            anchor_sides.append((factors[index], sides[exchanged]))
+            positive_sides.append((factors[index], sides[not exchanged]))
         gate = sum(gates[1:], gates[0]) / sum(weight for weight, _, _ in terms)
-        anchors = weighted_sum(of_anchors, views, "anchors", gate)
+        anchors = weighted_sum(anchor_sides, batch, "anchors", gate)
         if not positives:
             return anchors, None
-        return anchors, weighted_sum(of_positives, views.exchanged(), "positives")
+        return anchors, weighted_sum(positive_sides, batch.exchanged(), "positives")
 
 
 def _factors(batch: Batch, terms: Sequence[tuple[float, Loss, Batch]]) -> list[float]:
@@ -208,11 +211,11 @@ class OtherCandidates(Modifier):
     of_pairs = True
 
     @abc.abstractmethod
-    def seen(self, views: Batch) -> Batch:
+    def inner_batch(self, batch: Batch) -> Batch:
         """Return the views that the inner loss is computed on."""
 
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
-        return [(1.0, self.loss, self.seen(batch))]
+        return [(1.0, self.loss, self.inner_batch(batch))]
 
     def changed(self, row: ChangedRow) -> ChangedRow | None:
         """Return the changed row loss; None if a row's cosines do not determine its negatives."""
@@ -228,22 +231,23 @@ class OtherCandidates(Modifier):
         row = self.row_loss()
         return None if row is None else row.exact_gate()
 
-    def components_of(self, views: Batch) -> Components:
+    def components_of(self, batch: Batch) -> Components:
         """Return the components in the split of the loss, if there is one term."""
-        (_, loss, seen), *others = self.terms_of(views)
-        return super().components_of(views) if others else loss.components_of(seen)
+        (_, loss, candidates), *further = self.terms_of(batch)
+        return super().components_of(batch) if further else loss.components_of(candidates)
 
-    def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        (_, loss, seen), *others = self.terms_of(views)
-        return super().sides_of(views) if others else loss.sides_of(seen)
+    def sides_of(self, batch: Batch) -> tuple[Components, Components]:
+        (_, loss, candidates), *further = self.terms_of(batch)
+        return super().sides_of(batch) if further else loss.sides_of(candidates)
 
 
-def read_weights(given: Any, count: int, of: str) -> list[float]:
+def read_weights(weights_text: Any, count: int, of: str) -> list[float]:
     """Read ``count`` finite weights above 0 of what ``of`` names; 1 each if none are given."""
-    weights = read_numbers(given, "weights") or [1.0] * count
+    weights = read_numbers(weights_text, "weights") or [1.0] * count
     if len(weights) != count or not all(0 < weight < math.inf for weight in weights):
         raise GradlabError(
-            f"weights must be {count} numbers greater than 0, one for each {of}, not {given!r}"
+            f"weights must be {count} numbers greater than 0, one for each {of}, "
+            f"not {weights_text!r}"
         )
     return weights
 
@@ -253,18 +257,18 @@ def write_weights(weights: Sequence[float]) -> str:
     return "" if all(weight == 1 for weight in weights) else "+".join(map(repr, weights))
 
 
-def read_numbers(given: Any, name: str) -> list[float]:
+def read_numbers(numbers: Any, name: str) -> list[float]:
     """Read numbers from a text such as ``1+0.1``, a number or a list; else raise `GradlabError`."""
-    parts: Iterable[Any] = given
-    if isinstance(given, str):
+    terms: Iterable[Any] = numbers
+    if isinstance(numbers, str):
         # The + of an exponent, as in 1e+16, joins nothing.
-        parts = [part for part in re.split(r"(?<![eE])\+", given) if part.strip()]
-    elif isinstance(given, (int, float)):
-        parts = [given]
+        terms = [term for term in re.split(r"(?<![eE])\+", numbers) if term.strip()]
+    elif isinstance(numbers, (int, float)):
+        terms = [numbers]
     try:
-        return [float(part) for part in parts]
+        return [float(term) for term in terms]
     except (TypeError, ValueError):
-        raise GradlabError(f"{name} must be numbers, joined by +, not {given!r}") from None
+        raise GradlabError(f"{name} must be numbers, joined by +, not {numbers!r}") from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -293,8 +297,8 @@ class ChangedRow:
 
     def summary(self, negatives: Negatives) -> Any:
         """Return the loss's summary, and which anchors have no negatives (None if irrelevant)."""
-        seen, alone = self._seen(negatives)
-        return self.loss.summary(seen), alone
+        changed, alone = self._changed(negatives)
+        return self.loss.summary(changed), alone
 
     def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
         """Return the gradient dissipation; 0 for an anchor without negatives."""
@@ -306,10 +310,10 @@ class ChangedRow:
 
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """Return the weight; zeros for an anchor without negatives."""
-        seen, alone = self._seen(negatives)
-        return unless(None if alone is None else alone[..., None], self.loss.weight(seen))
+        changed, alone = self._changed(negatives)
+        return unless(None if alone is None else alone[..., None], self.loss.weight(changed))
 
-    def _seen(self, negatives: Any) -> tuple[Negatives, Bool[Array, "*n"] | None]:
+    def _changed(self, negatives: Any) -> tuple[Negatives, Bool[Array, "*n"] | None]:
         cosine = negatives.cosine
         xp = array_namespace(cosine)
         if self.above < math.inf:
@@ -321,5 +325,5 @@ class ChangedRow:
 
     @property
     def _temperature(self) -> float:
-        found: float = self.loss.temperature  # type: ignore[attr-defined]  # every loss that takes hardness has one
-        return found
+        temperature: float = self.loss.temperature  # type: ignore[attr-defined]  # every loss that takes hardness has one
+        return temperature

@@ -51,57 +51,57 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
     has_one_value = True
     takes_scores = True
 
-    def value(self, views: Batch) -> Float[Array, ""]:
+    def value(self, batch: Batch) -> Float[Array, ""]:
         """Return ``log(1 + e^u)``, a scalar."""
-        return -log_sigmoid(-self._gap(views))
+        return -log_sigmoid(-self._gap(batch))
 
-    def components(self, views: Batch) -> Components:
+    def components(self, batch: Batch) -> Components:
         """Return declared components; for graded pairs, a pull of either sign and zero weights."""
-        if views.supervision.scores is None:
-            return super().components(views)
-        xp, (above, below) = array_namespace(views.anchors), self._graded(views)
-        total = -log_sigmoid(-self._gap(views))
+        if batch.supervision.scores is None:
+            return super().components(batch)
+        xp, (above, below) = array_namespace(batch.anchors), self._graded(batch)
+        total = -log_sigmoid(-self._gap(batch))
         pull = (xp.exp(below - total) - xp.exp(above - total)) / self.temperature
-        dissipation = self.dissipation(views)
-        weight = xp.zeros((pull.shape[0], views.count), dtype=pull.dtype, device=pull.device)
+        dissipation = self.dissipation(batch)
+        weight = xp.zeros((pull.shape[0], batch.count), dtype=pull.dtype, device=pull.device)
         return Components(dissipation, weight, divide(pull, dissipation), given_pull=pull)
 
-    def dissipation(self, views: Batch) -> Float[Array, "n"]:
+    def dissipation(self, batch: Batch) -> Float[Array, "n"]:
         """Return ``σ(u)``, the same for every anchor, (n,)."""
-        xp = array_namespace(views.anchors)
-        return sigmoid(self._gap(views)) + xp.zeros_like(views.positive.chord)
+        xp = array_namespace(batch.anchors)
+        return sigmoid(self._gap(batch)) + xp.zeros_like(batch.positive.chord)
 
-    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
+    def negative_weight(self, batch: Batch) -> Float[Array, "n k"]:
         """Return ``e^{S_ij/τ} / (τ Σ_{k≠l} e^{S_kl/τ})``, a softmax over all pairs divided by τ."""
-        return views.other_view.softmax_of_all(self.temperature) / self.temperature
+        return batch.other_view.softmax_of_all(self.temperature) / self.temperature
 
-    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, batch: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """Return ``softmax_i(-p_i/τ)/τ``."""
-        everyone = logsumexp(-views.whole.positive.cosine / self.temperature)
-        own = -views.positive.cosine / self.temperature
+        everyone = logsumexp(-batch.whole.positive.cosine / self.temperature)
+        own = -batch.positive.cosine / self.temperature
         return array_namespace(own).exp(own - everyone) / self.temperature
 
-    def _gap(self, views: Batch) -> Float[Array, ""]:
+    def _gap(self, batch: Batch) -> Float[Array, ""]:
         """Return ``u = log Σ_{k≠l} e^{S_kl/τ} + log Σ_i e^{-p_i/τ}``, or that of graded pairs."""
-        if views.supervision.scores is not None:
-            above = self._graded(views)[0][None]
+        if batch.supervision.scores is not None:
+            above = self._graded(batch)[0][None]
             return log_sum_exp_over(~array_namespace(above).isinf(above), above)[0]
-        positives = logsumexp(-views.whole.positive.cosine / self.temperature)
-        return views.whole.other_view.log_sum_exp_of_all(self.temperature) + positives
+        positives = logsumexp(-batch.whole.positive.cosine / self.temperature)
+        return batch.whole.other_view.log_sum_exp_of_all(self.temperature) + positives
 
-    def _graded(self, views: Batch) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
+    def _graded(self, batch: Batch) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
         """Return logs of each pair's sums over pairs with higher scores and with lower scores."""
-        logits, scores = views.positive.cosine / self.temperature, views.supervision.scores
+        logits, scores = batch.positive.cosine / self.temperature, batch.supervision.scores
         assert scores is not None
         return _over_greater(logits, scores), _over_greater(-logits, -scores)
 
-    def _whole(self, views: Batch) -> Batch:
-        if views.supervision.scores is not None and views.extra_negatives is not None:
+    def _whole(self, batch: Batch) -> Batch:
+        if batch.supervision.scores is not None and batch.extra_negatives is not None:
             raise GradlabError(
                 "cosent with scores compares the pairs of a batch; "
                 "extra negatives have no score, leave them out"
             )
-        return super()._whole(views)
+        return super()._whole(batch)
 
 
 def _over_greater(logits: Float[Array, "n"], scores: Float[Array, "n"]) -> Float[Array, "n"]:
@@ -110,5 +110,5 @@ def _over_greater(logits: Float[Array, "n"], scores: Float[Array, "n"]) -> Float
     order = xp.argsort(-scores)
     sums = cumulative_logsumexp(-logits[order])
     greater = xp.searchsorted(-scores[order], -scores)
-    found = logits + sums[xp.where(greater > 0, greater - 1, greater)]
-    return xp.where(greater > 0, found, -xp.inf)
+    log_sums = logits + sums[xp.where(greater > 0, greater - 1, greater)]
+    return xp.where(greater > 0, log_sums, -xp.inf)

@@ -61,8 +61,8 @@ class ReweightedLoss(SoftmaxTemperature, PairLoss):
         """Return 1; infinite if clamped."""
         _, _, is_free = self._log_ratios(positive, summary)
         xp = array_namespace(summary.log)
-        one = xp.ones_like(positive.chord) + xp.zeros_like(summary.log)
-        return xp.where(is_free, one, xp.inf * one)
+        unit_ratio = xp.ones_like(positive.chord) + xp.zeros_like(summary.log)
+        return xp.where(is_free, unit_ratio, xp.inf * unit_ratio)
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
         """Compute the components; if clamped, the pull is ``N_g/(N_g + e^{p/τ})/τ`` at GD 0."""
@@ -87,8 +87,8 @@ class ReweightedLoss(SoftmaxTemperature, PairLoss):
         # Intentionally -inf at prior 0: nothing is subtracted.
         taken = log(summary.count * prior) - gap
         left = taken < 0
-        rest = xp.log(-xp.expm1(xp.where(left, taken, -xp.ones_like(taken))))
-        free = gap + rest - xp.log1p(-prior)
+        log_remainder = xp.log(-xp.expm1(xp.where(left, taken, -xp.ones_like(taken))))
+        free = gap + log_remainder - xp.log1p(-prior)
         # At prior 0 the mass is never below the clamp, except by rounding.
         return free, clamped, left & ((free > clamped) | (prior == 0))
 

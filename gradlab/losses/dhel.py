@@ -57,29 +57,31 @@ class DHEL(SoftmaxTemperature, UngatedBatchLoss):
         """``"mirror"`` if both views have an energy, else ``"pull"``."""
         return "mirror" if self.terms == "both" else "pull"
 
-    def value(self, views: Batch) -> Float[Array, "n"]:
+    def value(self, batch: Batch) -> Float[Array, "n"]:
         """Return ``LSE_i - p_i/τ``, plus the positives' energy if both views have one."""
-        value = views.same_view.log_sum_exp(self.temperature)
-        value = value - views.positive.cosine * (self.positives / self.temperature)
+        value = batch.same_view.log_sum_exp(self.temperature)
+        value = value - batch.positive.cosine * (self.positives / self.temperature)
         if self.terms == "both":
-            value = value + views.positive_view.log_sum_exp(self.temperature)
+            value = value + batch.positive_view.log_sum_exp(self.temperature)
         return value
 
-    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
+    def negative_weight(self, batch: Batch) -> Float[Array, "n k"]:
         """Return ``(softmax_j(Q_ij/τ) + softmax_i(Q_ij/τ))/τ``."""
-        rows = views.same_view.softmax(self.temperature)
-        return (rows + views.same_view.softmax_of_columns(self.temperature)) / self.temperature
+        rows = batch.same_view.softmax(self.temperature)
+        return (rows + batch.same_view.softmax_of_columns(self.temperature)) / self.temperature
 
-    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, batch: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """Return ``1/τ`` times the count of the positive."""
         return array_namespace(total).full_like(total, self.positives / self.temperature)
 
-    def components_of(self, views: Batch) -> Components:
+    def components_of(self, batch: Batch) -> Components:
         """Return the components; queued sentences have no terms, so their weight is one softmax."""
-        found = super().components_of(views)
-        if views.extra_negatives is None:
-            return found
-        n = views.anchors.shape[0]
-        own = self._whole(views).same_view.softmax(self.temperature)[:n, n:] / self.temperature
+        components = super().components_of(batch)
+        if batch.extra_negatives is None:
+            return components
+        n = batch.anchors.shape[0]
+        own = self._whole(batch).same_view.softmax(self.temperature)[:n, n:] / self.temperature
         xp = array_namespace(own)
-        return dataclasses.replace(found, weight=xp.concat([found.weight[:, :n], own], axis=-1))
+        return dataclasses.replace(
+            components, weight=xp.concat([components.weight[:, :n], own], axis=-1)
+        )

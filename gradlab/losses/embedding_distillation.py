@@ -8,8 +8,9 @@ from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.losses.components import Components, canonical
+from gradlab.losses.components import Components
 from gradlab.losses.registry import register
+from gradlab.losses.sides import canonical
 from gradlab.settings import setting
 
 
@@ -39,28 +40,28 @@ class EmbeddingDistillation(Loss):
     formula = "1 - cos(h_i, t_i)"
     not_simulated = "a teacher's embeddings do not depend on the student's angles"
 
-    def is_scalar(self, views: Batch) -> bool:
+    def is_scalar(self, batch: Batch) -> bool:
         return False
 
-    def value_of(self, views: Batch) -> Float[Array, "*n"]:
+    def value_of(self, batch: Batch) -> Float[Array, "*n"]:
         """Return ``1 - cos(h_i, t_i)``, or twice that for ``mse``, (n,)."""
-        return self._pull * views.pair(views.anchors, self._teacher(views)).one_minus_cosine
+        return self._pull * batch.pair(batch.anchors, self._teacher(batch)).one_minus_cosine
 
-    def components_of(self, views: Batch) -> Components:
-        target = self._teacher(views)
+    def components_of(self, batch: Batch) -> Components:
+        target = self._teacher(batch)
         pull = array_namespace(target).full_like(target[:, 0], self._pull)
-        return canonical({}, pull, views, target=target)
+        return canonical({}, pull, batch, target=target)
 
     @property
     def _pull(self) -> float:
         return 1.0 if self.distance == "cosine" else 2.0
 
-    def _teacher(self, views: Batch) -> Float[Array, "n d"]:
-        if views.teacher is None:
+    def _teacher(self, batch: Batch) -> Float[Array, "n d"]:
+        if batch.teacher is None:
             raise GradlabError(
                 f"{self.name} needs teacher=, a tuple of a teacher's embeddings of the batch"
             )
-        rows, d = views.teacher.anchors, views.anchors.shape[1]
+        rows, d = batch.teacher.anchors, batch.anchors.shape[1]
         if rows.shape[1] != d:
             raise GradlabError(
                 f"the teacher's embeddings have {rows.shape[1]} dimensions and the batch's {d}; "

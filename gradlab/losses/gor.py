@@ -40,39 +40,39 @@ class GOR(BatchLoss):
     negative_view = "same"
     moves_positives = "nothing"
 
-    def value(self, views: Batch) -> Float[Array, ""]:
+    def value(self, batch: Batch) -> Float[Array, ""]:
         """Return ``max(0, mean s² - threshold) + mean_weight (mean s)²``, a scalar."""
-        square, mean = self._means(views)
+        square, mean = self._means(batch)
         excess = square - self.threshold
         hinge = array_namespace(excess).where(excess > 0, excess, 0 * excess)
         return hinge + self.mean_weight * mean * mean
 
-    def dissipation(self, views: Batch) -> Float[Array, "n"]:
-        return array_namespace(views.anchors).ones_like(views.anchors[:, 0])
+    def dissipation(self, batch: Batch) -> Float[Array, "n"]:
+        return array_namespace(batch.anchors).ones_like(batch.anchors[:, 0])
 
-    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
+    def negative_weight(self, batch: Batch) -> Float[Array, "n k"]:
         """Return ``4/(N(N-1)) (1{mean s² > t} s_ij + w mean s)``; every pair counts twice."""
-        square, mean = self._means(views.whole)
-        cosine = views.same_view.cosine
+        square, mean = self._means(batch.whole)
+        cosine = batch.same_view.cosine
         xp = array_namespace(cosine)
         above = as_float(square > self.threshold, cosine)
-        each = above * views.same_view.finite_cosine + self.mean_weight * mean
-        return xp.where(xp.isinf(cosine), xp.zeros_like(cosine), each * (4 / self._pairs(views)))
+        slope = above * batch.same_view.finite_cosine + self.mean_weight * mean
+        return xp.where(xp.isinf(cosine), xp.zeros_like(cosine), slope * (4 / self._pairs(batch)))
 
-    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, batch: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         return 0 * total
 
-    def _means(self, views: Batch) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def _means(self, batch: Batch) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Return ``mean s²`` and ``mean s`` over all pairs of different sentences."""
-        xp, pairs = array_namespace(views.anchors), self._pairs(views)
-        square = xp.sum(views.same_view.sum_of(_square)) / pairs
+        xp, pairs = array_namespace(batch.anchors), self._pairs(batch)
+        square = xp.sum(batch.same_view.sum_of(_square)) / pairs
         # |Σ_i h_i|² also counts each sentence with itself.
-        total = xp.sum(views.anchors, axis=0)
-        own = xp.sum(views.anchors * views.anchors)
+        total = xp.sum(batch.anchors, axis=0)
+        own = xp.sum(batch.anchors * batch.anchors)
         return square, (xp.sum(total * total) - own) / pairs
 
-    def _pairs(self, views: Batch) -> int:
-        return views.count * (views.count - 1)
+    def _pairs(self, batch: Batch) -> int:
+        return batch.count * (batch.count - 1)
 
 
 def _square(negatives: Negatives) -> Float[Array, "*n k"]:

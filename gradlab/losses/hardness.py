@@ -43,11 +43,11 @@ class Hardness(OtherCandidates):
                     f"such as infonce, not {base.name}"
                 )
 
-    def seen(self, views: Batch) -> Batch:
-        if self.on == "hard" and views.extra_negatives is None and views.own_negatives is None:
-            return views
-        return views.with_candidates(
-            hardness=(*views.candidates.hardness, HardnessTerm(self.alpha, self.on))
+    def inner_batch(self, batch: Batch) -> Batch:
+        if self.on == "hard" and batch.extra_negatives is None and batch.own_negatives is None:
+            return batch
+        return batch.with_candidates(
+            hardness=(*batch.candidates.hardness, HardnessTerm(self.alpha, self.on))
         )
 
     @property

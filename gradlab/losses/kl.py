@@ -10,7 +10,7 @@ from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.losses.candidate_loss import (
     CandidateLoss,
-    Seen,
+    ScoredCandidates,
     by_sign,
     log_sum_exp_over,
     softmax_over,
@@ -53,13 +53,13 @@ class KL(SoftmaxTemperature, CandidateLoss):
         """Unit in which the dissipation is the total variation: τ, or 1/τ for a loss times τ²."""
         return 1 / self.temperature if self.times_tau_squared else self.temperature
 
-    def factor(self, views: Batch) -> Any:
+    def factor(self, batch: Batch) -> Any:
         return self.temperature**2 if self.times_tau_squared else 1.0
 
-    def value(self, seen: Seen) -> Float[Array, "n"]:
+    def value(self, candidates: ScoredCandidates) -> Float[Array, "n"]:
         """Return ``Σ_c y_c (log y_c - log q_c)``."""
-        xp, logits = array_namespace(seen.cosine), seen.cosine / self.temperature
-        present, scores = seen.role != 0, self._teacher_logits(seen)
+        xp, logits = array_namespace(candidates.cosine), candidates.cosine / self.temperature
+        present, scores = candidates.role != 0, self._teacher_logits(candidates)
         student = logits - log_sum_exp_over(present, logits)[:, None]
         teacher = scores - log_sum_exp_over(present, scores)[:, None]
         shares = softmax_over(present, scores)
@@ -67,19 +67,21 @@ class KL(SoftmaxTemperature, CandidateLoss):
         differences = xp.where(shares > 0, teacher - student, xp.zeros_like(shares))
         return xp.sum(shares * differences, axis=-1)
 
-    def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
+    def coefficients(
+        self, candidates: ScoredCandidates
+    ) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
         """Return ``(q - y)/τ``, split by sign into push and pull."""
-        present = seen.role != 0
-        student = softmax_over(present, seen.cosine / self.temperature)
-        teacher = softmax_over(present, self._teacher_logits(seen))
+        present = candidates.role != 0
+        student = softmax_over(present, candidates.cosine / self.temperature)
+        teacher = softmax_over(present, self._teacher_logits(candidates))
         return by_sign((student - teacher) / self.temperature)
 
-    def _teacher_logits(self, seen: Seen) -> Float[Array, "n c"]:
+    def _teacher_logits(self, candidates: ScoredCandidates) -> Float[Array, "n c"]:
         """Return the teacher's scores over its temperature, below the largest score of each row.
 
         Scores of absent candidates do not count. Subtracting first keeps large scores finite.
         """
-        xp, present = array_namespace(seen.cosine), seen.role != 0
-        largest = xp.max(xp.where(present, seen.teacher, -xp.inf), axis=-1, keepdims=True)
-        scores = xp.where(present, seen.teacher, largest)
+        xp, present = array_namespace(candidates.cosine), candidates.role != 0
+        largest = xp.max(xp.where(present, candidates.teacher, -xp.inf), axis=-1, keepdims=True)
+        scores = xp.where(present, candidates.teacher, largest)
         return (scores - largest) / self.teacher_temperature

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
-from gradlab.losses.candidate_loss import CandidateLoss, Seen, by_sign
+from gradlab.losses.candidate_loss import CandidateLoss, ScoredCandidates, by_sign
 from gradlab.losses.registry import register
 
 
@@ -29,23 +29,28 @@ class MarginMSE(CandidateLoss):
     formula = "1/K Σ_k e_ik², e_ik = (cos θ_ii' - cos θ_ik') - (y_ii - y_ik)"
     not_simulated = "a teacher's scores do not depend on the student's angles"
 
-    def value(self, seen: Seen) -> Float[Array, "n"]:
+    def value(self, candidates: ScoredCandidates) -> Float[Array, "n"]:
         """Return ``mean_n e_n²``."""
-        error, count = self._error(seen), seen.count(seen.negative & ~seen.own)
+        error, count = (
+            self._error(candidates),
+            candidates.count(candidates.negative & ~candidates.own),
+        )
         return array_namespace(error).sum(error * error, axis=-1) / count
 
-    def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
+    def coefficients(
+        self, candidates: ScoredCandidates
+    ) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
         """Return ``-2 e_n/K`` for negatives and ``2/K Σ_n e_n`` for the positive, split by sign."""
-        xp, error = array_namespace(seen.cosine), self._error(seen)
-        each = 2 / seen.count(seen.negative & ~seen.own)[:, None] * error
-        return by_sign(xp.where(seen.own, xp.sum(each, axis=-1, keepdims=True), -each))
+        xp, error = array_namespace(candidates.cosine), self._error(candidates)
+        slopes = 2 / candidates.count(candidates.negative & ~candidates.own)[:, None] * error
+        return by_sign(xp.where(candidates.own, xp.sum(slopes, axis=-1, keepdims=True), -slopes))
 
-    def _error(self, seen: Seen) -> Float[Array, "n c"]:
+    def _error(self, candidates: ScoredCandidates) -> Float[Array, "n c"]:
         """Return ``e_n`` for negatives, (n, c); 0 elsewhere."""
-        xp = array_namespace(seen.cosine)
-        zero = xp.zeros_like(seen.cosine)
+        xp = array_namespace(candidates.cosine)
+        zero = xp.zeros_like(candidates.cosine)
         student, teacher = (
-            xp.sum(xp.where(seen.own, scores, zero), axis=-1, keepdims=True) - scores
-            for scores in (seen.cosine, seen.teacher)
+            xp.sum(xp.where(candidates.own, scores, zero), axis=-1, keepdims=True) - scores
+            for scores in (candidates.cosine, candidates.teacher)
         )
-        return xp.where(seen.negative & ~seen.own, student - teacher, zero)
+        return xp.where(candidates.negative & ~candidates.own, student - teacher, zero)

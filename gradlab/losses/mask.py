@@ -118,13 +118,13 @@ class Mask(OtherCandidates):
     def _known_by_angle(self) -> bool:
         return self.by == "near_duplicates" and not self.on
 
-    def seen(self, views: Batch) -> Batch:
+    def inner_batch(self, batch: Batch) -> Batch:
         """Return the views with this mask as a further rule."""
         asked = _ASKED_FOR.get(self.by)
-        if asked and getattr(views, asked[0]) is None:
+        if asked and getattr(batch, asked[0]) is None:
             words = f"{asked[1]}, given where the loss is called"
             raise GradlabError(f"mask(by={self.by}) needs {words}")
-        return views.with_candidates(rules=(*views.candidates.rules, self))
+        return batch.with_candidates(rules=(*batch.candidates.rules, self))
 
     # The interface of `gradlab.batch.candidates.Rule`.
 
@@ -133,7 +133,7 @@ class Mask(OtherCandidates):
         return self.by == "given"
 
     def left_out(
-        self, block: Block, cosine: Float[Array, "n k"], views: Any
+        self, block: Block, cosine: Float[Array, "n k"], batch: Any
     ) -> Bool[Array, "n k"] | None:
         """Return True for each pair of a block of a `Batch` that is left out; None if none is."""
         if block.name.replace("positive_extra", "positive_same") not in self._pools:
@@ -141,44 +141,44 @@ class Mask(OtherCandidates):
         if self.by == "near_duplicates":
             return cosine > self.above  # the same comparison as in `gates.without_near`
         if self.by == "given":
-            found: Bool[Array, "n k"] | None = block.mask
-            return found
+            mask: Bool[Array, "n k"] | None = block.mask
+            return mask
         if self.by == "pairs":
             return self._listed(block)
         if self.by == "guide":
-            found, positive = views.guided(block)
+            cosines, positive = batch.guided(block)
         else:
-            found, positive = cosine, detach(views.positive.cosine)
+            cosines, positive = cosine, detach(batch.positive.cosine)
         margin = self.margin
         if self.margin_kind == "relative":
             margin = margin * array_namespace(positive).abs(positive)
-        return found > (positive - margin)[:, None]
+        return cosines > (positive - margin)[:, None]
 
     def _listed(self, block: Block) -> Bool[Array, "n k"] | None:
         """Return True for pairs that the file lists; None if the columns have no known numbers."""
         assert block.numbers is not None  # as the batch has numbers
-        numbers, others = (array.tolist() for array in block.numbers)
-        if not others:
+        numbers, column_numbers = (array.tolist() for array in block.numbers)
+        if not column_numbers:
             return None
-        listed = read_pairs(self.pairs).partners
+        partners = read_pairs(self.pairs).partners
         if block.name == "own":
-            pairs = zip(numbers, others, strict=True)
+            rows = zip(numbers, column_numbers, strict=True)
             return np.array(
-                [[one in listed.get(number, ()) for one in own] for number, own in pairs]
+                [[column in partners.get(row, ()) for column in own] for row, own in rows]
             )
         columns: dict[int, list[int]] = {}
-        for column, number in enumerate(others):
+        for column, number in enumerate(column_numbers):
             columns.setdefault(number, []).append(column)
-        out = np.zeros((len(numbers), len(others)), dtype=bool)
+        out = np.zeros((len(numbers), len(column_numbers)), dtype=bool)
         for row, number in enumerate(numbers):
-            for other in listed.get(number, ()):
-                out[row, columns.get(other, [])] = True
+            for partner in partners.get(number, ()):
+                out[row, columns.get(partner, [])] = True
         return out
 
 
 def pairs_files(loss: Loss) -> list[str]:
     """Return the files of pairs of all masks in a loss; empty if it does not need row numbers."""
-    return [one.pairs for one in loss.within if isinstance(one, Mask) and one.pairs]
+    return [mask.pairs for mask in loss.within if isinstance(mask, Mask) and mask.pairs]
 
 
 def hard_negative_numbers(rows: Int[Array, "n"], column: int) -> Int[Array, "n"]:
@@ -206,15 +206,15 @@ def check_rows(loss: Loss, rows: Int[Array, "n"], first: bool) -> None:
     numbers = rows.tolist()
     low, high, distinct = min(numbers), max(numbers), len(set(numbers))
     for file in pairs_files(loss):
-        _, largest, known = read_pairs(file)
+        _, largest, inspected = read_pairs(file)
         wrong, hint = "", ""
         if low < 0:
             wrong = f"row {low}, but numbers start at 0"
-        elif known is not None and high >= known:
-            wrong = f"row {high}, but {known} rows were inspected"
+        elif inspected is not None and high >= inspected:
+            wrong = f"row {high}, but {inspected} rows were inspected"
         elif 2 * distinct < len(numbers):
             wrong = f"only {distinct} different rows in a batch of {len(numbers)}, as classes do"
-        elif known is None and low > largest and first:
+        elif inspected is None and low > largest and first:
             wrong = f"rows {low} to {high}, but {file} lists rows up to {largest} only"
             hint = ", or the file a line '# rows: N' that says how many there are"
         if wrong:
@@ -255,7 +255,7 @@ def read_pairs(file: str) -> Pairs:
 def _parse(file: str, place: Path, *state: int) -> Pairs:
     text = place.read_text(encoding="utf-8")
     rows = re.search(r"^# rows: (\d+)$", text, re.MULTILINE)
-    found: dict[int, set[int]] = {}
+    links: dict[int, set[int]] = {}
     for at, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].replace(",", " ").split()
         if not words:
@@ -269,8 +269,8 @@ def _parse(file: str, place: Path, *state: int) -> Pairs:
                 f"{line.strip()[:60]!r}"
             )
         second += sum(column) * _ROWS  # as `hard_negative_numbers`
-        found.setdefault(first, set()).add(second)
-        found.setdefault(second, set()).add(first)
-    partners = {number: frozenset(others) for number, others in found.items()}
+        links.setdefault(first, set()).add(second)
+        links.setdefault(second, set()).add(first)
+    partners = {number: frozenset(linked) for number, linked in links.items()}
     largest = max((number % _ROWS for number in partners), default=-1)
     return Pairs(partners, largest, None if rows is None else int(rows[1]))

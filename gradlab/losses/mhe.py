@@ -29,24 +29,24 @@ class UniformityLoss(UngatedBatchLoss):
     moves_positives = "pull"
 
     @abc.abstractmethod
-    def uniformity(self, views: Batch) -> Float[Array, ""]:
+    def uniformity(self, batch: Batch) -> Float[Array, ""]:
         """Return the uniformity ``L^u``, a scalar."""
 
     @abc.abstractmethod
-    def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:
+    def uniformity_weight(self, batch: Batch) -> Float[Array, "n k"]:
         """Return ``∂L^u/∂(h_i·n_j)``, (N, N), the weight at ν = 1; zero at j = i."""
 
-    def value(self, views: Batch) -> Float[Array, ""]:
-        xp = array_namespace(views.anchors)
-        alignment = xp.sum(2 * views.positive.one_minus_cosine) / views.count
-        return alignment + self.nu * self.uniformity(views)
+    def value(self, batch: Batch) -> Float[Array, ""]:
+        xp = array_namespace(batch.anchors)
+        alignment = xp.sum(2 * batch.positive.one_minus_cosine) / batch.count
+        return alignment + self.nu * self.uniformity(batch)
 
-    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        return self.nu * self.uniformity_weight(views)
+    def negative_weight(self, batch: Batch) -> Float[Array, "n k"]:
+        return self.nu * self.uniformity_weight(batch)
 
-    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, batch: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """Return ``Σ_j W_ij R_i = 2/N``, (n,)."""
-        return array_namespace(total).full_like(total, 2 / views.count)
+        return array_namespace(total).full_like(total, 2 / batch.count)
 
 
 @register("mhe", cites="wang2020understanding")
@@ -74,12 +74,12 @@ class MHE(UniformityLoss):
     negative_view = "same"
     presets = {"as_published": Preset({"temperature": 1.0}, "results of Li et al. (2024)")}
 
-    def uniformity(self, views: Batch) -> Float[Array, ""]:
+    def uniformity(self, batch: Batch) -> Float[Array, ""]:
         """Return ``log(2/(N(N-1)) Σ_{k<l} e^{-|h_k - h_l|²/(2τ)})`` over the anchors."""
-        n = views.count
-        total = views.same_view.log_sum_exp_of_all(self.temperature)
+        n = batch.count
+        total = batch.same_view.log_sum_exp_of_all(self.temperature)
         return total - 1 / self.temperature - math.log(n * (n - 1))
 
-    def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:
+    def uniformity_weight(self, batch: Batch) -> Float[Array, "n k"]:
         """Return ``e^{Q_ij/τ} / (τ Σ_{k<l} e^{Q_kl/τ})``."""
-        return views.same_view.softmax_of_all(self.temperature) * (2 / self.temperature)
+        return batch.same_view.softmax_of_all(self.temperature) * (2 / self.temperature)

@@ -57,21 +57,21 @@ class MHS(UniformityLoss):
     def negative_view(self) -> str:  # type: ignore[override]  # a class attribute in other losses; here a setting
         return self.neighbour_view
 
-    def uniformity(self, views: Batch) -> Float[Array, ""]:
+    def uniformity(self, batch: Batch) -> Float[Array, ""]:
         """Return minus the sum of the distances to the nearest neighbours, a scalar."""
-        distance = floored_distance(self._neighbours(views).hardest, self.squared_distance_floor)
+        distance = floored_distance(self._neighbours(batch).hardest, self.squared_distance_floor)
         return -array_namespace(distance).sum(distance)
 
-    def uniformity_weight(self, views: Batch) -> Float[Array, "n k"]:
+    def uniformity_weight(self, batch: Batch) -> Float[Array, "n k"]:
         """Return ``1/|h_i - h_j|`` at the nearest neighbour; 0 elsewhere and below the floor."""
-        neighbours = self._neighbours(views)
+        neighbours = self._neighbours(batch)
         slope = reciprocal(neighbours.hardest.chord, above=math.sqrt(self.squared_distance_floor))
         return one_hot(neighbours.hardest_index, neighbours.cosine.shape[-1], slope)
 
-    def _neighbours(self, views: Batch) -> Negatives:
+    def _neighbours(self, batch: Batch) -> Negatives:
         if self.neighbour_view == "other":
-            return views.with_fixed_positives().other_view
-        return views.same_view_fixed
+            return batch.with_fixed_positives().other_view
+        return batch.same_view_fixed
 
 
 def floored_distance(neighbour: PairSimilarity, floor: float) -> Float[Array, "n"]:

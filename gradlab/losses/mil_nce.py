@@ -5,7 +5,12 @@ from __future__ import annotations
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, log_sigmoid
-from gradlab.losses.candidate_loss import Seen, SeveralPositives, log_sum_exp_over, softmax_over
+from gradlab.losses.candidate_loss import (
+    ScoredCandidates,
+    SeveralPositives,
+    log_sum_exp_over,
+    softmax_over,
+)
 from gradlab.losses.registry import register
 
 
@@ -24,15 +29,22 @@ class MILNCE(SeveralPositives):
     )
     formula = "-log(Σ_p exp(cos θ_ip/τ)/Σ_c exp(cos θ_ic/τ))"
 
-    def value(self, seen: Seen) -> Float[Array, "n"]:
+    def value(self, candidates: ScoredCandidates) -> Float[Array, "n"]:
         """Return ``-log σ(LSE_P - LSE_N)``."""
-        logits = self.logits(seen)
-        near, far = log_sum_exp_over(seen.positive, logits), log_sum_exp_over(seen.negative, logits)
+        logits = self.logits(candidates)
+        near, far = (
+            log_sum_exp_over(candidates.positive, logits),
+            log_sum_exp_over(candidates.negative, logits),
+        )
         return -log_sigmoid(near - far)
 
-    def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
+    def coefficients(
+        self, candidates: ScoredCandidates
+    ) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
         """Return ``q_j/τ`` and ``Q softmax_p/τ``."""
-        xp, logits = array_namespace(seen.cosine), self.logits(seen)
-        share = softmax_over(seen.role != 0, logits) / self.temperature
-        push = xp.where(seen.negative, share, xp.zeros_like(share))
-        return push, softmax_over(seen.positive, logits) * xp.sum(push, axis=-1, keepdims=True)
+        xp, logits = array_namespace(candidates.cosine), self.logits(candidates)
+        share = softmax_over(candidates.role != 0, logits) / self.temperature
+        push = xp.where(candidates.negative, share, xp.zeros_like(share))
+        return push, softmax_over(candidates.positive, logits) * xp.sum(
+            push, axis=-1, keepdims=True
+        )

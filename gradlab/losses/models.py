@@ -62,15 +62,15 @@ class PublishedModel:
         if self.refused:
             raise GradlabError(f"{self.title} has no loss here: {self.refused}")
         if unknown := [name for name in settings if name not in self.unpublished]:
-            known = ", ".join(self.unpublished) or "none"
+            settings_names = ", ".join(self.unpublished) or "none"
             raise GradlabError(
-                f"{PREFIX}{self.key} has no setting {unknown[0]!r}; it takes {known}"
+                f"{PREFIX}{self.key} has no setting {unknown[0]!r}; it takes {settings_names}"
             )
         if missing := [name for name in self.unpublished if name not in settings]:
-            wanted = ", ".join(f"{name}=NUMBER" for name in missing)
+            assignments = ", ".join(f"{name}=NUMBER" for name in missing)
             raise GradlabError(
                 f"nobody published the {' and the '.join(missing).replace('_', ' ')} of "
-                f"{self.title}; say {PREFIX}{self.key}({wanted})"
+                f"{self.title}; say {PREFIX}{self.key}({assignments})"
             )
         return get_loss(self.loss.format(**settings))
 
@@ -84,11 +84,11 @@ def published_models() -> tuple[PublishedModel, ...]:
 
 def find_model(name: str) -> PublishedModel:
     """Return the row of a name such as ``"nv-embed/second"``; raise `GradlabError` if unknown."""
-    wanted = name.removeprefix(PREFIX)
+    key = name.removeprefix(PREFIX)
     for row in published_models():
-        if wanted in (row.key, row.name):
+        if key in (row.key, row.name):
             return row
-    model, _, stage = wanted.partition("/")
+    model, _, stage = key.partition("/")
     check_known("model", model, dict.fromkeys(row.name for row in published_models()))
     stages = [row.stage for row in published_models() if row.name == model]
     raise GradlabError(f"{model} has no stage {stage!r}; there are: {', '.join(stages)}")

@@ -23,6 +23,6 @@ class ModifiedBarlowTwins(ModifiedSurrogate):
         "  W_ij = exp(h_i'·h_j'/τ)/Σ_k≠l exp(h_k'·h_l'/τ)"
     )
 
-    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
+    def negative_weight(self, batch: Batch) -> Float[Array, "n k"]:
         """Return ``e^{Q'_ij/τ}/Σ_{k≠l} e^{Q'_kl/τ}``."""
-        return views.positive_view.softmax_of_all(self.temperature)
+        return batch.positive_view.softmax_of_all(self.temperature)

@@ -59,14 +59,14 @@ class ModifiedLoss(SurrogateOnViews):
     paper = "Li et al. (2024)"
     bibtex = cited("li2024towards")
 
-    def dissipation(self, views: Batch) -> Float[Array, "n"]:
+    def dissipation(self, batch: Batch) -> Float[Array, "n"]:
         """Return the gate ``d_i``, (n,)."""
         if self.gate == "one_view":
-            nearest = views.same_view_fixed.hardest.one_minus_cosine
+            nearest = batch.same_view_fixed.hardest.one_minus_cosine
             return as_float(nearest < self.margin, nearest)
-        return MPT(self.margin).dissipation(views.positive, views.other_view.hardest)
+        return MPT(self.margin).dissipation(batch.positive, batch.other_view.hardest)
 
-    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, batch: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """Return ``r Σ_j W_ij``, (n,)."""
         return self.static_ratio * total
 

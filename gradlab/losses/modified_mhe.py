@@ -37,13 +37,13 @@ class ModifiedMHE(ModifiedLoss):
         {"margin": 0.30, "temperature": 0.05, "static_ratio": 1.25},
     )
 
-    def value(self, views: Batch) -> Float[Array, ""]:
-        xp = array_namespace(views.anchors)
-        is_open = self.dissipation(views)[:, None] > 0
+    def value(self, batch: Batch) -> Float[Array, ""]:
+        xp = array_namespace(batch.anchors)
+        is_open = self.dissipation(batch)[:, None] > 0
         trained = dataclasses.replace(
-            views,
-            anchors=xp.where(is_open, views.anchors, detach(views.anchors)),
-            positives=xp.where(is_open, views.positives, detach(views.positives)),
+            batch,
+            anchors=xp.where(is_open, batch.anchors, detach(batch.anchors)),
+            positives=xp.where(is_open, batch.positives, detach(batch.positives)),
         )
         total_weight = trained.same_view.shares_of_all(self.temperature) * (2 / self.temperature)
         coefficient = self.static_ratio / 2 * total_weight
@@ -51,5 +51,5 @@ class ModifiedMHE(ModifiedLoss):
         energy = MHE(temperature=self.temperature).uniformity(trained)
         return energy + xp.sum(coefficient * squared_distance)
 
-    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        return MHE(temperature=self.temperature).uniformity_weight(views)
+    def negative_weight(self, batch: Batch) -> Float[Array, "n k"]:
+        return MHE(temperature=self.temperature).uniformity_weight(batch)

@@ -38,13 +38,13 @@ class ModifiedMHS(ModifiedLoss):
         squared_distance_floor=1e-4,
     )
 
-    def value(self, views: Batch) -> Float[Array, "n"]:
+    def value(self, batch: Batch) -> Float[Array, "n"]:
         """Return the loss of each anchor, (n,); 0 if its gate is closed."""
-        neighbour = views.same_view_fixed.hardest
+        neighbour = batch.same_view_fixed.hardest
         slope = reciprocal(neighbour.chord, above=math.sqrt(self.squared_distance_floor))
-        pull = detach(slope) * self.static_ratio * self.pulled(views).positive.one_minus_cosine
+        pull = detach(slope) * self.static_ratio * self.pulled(batch).positive.one_minus_cosine
         value = pull - floored_distance(neighbour, self.squared_distance_floor)
-        return array_namespace(value).where(self.dissipation(views) > 0, value, 0 * detach(value))
+        return array_namespace(value).where(self.dissipation(batch) > 0, value, 0 * detach(value))
 
-    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
-        return MHS(squared_distance_floor=self.squared_distance_floor).uniformity_weight(views)
+    def negative_weight(self, batch: Batch) -> Float[Array, "n k"]:
+        return MHS(squared_distance_floor=self.squared_distance_floor).uniformity_weight(batch)

@@ -22,6 +22,6 @@ class ModifiedVICReg(ModifiedSurrogate):
         "  W_ij = exp(h_i·h_j/τ)/Σ_k≠l exp(h_k·h_l/τ)"
     )
 
-    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
+    def negative_weight(self, batch: Batch) -> Float[Array, "n k"]:
         """Return ``e^{Q_ij/τ}/Σ_{k≠l} e^{Q_kl/τ}``."""
-        return views.same_view_fixed.softmax_of_all(self.temperature)
+        return batch.same_view_fixed.softmax_of_all(self.temperature)

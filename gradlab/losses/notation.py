@@ -6,7 +6,7 @@ import html
 import re
 
 # Keys of a loss's ``latex``, and their symbols.
-PARTS = (("gradient_dissipation", "GD_i"), ("weight", "W_{ij}"), ("ratio", "R_i"))
+COMPONENT_SYMBOLS = (("gradient_dissipation", "GD_i"), ("weight", "W_{ij}"), ("ratio", "R_i"))
 # A subscript, a word or number, a combining tilde with its letter, or one sign.
 _TOKEN = re.compile(
     r"_(?:\{([^}]*)\}|([A-Za-z]{2,}'|[A-Za-z]+(?:[≠<][A-Za-z]+)?))|([A-Za-z])\u0303|([A-Za-z]+)|(.)"
@@ -39,10 +39,10 @@ def formula_latex(formula: str) -> str:
         >>> formula_latex("-log σ(cos θ_ii'/τ)")
         "L = -\\\\log \\\\sigma (\\\\cos \\\\theta_{ii'}/\\\\tau)"
     """
-    value, *rest = _EXPLAINS.split(formula)
-    lines = ["" if value.startswith("L ") else "L = ", *map(_latex, rest)]
+    value, *definitions = _EXPLAINS.split(formula)
+    lines = ["" if value.startswith("L ") else "L = ", *map(_latex, definitions)]
     lines[0] += _latex(value)
-    if not rest:
+    if not definitions:
         return lines[0]
     return r"\begin{gathered} " + r", \\ ".join(lines) + r" \end{gathered}"
 
@@ -63,8 +63,8 @@ def _latex(text: str) -> str:
             return word if plain else r"\mathrm{GD}" if word == "GD" else f"\0{word}\0"
         return rf"\{_GREEK[sign]} " if sign in _GREEK else _SIGNS.get(sign, sign)
 
-    found = _TOKEN.sub(token, text.replace("1{", "𝟙{")).replace("𝟙", r"\mathbb{1}")
-    tidy = re.sub(r" +(?=[ _)}/])", "", found.replace("\0 \0", " ").replace("]+", "]_+"))
+    latex = _TOKEN.sub(token, text.replace("1{", "𝟙{")).replace("𝟙", r"\mathbb{1}")
+    tidy = re.sub(r" +(?=[ _)}/])", "", latex.replace("\0 \0", " ").replace("]+", "]_+"))
     return re.sub("\0([^\0]*)\0", r"\\text{ \1 }", tidy)
 
 

@@ -13,8 +13,9 @@ from gradlab.batch.batch import Batch, unit_rows
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Modifier, read_numbers, read_weights, write_weights
-from gradlab.losses.components import Components, in_whole_rows
+from gradlab.losses.components import Components
 from gradlab.losses.registry import register
+from gradlab.losses.sides import in_whole_rows
 from gradlab.settings import setting
 
 
@@ -60,20 +61,20 @@ class PerPrefix(Modifier):
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
         return [(weight, self.loss, prefix(batch, d)) for d, weight in self.prefixes.items()]
 
-    def components_of(self, views: Batch) -> Components:
-        parts = [self.loss.components_of(prefix(views, d)) for d in self.prefixes]
-        return self._gather(parts, views)
+    def components_of(self, batch: Batch) -> Components:
+        components = [self.loss.components_of(prefix(batch, d)) for d in self.prefixes]
+        return self._gather(components, batch)
 
-    def sides_of(self, views: Batch) -> tuple[Components, Components]:
-        pairs = [self.loss.sides_of(prefix(views, d)) for d in self.prefixes]
-        positives = self._gather([pair[1] for pair in pairs], views.exchanged())
-        anchors = self._gather([pair[0] for pair in pairs], views)
+    def sides_of(self, batch: Batch) -> tuple[Components, Components]:
+        pairs = [self.loss.sides_of(prefix(batch, d)) for d in self.prefixes]
+        positives = self._gather([pair[1] for pair in pairs], batch.exchanged())
+        anchors = self._gather([pair[0] for pair in pairs], batch)
         return dataclasses.replace(anchors, counterpart=positives), positives
 
-    def _gather(self, parts: list[Components], views: Batch) -> PrefixComponents:
-        factors, longest = self.prefixes, parts[-1]
-        prefixes = dict(zip(factors, parts, strict=True))
-        return PrefixComponents(**vars(longest), prefixes=prefixes, factors=factors, whole=views)
+    def _gather(self, components: list[Components], batch: Batch) -> PrefixComponents:
+        factors, longest = self.prefixes, components[-1]
+        prefixes = dict(zip(factors, components, strict=True))
+        return PrefixComponents(**vars(longest), prefixes=prefixes, factors=factors, whole=batch)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,26 +99,26 @@ class PrefixComponents(Components):
         rows = self.whole.anchors
         xp = array_namespace(rows)
         total = xp.zeros_like(rows)
-        for d, part in self.prefixes.items():
+        for d, components in self.prefixes.items():
             norm = xp.linalg.vector_norm(rows[:, :d], axis=-1, keepdims=True)
-            gradient = self.factors[d] / norm * part.gradient(exact=exact)
+            gradient = self.factors[d] / norm * components.gradient(exact=exact)
             total = total + in_whole_rows(gradient, self.whole)
         return total
 
 
-def prefix(views: Batch, d: int) -> Batch:
+def prefix(batch: Batch, d: int) -> Batch:
     """Return the batch with rows' first d coordinates, normalised; refuse zero or short rows."""
-    if d > views.anchors.shape[1]:
+    if d > batch.anchors.shape[1]:
         raise GradlabError(
             f"a prefix of {d} is longer than the embedding, "
-            f"which has {views.anchors.shape[1]} dimensions"
+            f"which has {batch.anchors.shape[1]} dimensions"
         )
 
     def cut(name: str, rows: Float[Array, "*_ d"]) -> Float[Array, "*_ prefix"]:
         xp = array_namespace(rows)
-        found = xp.all(xp.any(rows[..., :d] != 0, axis=-1))
+        has_direction = xp.all(xp.any(rows[..., :d] != 0, axis=-1))
         zero = f"the first {d} coordinates of a row of {name} are zero, which has no direction"
-        require(found, zero)
+        require(has_direction, zero)
         return unit_rows(rows[..., :d])
 
-    return views.mapped(cut)
+    return batch.mapped(cut)

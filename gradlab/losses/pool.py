@@ -94,18 +94,18 @@ class Pool(OtherCandidates):
     def pools(self) -> tuple[str, ...]:
         return tuple(name.strip() for name in self.negatives.split("+"))
 
-    def seen(self, views: Batch) -> Batch:
-        return views.with_candidates(
+    def inner_batch(self, batch: Batch) -> Batch:
+        return batch.with_candidates(
             pools=self.pools,
             repeated=self.positive == "twice",
             extra_for_positives=self.extra_negatives == "all",
         )
 
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
-        seen = self.seen(batch)
+        candidates = self.inner_batch(batch)
         if self.denominators == "joint":
-            return [(1.0, self.loss, seen)]
+            return [(1.0, self.loss, candidates)]
         return [
-            (1 / len(self.pools), self.loss, seen.with_candidates(pools=(name,)))
+            (1 / len(self.pools), self.loss, candidates.with_candidates(pools=(name,)))
             for name in self.pools
         ]

@@ -41,20 +41,20 @@ class Constant(NamedTuple):
     def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
         cosine = negatives.cosine
         xp = array_namespace(cosine)
-        each = xp.where(xp.isinf(cosine), xp.zeros_like(cosine), xp.ones_like(cosine))
+        weights = xp.where(xp.isinf(cosine), xp.zeros_like(cosine), xp.ones_like(cosine))
         if self.number != "uniform":
-            return self.number * each
+            return self.number * weights
         count = negatives.count[..., None]
-        return each / xp.where(count == 0, xp.ones_like(count), count)
+        return weights / xp.where(count == 0, xp.ones_like(count), count)
 
     def exact_gate(self) -> ExactGate:
         return ConstantGate(float(self.number))
 
 
-class Part(str):
+class ComponentSource(str):
     """One component of a recombined loss: taken from a loss, or a constant.
 
-    A part is a string, the text of its source, so it prints, compares, hashes and pickles as a
+    It is a string, the text of its source, so it prints, compares, hashes and pickles as a
     string.
 
     Args:
@@ -73,9 +73,9 @@ class Part(str):
 
     @classmethod
     def _create(cls, source: Loss | float | str, prefix: str = "") -> Self:
-        part = super().__new__(cls, prefix + plain_text(source))
-        part.source = source
-        return part
+        component = super().__new__(cls, prefix + plain_text(source))
+        component.source = source
+        return component
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(vars(self).values())
@@ -95,13 +95,13 @@ class Part(str):
 
 
 def resolve(source: Any, role: str) -> tuple[float, Loss | float | str]:
-    """Return the factor, and the loss or number that ``source`` names; see `Part` and `Weight`."""
-    if isinstance(source, Part):
+    """Return the factor, and the loss or number that ``source`` names; see `Weight`."""
+    if isinstance(source, ComponentSource):
         return getattr(source, "factor", 1.0), source.source
     if role == "weight" and isinstance(source, str):
         if source == "uniform":
             return 1.0, source
-        number, times, rest = source.partition("*")
+        number, times, source_text = source.partition("*")
         if times:
             try:
                 factor = float(number)
@@ -110,8 +110,8 @@ def resolve(source: Any, role: str) -> tuple[float, Loss | float | str]:
                     "a weight is a loss or 'NUMBER * loss', such as '0.05 * infonce'; "
                     f"{number!r} is not a number"
                 ) from None
-            further, found = resolve(rest.strip(), role)
-            return factor * further, found
+            further, origin = resolve(source_text.strip(), role)
+            return factor * further, origin
     if isinstance(source, str):
         try:
             source = float(source)
@@ -124,31 +124,31 @@ def resolve(source: Any, role: str) -> tuple[float, Loss | float | str]:
                 f"{role} is taken from a loss with one positive an anchor, such as infonce, "
                 f"not from {source.name}; a combinator can contain the recombined loss"
             )
-        part = getattr(source, role, None)
-        return resolve(part, role) if isinstance(part, Part) else (1.0, source)
+        component = getattr(source, role, None)
+        return resolve(component, role) if isinstance(component, ComponentSource) else (1.0, source)
     if isinstance(source, (int, float)) and not isinstance(source, bool) and math.isfinite(source):
         return 1.0, float(source)
     raise GradlabError(f"{role} must be a loss, its name or a finite number, not {source!r}")
 
 
-class Gate(Part):
+class Gate(ComponentSource):
     """Gradient dissipation of a recombined loss; the constant 1 means no gate."""
 
     role = "gate"
 
-    def of(self, views: Batch) -> Float[Array, "n"]:
+    def of(self, batch: Batch) -> Float[Array, "n"]:
         loss = self.loss
         if self.needs_views:
-            return loss.dissipation(views)
-        return loss.dissipation(views.positive, loss.summary(views.other_view))
+            return loss.dissipation(batch)
+        return loss.dissipation(batch.positive, loss.summary(batch.other_view))
 
 
-class Weight(Part):
+class Weight(ComponentSource):
     """Weight of a recombined loss, times a factor.
 
     Args:
-        source: as for `Part`, or ``"uniform"``, 1/K for each of K negatives; a constant is the
-            weight of every negative. A text may start with the factor: ``"0.05 * infonce"``.
+        source: as for `ComponentSource`, or ``"uniform"``, 1/K for each of K negatives; a constant
+            is the weight of every negative. A text may start with the factor: ``"0.05 * infonce"``.
         factor: a number greater than 0.
     """
 
@@ -162,26 +162,26 @@ class Weight(Part):
         factor *= own
         if not (math.isfinite(factor) and factor > 0):
             raise GradlabError(f"the factor on the weight must be greater than 0, not {factor!r}")
-        part = cls._create(source, "" if factor == 1 else f"{factor!r} * ")
-        part.factor = factor
-        return part
+        component = cls._create(source, "" if factor == 1 else f"{factor!r} * ")
+        component.factor = factor
+        return component
 
     def __call__(self, negatives: Negatives) -> Float[Array, "*n k"]:
         """Return the weight, (..., K); 0 in masked columns."""
         return self.factor * self.loss.weight(negatives)
 
-    def of(self, views: Batch) -> Float[Array, "n k"]:
+    def of(self, batch: Batch) -> Float[Array, "n k"]:
         if self.needs_views:
-            return self.factor * self.loss.negative_weight(views)
-        return self(views.other_view)
+            return self.factor * self.loss.negative_weight(batch)
+        return self(batch.other_view)
 
-    def total_size(self, views: Batch) -> Float[Array, "n"]:
+    def total_size(self, batch: Batch) -> Float[Array, "n"]:
         """Return ``Σ_j |W_ij|``, (n,)."""
-        xp = array_namespace(views.anchors)
-        return views.total_weight(lambda rows: xp.abs(self.of(rows)))
+        xp = array_namespace(batch.anchors)
+        return batch.total_weight(lambda rows: xp.abs(self.of(rows)))
 
 
-class Ratio(Part):
+class Ratio(ComponentSource):
     """Ratio of a recombined loss; a constant is a static ratio."""
 
     role = "ratio"
@@ -189,7 +189,7 @@ class Ratio(Part):
     def __call__(self, positive: PairSimilarity, summary: Summary) -> Float[Array, "*#n"]:
         return self.loss.ratio(positive, summary[1])
 
-    def of(self, views: Batch, *, unit: bool) -> Float[Array, "n *d"]:
+    def of(self, batch: Batch, *, unit: bool) -> Float[Array, "n *d"]:
         """Return the ratio, (n,), or its diagonal, (n, d); in the unit gauge, pull over push.
 
         Raises:
@@ -197,14 +197,14 @@ class Ratio(Part):
         """
         loss = self.loss
         if isinstance(loss, Constant) or not (unit or self.needs_views):
-            return loss.ratio(views.positive, loss.summary(views.other_view))
+            return loss.ratio(batch.positive, loss.summary(batch.other_view))
         if self.needs_views:
-            total = views.total_weight(loss.negative_weight)
-            pull = loss.positive_weight(views, total)
+            total = batch.total_weight(loss.negative_weight)
+            pull = loss.positive_weight(batch, total)
         else:
-            pull = views.by_rows(lambda rows: loss.components_of(rows).positive_weight)
+            pull = batch.by_rows(lambda rows: loss.components_of(rows).positive_weight)
         if unit:
-            total = Weight(loss).total_size(views)
+            total = Weight(loss).total_size(batch)
         elif not bool(array_namespace(total).all(total != 0)):
             raise GradlabError(
                 f"the weights of {self} sum to 0 for some anchor, so it has no ratio"
@@ -259,8 +259,8 @@ def recombine(
         >>> bool(gradlab.simulate(loss, grid=5).value[0, 0] > 0.99)
         True
     """
-    parts = {"gate": gate, "weight": Weight(weight, factor), "ratio": ratio}
-    return Recombined.build(**parts, effective_ratio=effective_ratio, gauge=gauge)
+    sources = {"gate": gate, "weight": Weight(weight, factor), "ratio": ratio}
+    return Recombined.build(**sources, effective_ratio=effective_ratio, gauge=gauge)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -301,19 +301,19 @@ class RecombinedParts(Loss):
     @classmethod
     def build(cls, **hyperparameters: Any) -> Loss:
         """Return a `Recombined`, or a `RecombinedOnViews` if a part or gauge needs whole views."""
-        found = RecombinedOnViews(**hyperparameters)
-        return found if found.needs_views else Recombined(**hyperparameters)
+        loss = RecombinedOnViews(**hyperparameters)
+        return loss if loss.needs_views else Recombined(**hyperparameters)
 
     @property
     def needs_views(self) -> bool:
         """Whether a part or the gauge needs whole views."""
-        parts = self.gate, self.weight, self.ratio
-        return self.gauge == "unit" or any(part.needs_views for part in parts)
+        sources = self.gate, self.weight, self.ratio
+        return self.gauge == "unit" or any(source.needs_views for source in sources)
 
     def exact_gate(self) -> ExactGate | None:
         # In the unit gauge, the dissipation is the total push.
-        found: ExactGate | None = None if self.gauge == "unit" else self.gate.loss.exact_gate()
-        return found
+        gate: ExactGate | None = None if self.gauge == "unit" else self.gate.loss.exact_gate()
+        return gate
 
 
 @register("recombined")
@@ -362,22 +362,22 @@ class RecombinedOnViews(RecombinedParts, SurrogateOnViews):
     def negative_view(self) -> str:  # type: ignore[override]  # a class attribute in other losses; here it depends on the part
         return self.weight.source.negative_view if self.weight.needs_views else "other"
 
-    def dissipation(self, views: Batch) -> Float[Array, "n"]:
+    def dissipation(self, batch: Batch) -> Float[Array, "n"]:
         """Return the gate's declared dissipation; in the unit gauge, the total push of its loss."""
-        found, loss = self.gate.of(views), self.gate.loss
+        dissipation, loss = self.gate.of(batch), self.gate.loss
         if self.gauge != "unit" or isinstance(loss, Constant):
-            return found
-        return found * Weight(loss).total_size(views)
+            return dissipation
+        return dissipation * Weight(loss).total_size(batch)
 
-    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
+    def negative_weight(self, batch: Batch) -> Float[Array, "n k"]:
         """Return the weights, (N, N); in the unit gauge, their absolute values sum to 1."""
-        weight = self.weight.of(views)
+        weight = self.weight.of(batch)
         if self.gauge != "unit":
             return weight
-        return finite(divide(weight, self.weight.total_size(views)[:, None]))
+        return finite(divide(weight, self.weight.total_size(batch)[:, None]))
 
-    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, batch: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """Return the ratio times the total weight; in the unit gauge, pull over push."""
         unit = self.gauge == "unit"
-        ratio = self.ratio.of(views, unit=unit)
+        ratio = self.ratio.of(batch, unit=unit)
         return ratio if unit else of_rows(total, ratio) * ratio

@@ -53,8 +53,8 @@ def _import_own_files() -> None:
 
 
 def _load_entry_points() -> None:
-    for one in _entry_points():
-        _import_once(one, one.load)
+    for entry_point in _entry_points():
+        _import_once(entry_point, entry_point.load)
 
 
 @functools.cache
@@ -80,8 +80,10 @@ def _import_once(source: Any, load: Callable[[], Any]) -> None:
 def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:
     """Turn a function or module into a loss."""
     # The import is late, as gradlab.decomposition imports this package.
-    made: Loss = importlib.import_module("gradlab.decomposition.own_loss").own_loss(loss, settings)
-    return made
+    adapted: Loss = importlib.import_module("gradlab.decomposition.own_loss").own_loss(
+        loss, settings
+    )
+    return adapted
 
 
 @dataclass_transform(frozen_default=True)
@@ -114,7 +116,7 @@ def register(name: str, *, cites: str = "") -> Callable[[L], L]:
 
 def own_files() -> list[str]:
     """Return the files and modules that the user names in ``GRADLAB_LOSSES`` or ``--losses``."""
-    return [one for one in os.environ.get(OWN_LOSSES, "").split(os.pathsep) if one]
+    return [file for file in os.environ.get(OWN_LOSSES, "").split(os.pathsep) if file]
 
 
 def loss_names() -> list[str]:
@@ -132,14 +134,14 @@ def combinator_names() -> list[str]:
     return _names(lambda cls: cls.is_combinator)
 
 
-def _names(wanted: Callable[[type[Loss]], bool]) -> list[str]:
-    return [name for name in _registry.names() if wanted(_registry.classes[name])]
+def _names(selected: Callable[[type[Loss]], bool]) -> list[str]:
+    return [name for name in _registry.names() if selected(_registry.classes[name])]
 
 
 def loss_classes() -> dict[str, type[Loss]]:
     """Return gradlab's classes of losses and combinators, by class name."""
-    every = map(_registry.classes.__getitem__, _registry.names())
-    return {cls.__name__: cls for cls in every if cls.__module__.startswith("gradlab.losses.")}
+    classes = map(_registry.classes.__getitem__, _registry.names())
+    return {cls.__name__: cls for cls in classes if cls.__module__.startswith("gradlab.losses.")}
 
 
 def loss_class(name: str) -> type[Loss]:
@@ -198,15 +200,14 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
     )
 
 
-def _belongs_to_loss(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> str:
-    loss = args[0] if args else given.get("loss")
-    known = get_loss(loss) if isinstance(loss, (str, Loss)) else None
-    if known is None or name not in declarations(type(known)):
+def _belongs_to_loss(name: str, args: tuple[Any, ...], arguments: dict[str, Any]) -> str:
+    loss = args[0] if args else arguments.get("loss")
+    owner = get_loss(loss) if isinstance(loss, (str, Loss)) else None
+    if owner is None or name not in declarations(type(owner)):
         return ""
-    shown = repr(loss) if isinstance(loss, str) else known.name
-    return (
-        f"; it is a hyper-parameter of the loss: gradlab.get_loss({shown}, {name}={given[name]!r})"
-    )
+    loss_text = repr(loss) if isinstance(loss, str) else owner.name
+    call = f"gradlab.get_loss({loss_text}, {name}={arguments[name]!r})"
+    return f"; it is a hyper-parameter of the loss: {call}"
 
 
 # Decorator of a public function of a loss, which refuses an unknown keyword in one line.
@@ -219,17 +220,17 @@ def by_text(losses: Iterable[Any]) -> dict[str, Loss]:
     Raises:
         GradlabError: different losses have one text, such as two `functools.partial` of a function.
     """
-    found: dict[str, tuple[Any, Loss]] = {}
-    for one in losses:
-        loss = get_loss(one)
+    entries: dict[str, tuple[Any, Loss]] = {}
+    for source in losses:
+        loss = get_loss(source)
         text = call_text(loss)
-        given, known = found.setdefault(text, (one, loss))
-        if one != given and loss != known:
+        first_source, first_loss = entries.setdefault(text, (source, loss))
+        if source != first_source and loss != first_loss:
             raise GradlabError(
                 f"two different losses are called {text!r}; give each a __name__ of its own, "
                 "such as 'margin 0.2'"
             )
-    return {text: loss for text, (_, loss) in found.items()}
+    return {text: loss for text, (_, loss) in entries.items()}
 
 
 def read_loss(name: str, texts: Mapping[str, str]) -> Loss:
@@ -302,8 +303,8 @@ def _preset(cls: type[Loss], preset: str | None) -> dict[str, Any]:
     if preset is None:
         return {}
     if preset not in cls.presets:
-        known = ", ".join(cls.presets) or "none"
+        presets = ", ".join(cls.presets) or "none"
         raise GradlabError(
-            f"{cls.name} has no preset {preset!r}; it has: {known}.{nearest(preset, cls.presets)}"
+            f"{cls.name} has no preset {preset!r}; it has: {presets}.{nearest(preset, cls.presets)}"
         )
     return dict(cls.presets[preset].hyperparameters)

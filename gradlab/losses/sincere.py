@@ -5,7 +5,12 @@ from __future__ import annotations
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, log_sigmoid, sigmoid
-from gradlab.losses.candidate_loss import Seen, SeveralPositives, log_sum_exp_over, softmax_over
+from gradlab.losses.candidate_loss import (
+    ScoredCandidates,
+    SeveralPositives,
+    log_sum_exp_over,
+    softmax_over,
+)
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 
@@ -23,21 +28,26 @@ class SINCERE(SeveralPositives):
 
     formula = "-1/|P_i| Σ_p log σ(cos θ_ip/τ - log Σ_k exp(cos θ_ik'/τ))"
 
-    def value(self, seen: Seen) -> Float[Array, "n"]:
+    def value(self, candidates: ScoredCandidates) -> Float[Array, "n"]:
         """Return ``mean_p -log σ(s_p/τ - LSE_N)``."""
-        xp, gap = array_namespace(seen.cosine), self._gap(seen)
-        each = xp.where(seen.positive, -log_sigmoid(gap), xp.zeros_like(seen.cosine))
-        return xp.sum(each, axis=-1) / seen.count(seen.positive)
+        xp, gap = array_namespace(candidates.cosine), self._gap(candidates)
+        losses = xp.where(candidates.positive, -log_sigmoid(gap), xp.zeros_like(candidates.cosine))
+        return xp.sum(losses, axis=-1) / candidates.count(candidates.positive)
 
-    def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
+    def coefficients(
+        self, candidates: ScoredCandidates
+    ) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
         """Return ``softmax_j Σ_p g_p/τ`` and ``g_p/τ``."""
-        xp = array_namespace(seen.cosine)
-        gate = sigmoid(-self._gap(seen)) / (self.temperature * seen.count(seen.positive))[:, None]
-        gate = xp.where(seen.positive, gate, xp.zeros_like(gate))
+        xp = array_namespace(candidates.cosine)
+        gate = (
+            sigmoid(-self._gap(candidates))
+            / (self.temperature * candidates.count(candidates.positive))[:, None]
+        )
+        gate = xp.where(candidates.positive, gate, xp.zeros_like(gate))
         total = xp.sum(gate, axis=-1, keepdims=True)
-        return softmax_over(seen.negative, self.logits(seen)) * total, gate
+        return softmax_over(candidates.negative, self.logits(candidates)) * total, gate
 
-    def _gap(self, seen: Seen) -> Float[Array, "n c"]:
+    def _gap(self, candidates: ScoredCandidates) -> Float[Array, "n c"]:
         """Return ``s_p/τ - LSE_N``, (n, c); +inf without negatives."""
-        logits = self.logits(seen)
-        return logits - log_sum_exp_over(seen.negative, logits)[:, None]
+        logits = self.logits(candidates)
+        return logits - log_sum_exp_over(candidates.negative, logits)[:, None]

@@ -40,13 +40,13 @@ class Sum(Combinator):
     not_simulated = "its terms have dissipations of their own; simulate them one by one"
 
     def __post_init__(self) -> None:
-        given = split_texts(self.losses) if isinstance(self.losses, str) else self.losses
-        if not isinstance(given, (list, tuple)) or not given:
+        losses = split_texts(self.losses) if isinstance(self.losses, str) else self.losses
+        if not isinstance(losses, (list, tuple)) or not losses:
             raise GradlabError(
                 "losses must be a list of losses, or a text such as 'infonce, gor', "
                 f"not {self.losses!r}"
             )
-        object.__setattr__(self, "losses", tuple(get_loss(one) for one in given))
+        object.__setattr__(self, "losses", tuple(get_loss(loss) for loss in losses))
         weights = read_weights(self.weights, len(self.losses), "loss")
         object.__setattr__(self, "weights", write_weights(weights))
         super().__post_init__()
@@ -62,10 +62,10 @@ class Sum(Combinator):
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
         """Return each loss with the batch; those that take no own negatives get it without them."""
         weights = read_weights(self.weights, len(self.losses), "loss")
-        views = batch = batch.sharing_products()
+        without_own = batch = batch.sharing_products()
         if self.takes_own_negatives:
-            views = dataclasses.replace(batch, own_negatives=None)
+            without_own = dataclasses.replace(batch, own_negatives=None)
         return [
-            (weight, loss, batch if loss.takes_own_negatives else views)
+            (weight, loss, batch if loss.takes_own_negatives else without_own)
             for weight, loss in zip(weights, self.losses, strict=True)
         ]

@@ -5,7 +5,12 @@ from __future__ import annotations
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, log_sigmoid
-from gradlab.losses.candidate_loss import Seen, SeveralPositives, log_sum_exp_over, softmax_over
+from gradlab.losses.candidate_loss import (
+    ScoredCandidates,
+    SeveralPositives,
+    log_sum_exp_over,
+    softmax_over,
+)
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 
@@ -30,30 +35,39 @@ class SupCon(SeveralPositives):
 
     formula = "log Σ_c exp(cos θ_ic/τ) - 1/|P_i| Σ_p cos θ_ip/τ"
 
-    def value(self, seen: Seen) -> Float[Array, "n"]:
+    def value(self, candidates: ScoredCandidates) -> Float[Array, "n"]:
         """Return the value of `mil_nce` plus what the positives differ by."""
-        logits = self.logits(seen)
-        near, far = log_sum_exp_over(seen.positive, logits), log_sum_exp_over(seen.negative, logits)
-        return self._spread(seen) - log_sigmoid(near - far)
+        logits = self.logits(candidates)
+        near, far = (
+            log_sum_exp_over(candidates.positive, logits),
+            log_sum_exp_over(candidates.negative, logits),
+        )
+        return self._spread(candidates) - log_sigmoid(near - far)
 
-    def _spread(self, seen: Seen) -> Float[Array, "n"]:
+    def _spread(self, candidates: ScoredCandidates) -> Float[Array, "n"]:
         """Return ``log Σ_p e^{s_p/τ} - mean_p s_p/τ``, which is exactly 0 for one positive.
 
         Its derivative is then exactly 0, too. Autograd adds derivatives up at an array: the logits
         are another one than those of the rest of the value, whose derivatives may be far below 1.
         """
-        logits = self.logits(seen)
+        logits = self.logits(candidates)
         xp = array_namespace(logits)
-        pulled = xp.sum(xp.where(seen.positive, logits, xp.zeros_like(logits)), axis=-1)
-        return log_sum_exp_over(seen.positive, logits) - pulled / seen.count(seen.positive)
+        pulled = xp.sum(xp.where(candidates.positive, logits, xp.zeros_like(logits)), axis=-1)
+        return log_sum_exp_over(candidates.positive, logits) - pulled / candidates.count(
+            candidates.positive
+        )
 
-    def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
+    def coefficients(
+        self, candidates: ScoredCandidates
+    ) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
         """Return ``q_j/τ`` and ``(1/|P| - q_p)/τ``."""
-        xp = array_namespace(seen.cosine)
-        share = softmax_over(seen.role != 0, self.logits(seen)) / self.temperature
+        xp = array_namespace(candidates.cosine)
+        share = softmax_over(candidates.role != 0, self.logits(candidates)) / self.temperature
         zero = xp.zeros_like(share)
-        push, near = (xp.where(which, share, zero) for which in (seen.negative, seen.positive))
+        push = xp.where(candidates.negative, share, zero)
+        near = xp.where(candidates.positive, share, zero)
+        positives = candidates.count(candidates.positive)[:, None]
         # 1 is the sum of all shares: near 1, the difference of 1 and a share would be rounding.
-        others = xp.sum(near, axis=-1, keepdims=True) - seen.count(seen.positive)[:, None] * near
-        pull = (xp.sum(push, axis=-1, keepdims=True) + others) / seen.count(seen.positive)[:, None]
-        return push, xp.where(seen.positive, pull, zero)
+        advantage = xp.sum(near, axis=-1, keepdims=True) - positives * near
+        pull = (xp.sum(push, axis=-1, keepdims=True) + advantage) / positives
+        return push, xp.where(candidates.positive, pull, zero)

@@ -53,23 +53,23 @@ class Symmetric(Modifier):
         (first, second), batch = self.terms, batch.sharing_products()
         return [(0.5, first, batch), (0.5, second, _exchanged(batch))]
 
-    def shares_coefficients(self, views: Batch) -> bool:
+    def shares_coefficients(self, batch: Batch) -> bool:
         """Whether the positives' coefficients are those of the anchors, transposed."""
-        return views.candidates.pools == ("other",) and all(map(_acts_across_views, self.terms))
+        return batch.candidates.pools == ("other",) and all(map(_acts_across_views, self.terms))
 
 
 def _acts_across_views(loss: Loss) -> bool:
     """Whether all coefficients are of anchors and positives, or of anchors and other negatives."""
     return not loss.has(Pool) and all(
-        isinstance(one, OtherCandidates)
-        or (isinstance(one, PairLoss) and one.moves_positives == "all")
-        for one in loss.within
+        isinstance(nested, OtherCandidates)
+        or (isinstance(nested, PairLoss) and nested.moves_positives == "all")
+        for nested in loss.within
     )
 
 
-def _exchanged(views: Batch) -> Batch:
-    if not views.in_batch_negatives:
+def _exchanged(batch: Batch) -> Batch:
+    if not batch.in_batch_negatives:
         raise GradlabError(
             "symmetric needs in-batch negatives: its other direction sees no extra negatives"
         )
-    return views.without_extra_negatives().exchanged()
+    return batch.without_extra_negatives().exchanged()

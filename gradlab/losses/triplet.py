@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Bool, Float, Int, as_float, one_hot, take
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
-from gradlab.losses.candidate_loss import CandidateLoss, Seen
+from gradlab.losses.candidate_loss import CandidateLoss, ScoredCandidates
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 
@@ -48,62 +48,69 @@ class Triplet(CandidateLoss):
         "mpt and met have one of each anchor"
     )
 
-    def value(self, seen: Seen) -> Float[Array, "n"]:
-        xp, cosine = array_namespace(seen.cosine), seen.cosine
+    def value(self, candidates: ScoredCandidates) -> Float[Array, "n"]:
+        xp, cosine = array_namespace(candidates.cosine), candidates.cosine
         total = xp.zeros_like(cosine[:, 0])
-        for index, negatives in self._triplets(seen):
+        for index, negatives in self._triplets(candidates):
             excess = cosine - take(cosine, index)[:, None] + self.margin
             active = negatives & (excess > 0)
             total = total + xp.sum(xp.where(active, excess, xp.zeros_like(excess)), axis=-1)
         return total
 
-    def coefficients(self, seen: Seen) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
+    def coefficients(
+        self, candidates: ScoredCandidates
+    ) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
         """Return the number of active triplets with each candidate as negative, and as positive."""
-        cosine = seen.cosine
+        cosine = candidates.cosine
         push = pull = array_namespace(cosine).zeros_like(cosine)
-        for index, negatives in self._triplets(seen):
+        for index, negatives in self._triplets(candidates):
             excess = cosine - take(cosine, index)[:, None] + self.margin
             active = as_float(negatives & (excess > 0), cosine)
             push, count = push + active, array_namespace(cosine).sum(active, axis=-1)
             pull = pull + one_hot(index, cosine.shape[-1], count)
         return push, pull
 
-    def factor(self, views: Batch) -> Any:
+    def factor(self, batch: Batch) -> Any:
         """Return N over the number that ``mean_over`` counts in the whole batch."""
         if self.mean_over == "anchors":
             return 1.0
-        own = views.whole.own_negatives
-        if own is not None and own.shape[0] < views.count:
+        own = batch.whole.own_negatives
+        if own is not None and own.shape[0] < batch.count:
             raise GradlabError(
                 f"triplet(mean_over={self.mean_over}) counts triplets of all processes, "
                 "which do not know each other's own negatives; use mean_over=anchors"
             )
-        total, xp = views.total(self._count), array_namespace(views.anchors)
-        return views.count / xp.where(total > 0, total, xp.ones_like(total))
+        total, xp = batch.total(self._count), array_namespace(batch.anchors)
+        return batch.count / xp.where(total > 0, total, xp.ones_like(total))
 
     def _count(self, rows: Batch) -> Float[Array, ""]:
         """Return the number of active triplets of some rows, or of their pairs with positives."""
-        seen, without = self._seen(rows)
-        xp, counted = array_namespace(seen.cosine), as_float(seen.positive, seen.cosine)
+        candidates, without = self._scored(rows)
+        xp, counted = (
+            array_namespace(candidates.cosine),
+            as_float(candidates.positive, candidates.cosine),
+        )
         if self.mean_over == "active":
-            counted = self.coefficients(seen)[0]
+            counted = self.coefficients(candidates)[0]
         if without is not None:
             counted = xp.where(without[:, None], 0 * counted, counted)
         return xp.sum(counted)
 
-    def _triplets(self, seen: Seen) -> Iterator[tuple[Int[Array, "n"], Bool[Array, "n c"]]]:
+    def _triplets(
+        self, candidates: ScoredCandidates
+    ) -> Iterator[tuple[Int[Array, "n"], Bool[Array, "n c"]]]:
         """Yield a positive of each anchor at a time, (n,), and its triplets' negatives, (n, c)."""
-        xp, cosine, inf = array_namespace(seen.cosine), seen.cosine, float("inf")
+        xp, cosine, inf = array_namespace(candidates.cosine), candidates.cosine, float("inf")
         places = xp.arange(cosine.shape[-1], device=cosine.device)
         if self.mining == "hard":
-            positive = xp.argmin(xp.where(seen.positive, cosine, inf), axis=-1)
-            negative = xp.argmax(xp.where(seen.negative, cosine, -inf), axis=-1)
-            yield positive, seen.negative & (places == negative[:, None])
+            positive = xp.argmin(xp.where(candidates.positive, cosine, inf), axis=-1)
+            negative = xp.argmax(xp.where(candidates.negative, cosine, -inf), axis=-1)
+            yield positive, candidates.negative & (places == negative[:, None])
             return
-        left = as_float(seen.positive, cosine)  # positives not yet yielded
+        left = as_float(candidates.positive, cosine)  # positives not yet yielded
         for _ in range(int(xp.max(xp.sum(left, axis=-1)))):
             index = xp.argmax(left, axis=-1)
-            negatives = seen.negative & (xp.max(left, axis=-1) > 0)[:, None]
+            negatives = candidates.negative & (xp.max(left, axis=-1) > 0)[:, None]
             left = xp.where(places == index[:, None], xp.zeros_like(left), left)
             if self.mining == "semi_hard":
                 farther = negatives & (cosine < take(cosine, index)[:, None])

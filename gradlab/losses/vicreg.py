@@ -83,11 +83,11 @@ class VICReg(UngatedBatchLoss):
             )
         return cls(nu * dimensions * (batch_size - 1) ** 2 / (2 * batch_size**2), nu2, gamma)
 
-    def value(self, views: Batch) -> Float[Array, ""]:
-        xp = array_namespace(views.anchors)
-        alignment = xp.sum((views.anchors - views.positives) ** 2) / views.count
-        both = (self._regularisation(rows) for rows in (views.anchors, views.positives))
-        return sum(both, alignment)
+    def value(self, batch: Batch) -> Float[Array, ""]:
+        xp = array_namespace(batch.anchors)
+        alignment = xp.sum((batch.anchors - batch.positives) ** 2) / batch.count
+        regularisations = (self._regularisation(rows) for rows in (batch.anchors, batch.positives))
+        return sum(regularisations, alignment)
 
     def _regularisation(self, rows: Float[Array, "n d"]) -> Float[Array, ""]:
         """Return ``ν₁ cov + ν₂ var`` of one view."""
@@ -100,20 +100,20 @@ class VICReg(UngatedBatchLoss):
         var = xp.mean(xp.where(shortfall > 0, shortfall, xp.zeros_like(shortfall)))
         return self.nu1 * cov + self.nu2 * var
 
-    def negative_weight(self, views: Batch) -> Float[Array, "n k"]:
+    def negative_weight(self, batch: Batch) -> Float[Array, "n k"]:
         """Return ``4ν₁ Q_ij/(D(N-1)²)``."""
-        n = views.count
-        return (self._covariance_factor(views) / (n - 1)) * views.same_view.finite_cosine
+        n = batch.count
+        return (self._covariance_factor(batch) / (n - 1)) * batch.same_view.finite_cosine
 
-    def positive_weight(self, views: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
+    def positive_weight(self, batch: Batch, total: Float[Array, "n"]) -> Float[Array, "n *d"]:
         """Return ``Σ_j W_ij R_i = 2/N``, (n,)."""
-        return array_namespace(total).full_like(total, 2 / views.count)
+        return array_namespace(total).full_like(total, 2 / batch.count)
 
-    def extra_terms(self, views: Batch) -> dict[str, Float[Array, "n d"]]:
-        rows = views.anchors
+    def extra_terms(self, batch: Batch) -> dict[str, Float[Array, "n d"]]:
+        rows = batch.anchors
         xp = array_namespace(rows)
-        n, d = views.count, rows.shape[1]
-        k = self._covariance_factor(views)
+        n, d = batch.count, rows.shape[1]
+        k = self._covariance_factor(batch)
         centred = _centred(rows)
         covariance, deviation = _covariance(centred), _deviation(centred)
         hinge = xp.where(deviation < self.gamma, reciprocal(deviation), xp.zeros_like(deviation))
@@ -124,9 +124,9 @@ class VICReg(UngatedBatchLoss):
             "hinge": -(self.nu2 / (d * (n - 1))) * hinge * centred,
         }
 
-    def _covariance_factor(self, views: Batch) -> Any:
+    def _covariance_factor(self, batch: Batch) -> Any:
         """Return ``4ν₁/(D(N-1))``."""
-        return 4 * self.nu1 / (views.anchors.shape[1] * (views.count - 1))
+        return 4 * self.nu1 / (batch.anchors.shape[1] * (batch.count - 1))
 
 
 def _centred(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:

@@ -81,11 +81,11 @@ def setting(
         needs: another setting, without which this one has no effect.
     """
     limits = {"above": above, "at_least": at_least, "below": below, "at_most": at_most}
-    given = {name: limit for name, limit in limits.items() if limit is not None}
+    explicit = {name: limit for name, limit in limits.items() if limit is not None}
     metadata = {
         "text": text,
         "rule": rule,
-        "limits": _RULES[rule] | given,
+        "limits": _RULES[rule] | explicit,
         "choices": choices,
         "unit": unit,
         "needs": needs,
@@ -96,9 +96,6 @@ def setting(
         # Required, and allowed by position even if others are keyword-only.
         return dataclasses.field(metadata=metadata, kw_only=False)
     return dataclasses.field(default=default, metadata=metadata)
-
-
-parameter = setting  # former name, for losses that users have written
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +144,7 @@ class Declaration:
                 return self._checked(self.kind, value)
             if isinstance(value, str):
                 raise TypeError
-            return tuple(self._checked(self.of, one) for one in value)
+            return tuple(self._checked(self.of, member) for member in value)
         except (TypeError, ValueError):
             raise self._refusal(value) from None
 
@@ -186,7 +183,7 @@ class Declaration:
         if not isinstance(value, kind):
             raise TypeError
         if isinstance(value, dict):
-            return {name: _plain(one) for name, one in value.items()}
+            return {name: _plain(member) for name, member in value.items()}
         return value
 
     def _refusal(self, value: Any) -> GradlabError:
@@ -220,12 +217,12 @@ def _kind(field: dataclasses.Field[Any]) -> tuple[type, type, bool]:
     They come from the annotation's text, whose names need not be imported, or from the default.
     """
     text = field.type.__name__ if isinstance(field.type, type) else str(field.type)
-    parts = [part.strip() for part in text.split("|")]
-    names = [part for part in parts if part != "None"]
+    types = [annotation.strip() for annotation in text.split("|")]
+    names = [annotation for annotation in types if annotation != "None"]
     name, _, inner = names[0].partition("[")
     if len(names) == 1 and name in _KINDS:
-        return _KINDS[name], _KINDS.get(inner.partition(",")[0], object), "None" in parts
-    return _KINDS.get(type(field.default).__name__, object), object, "None" in parts
+        return _KINDS[name], _KINDS.get(inner.partition(",")[0], object), "None" in types
+    return _KINDS.get(type(field.default).__name__, object), object, "None" in types
 
 
 def declarations(cls: type) -> Mapping[str, Declaration]:
@@ -253,10 +250,10 @@ class Settings:
 
     setting_noun: ClassVar[str] = "setting"
 
-    def __new__(cls, *args: Any, **given: Any) -> Self:
+    def __new__(cls, *args: Any, **settings: Any) -> Self:
         """Create an instance, and refuse unknown names."""
-        if given:
-            check_names(cls, given)
+        if settings:
+            check_names(cls, settings)
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -266,13 +263,13 @@ class Settings:
                 object.__setattr__(self, name, declared.check(getattr(self, name)))
 
 
-def check_names(cls: type, given: Iterable[str]) -> None:
+def check_names(cls: type, names: Iterable[str]) -> None:
     """Raise GradlabError for a name that is no setting of ``cls``, and suggest the nearest."""
-    noun, known = getattr(cls, "setting_noun", Settings.setting_noun), declarations(cls)
+    noun, declared = getattr(cls, "setting_noun", Settings.setting_noun), declarations(cls)
     # Registered classes have a name of their own.
-    owner = cls.__name__ if "name" in known else cls.__dict__.get("name", cls.__name__)
-    for name in given:
-        check_known(noun, name, known, f"{owner} has")
+    owner = cls.__name__ if "name" in declared else cls.__dict__.get("name", cls.__name__)
+    for name in names:
+        check_known(noun, name, declared, f"{owner} has")
 
 
 def parse_settings(cls: type, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -282,8 +279,8 @@ def parse_settings(cls: type, texts: Mapping[str, str]) -> dict[str, Any]:
         GradlabError: an unknown name, or a text that is not of the setting's type.
     """
     check_names(cls, texts)
-    known = declarations(cls)
-    return {name: known[name].read(text) for name, text in texts.items()}
+    declared = declarations(cls)
+    return {name: declared[name].read(text) for name, text in texts.items()}
 
 
 def names_arguments(
@@ -299,20 +296,24 @@ def names_arguments(
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         parameters = inspect.signature(function).parameters
-        any_name = [name for name, one in parameters.items() if one.kind is one.VAR_KEYWORD]
-        known = [name for name in parameters if name not in any_name]
-        known += passed_on if any_name else ()
+        any_name = [
+            name
+            for name, parameter in parameters.items()
+            if parameter.kind is parameter.VAR_KEYWORD
+        ]
+        names = [name for name in parameters if name not in any_name]
+        names += passed_on if any_name else ()
 
         @functools.wraps(function)
-        def call(*args: P.args, **given: P.kwargs) -> T:
-            for name in given:
-                if name not in known:
-                    place = hint(name, args, given) if hint else ""
+        def call(*args: P.args, **arguments: P.kwargs) -> T:
+            for name in arguments:
+                if name not in names:
+                    place = hint(name, args, arguments) if hint else ""
                     raise GradlabError(
                         f"{function.__name__} has no argument {name!r}"
-                        f"{place or '.' + nearest(name, known)}"
+                        f"{place or '.' + nearest(name, names)}"
                     )
-            return function(*args, **given)
+            return function(*args, **arguments)
 
         return call
 

@@ -96,54 +96,56 @@ def learned_settings(loss: Any, prefix: Path = ()) -> tuple[LearnedSetting, ...]
         GradlabError: a learned setting cannot be trained, because it is not a number, or because it
             belongs to a part of a recombined loss, whose gradient is not the derivative of a value.
     """
-    known, found = declarations(type(loss)), []
+    declared, learned = declarations(type(loss)), []
     for name in loss.learned:
-        if name not in known or known[name].kind is not float:
+        if name not in declared or declared[name].kind is not float:
             raise GradlabError(
                 f"{loss.name} learns {name!r}, which is not one of its settings of type float"
             )
         start = float(getattr(loss, name))
-        found.append(LearnedSetting((*prefix, name), loss, known[name], start))
+        learned.append(LearnedSetting((*prefix, name), loss, declared[name], start))
     if loss.learned and loss.surrogate and not loss.is_combinator:
         raise GradlabError(
             f"{loss.name} learns {loss.learned[0]}, but its value is a surrogate; set learned = ()"
         )
     inside: dict[Path, Any] = {}
-    for name in known:
+    for name in declared:
         value = getattr(loss, name)
         entries = value if isinstance(value, tuple) else ()
-        inside |= {(name,): value} | {(name, str(at)): one for at, one in enumerate(entries)}
+        inside |= {(name,): value} | {(name, str(at)): member for at, member in enumerate(entries)}
     for path, value in inside.items():
         if isinstance(value, Settings):
-            found += learned_settings(value, (*prefix, *path))
+            learned += learned_settings(value, (*prefix, *path))
         elif isinstance(source := getattr(value, "source", None), Settings):
             # A part of a recombined loss.
             refuse_learned(source, f"{loss.name}, whose gradient is put together from components,")
     for term in loss.terms if loss.is_combinator else ():
         if not any(term is value for value in inside.values()):
             refuse_learned(term, f"{loss.name}, which has no field for this loss,")
-    return tuple(found)
+    return tuple(learned)
 
 
-def refuse_learned(loss: Any, what: str) -> None:
+def refuse_learned(loss: Any, owner_text: str) -> None:
     """Raise GradlabError with a remedy if the loss learns settings, which ``what`` cannot train."""
     if settings := learned_settings(loss):
         owner = settings[0].owner
-        names = " and ".join(dict.fromkeys(one.path[-1] for one in settings if one.owner is owner))
+        names = " and ".join(
+            dict.fromkeys(setting.path[-1] for setting in settings if setting.owner is owner)
+        )
         fix = f"; write {settings[0].how_to_fix}" if settings[0].how_to_fix else ""
-        raise GradlabError(f"{what} cannot train the {names} of {owner.name}{fix}")
+        raise GradlabError(f"{owner_text} cannot train the {names} of {owner.name}{fix}")
 
 
 def with_setting(loss: Any, path: Sequence[str], value: Any) -> Any:
     """Copy a loss, or a tuple of losses, with one setting changed; the value is not checked."""
     if not path:
         return value
-    first, *rest = path
+    first, *further = path
     if isinstance(loss, tuple):
         at = int(first)
-        return (*loss[:at], with_setting(loss[at], rest, value), *loss[at + 1 :])
+        return (*loss[:at], with_setting(loss[at], further, value), *loss[at + 1 :])
     changed = copy.copy(loss)
-    object.__setattr__(changed, first, with_setting(getattr(loss, first), rest, value))
+    object.__setattr__(changed, first, with_setting(getattr(loss, first), further, value))
     return changed
 
 
@@ -172,7 +174,7 @@ class LossModule(torch.nn.Module):
         own = getattr(loss, "original", None)
         self.original = own if isinstance(own, torch.nn.Module) else None
         self._settings = () if learnable is False else learned_settings(loss)
-        start = dict(one.parameter for one in self._settings)
+        start = dict(setting.parameter for setting in self._settings)
         self.values = torch.nn.ParameterDict(
             {name: torch.nn.Parameter(torch.tensor(value)) for name, value in start.items()}
         )
@@ -207,11 +209,11 @@ class LossModule(torch.nn.Module):
 
     def statistics(self) -> dict[str, float]:
         """Return the current values by name of the setting, or by full path if two share one."""
-        found = self._numbers()
-        last = [path[-1] for path in found]
+        numbers = self._numbers()
+        last = [path[-1] for path in numbers]
         return {
             path[-1] if last.count(path[-1]) == 1 else "_".join(path): value
-            for path, value in found.items()
+            for path, value in numbers.items()
         }
 
     def extra_repr(self) -> str:
@@ -225,11 +227,11 @@ class LossModule(torch.nn.Module):
         return loss
 
     def _tensors(self) -> dict[Path, Tensor]:
-        found = {}
+        tensors = {}
         for setting in self._settings:
             trained = self.values[setting.parameter[0]]
-            found[setting.path] = setting.value_from(trained)
-        return found
+            tensors[setting.path] = setting.value_from(trained)
+        return tensors
 
     def _numbers(self) -> Mapping[Path, float]:
         """Return the current values, clamped and checked; empty while `torch.compile` traces."""
@@ -247,13 +249,13 @@ class LossModule(torch.nn.Module):
                     )
                 return {}
             # The rounded logarithm of a clamp may lead to a value just below it.
-            found = {
-                one.path: max(float(tensors[one.path]), one.clamp or -math.inf)
-                for one in self._settings
+            numbers = {
+                learned.path: max(float(tensors[learned.path]), learned.clamp or -math.inf)
+                for learned in self._settings
             }
         for setting in self._settings:
-            setting.check(found[setting.path])
-        return found
+            setting.check(numbers[setting.path])
+        return numbers
 
 
 def learned_numbers(
@@ -265,11 +267,13 @@ def learned_numbers(
         parameters: names and parameters; the last part of a name is used if no other one shares it.
         gradients: gradients in the same order; missing ones are left out.
     """
-    named, found = list(parameters), {}
+    named, numbers = list(parameters), {}
     last = [name.rpartition(".")[2] for name, _ in named]
     for (name, value), short, gradient in itertools.zip_longest(named, last, gradients):
         label = f"{LEARNED}{short if last.count(short) == 1 else name}"
-        for key, one in ((label, value), (f"{label}_gradient", gradient)):
-            if one is not None:
-                found[key] = float(one.detach() if one.numel() == 1 else one.detach().norm())
-    return found
+        for key, tensor in ((label, value), (f"{label}_gradient", gradient)):
+            if tensor is not None:
+                numbers[key] = float(
+                    tensor.detach() if tensor.numel() == 1 else tensor.detach().norm()
+                )
+    return numbers

@@ -41,8 +41,8 @@ def import_object(target: str) -> Any:
     except AttributeError:
         own = [
             name
-            for name, one in vars(module).items()
-            if getattr(one, "__module__", "") == module.__name__
+            for name, member in vars(module).items()
+            if getattr(member, "__module__", "") == module.__name__
         ]
         listed = f"; it has: {', '.join(own)}" if own else ""
         raise GradlabError(
@@ -67,7 +67,7 @@ def import_module(name: str) -> ModuleType:
         raise
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        lines = [one.lineno for one in frames if Path(one.filename) == Path(name)]
+        lines = [frame.lineno for frame in frames if Path(frame.filename) == Path(name)]
         line = f", line {lines[-1]}" if lines else ""
         raise GradlabError(
             f"cannot import {name!r}{line}: {type(error).__name__}: {first_line(error)}"
@@ -118,9 +118,9 @@ def call_package(package: str, function: str) -> None:
     class CallablePackage(ModuleType):
         __signature__ = property(lambda self: inspect.signature(getattr(self, function)))
 
-        def __call__(self, *args: Any, **given: Any) -> Any:
+        def __call__(self, *args: Any, **options: Any) -> Any:
             """Call the function."""
-            return getattr(self, function)(*args, **given)
+            return getattr(self, function)(*args, **options)
 
     sys.modules[package].__class__ = CallablePackage
 

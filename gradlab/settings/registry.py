@@ -35,10 +35,11 @@ class Registry(Generic[T]):
         """
 
         def add(cls: C) -> C:
-            known = self.classes.get(name)
-            if known is not None and known.__qualname__ != cls.__qualname__:
+            registered = self.classes.get(name)
+            if registered is not None and registered.__qualname__ != cls.__qualname__:
                 raise GradlabError(
-                    f"{self._a_kind} named {name!r} is already registered ({known.__qualname__})"
+                    f"{self._a_kind} named {name!r} is already registered "
+                    f"({registered.__qualname__})"
                 )
             cls.name = name
             self.classes[name] = cls
@@ -61,17 +62,17 @@ class Registry(Generic[T]):
         name, texts = parse_call(text)
         if not self._knows(name):
             check_known(self._a_kind.partition(" ")[2], name, self.names())
-        found = self.classes[name]
+        cls = self.classes[name]
         if "" in texts:
-            first = getattr(found, "first_setting", "")
-            several = len(split_texts(texts[""])) > 1 and not getattr(found, "takes_several", False)
+            first = getattr(cls, "first_setting", "")
+            several = len(split_texts(texts[""])) > 1 and not getattr(cls, "takes_several", False)
             if not first or first in texts or several:
                 raise GradlabError(
                     f"{text!r} is not of the form name(setting=value, ...): {texts['']!r} is not "
                     f"a setting of {name}"
                 )
             texts = {first: texts.pop(""), **texts}
-        return found, texts
+        return cls, texts
 
     def _knows(self, name: str) -> bool:
         """Whether the class exists; other modules are imported only if no module has its name."""

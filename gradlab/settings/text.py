@@ -25,7 +25,7 @@ def read_assignments(texts: Iterable[str]) -> dict[str, str]:
     """
     values: dict[str, str] = {}
     for text in texts:
-        name, equals, value = (part.strip() for part in text.partition("="))
+        name, equals, value = (half.strip() for half in text.partition("="))
         if not equals or not name:
             raise GradlabError(f"--set takes NAME=VALUE such as temperature=0.1, not {text!r}")
         values[name] = value
@@ -50,17 +50,17 @@ def parse_call(text: str) -> tuple[str, dict[str, str]]:
         GradlabError: malformed text.
     """
     _check_size(text)
-    name, opened, rest = text.strip().partition("(")
+    name, opened, arguments = text.strip().partition("(")
     if name and not opened:
         return name, {}
     try:
-        items = split_texts(rest.removesuffix(")"))
+        items = split_texts(arguments.removesuffix(")"))
         first = next((at for at, item in enumerate(items) if not _CALL.match(item)), len(items))
         settings = read_assignments(items[first:])
     except GradlabError:
         raise _malformed(text) from None
     whole = all(key.isidentifier() and value for key, value in settings.items())
-    if not name or not rest.endswith(")") or len(settings) + first < len(items) or not whole:
+    if not name or not arguments.endswith(")") or len(settings) + first < len(items) or not whole:
         raise _malformed(text)
     if first:
         settings = {"": ", ".join(item.strip() for item in items[:first]), **settings}

@@ -300,7 +300,7 @@ class WithoutNeighbours(OtherCandidates):
 
     must_leave_negatives = False
 
-    def seen(self, views):
+    def inner_batch(self, views):
         return views.with_candidates(rules=(*views.candidates.rules, self))
 
     def left_out(self, block, cosine, views):
