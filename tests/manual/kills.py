@@ -12,6 +12,7 @@ they stopped, and the manifest must say that the run has ended. No unfinished fi
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -78,7 +79,8 @@ def disturbed(
     time.sleep(draw.random() / 50)
     only_one = name == "SIGTERM" and number % 2 == 1
     for process in processes[-1:] if only_one else processes:
-        os.kill(process.pid, SIGNALS[name])
+        with contextlib.suppress(ProcessLookupError):  # it ended by itself, as its code will show
+            os.kill(process.pid, SIGNALS[name])
     codes = wait(processes)
     problems = []
     if name == "SIGTERM":
