@@ -12,9 +12,10 @@ from gradlab.cli.train import command
 from gradlab.encoder.model import Encoder
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.history import read_metrics
+from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.train import TrainConfig, train
 from gradlab.train.recipes import BACKBONES, backbone_of, recipe, recipe_names, recipe_table
-from tests.test_verdicts import failures_of, history_of
+from tests.test_verdicts import history_of
 from tests.tiny_models import make_roberta, make_sentences
 from tests.train_helpers import recorded, small_config, write_sentences
 
@@ -151,6 +152,10 @@ def test_recipes_train_at_the_shell_and_are_recorded(bert, tmp_path, name):
         assert config["loss_settings"] == {"margin": 0.31, "static_ratio": 1.75}
     if name == "esimcse":
         assert config["queue_size"] == 25
+
+
+def failures_of(history, config=None):
+    return FailureWatch(None, config).restart(history).failures
 
 
 def cosines_of(positives, negatives):
