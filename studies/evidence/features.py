@@ -14,7 +14,7 @@ from gradlab import Loss, components
 from gradlab.batch import unit_rows
 from gradlab.gradient import alignment, uniformity
 from gradlab.sweep import read_spec
-from gradlab.train import Callback, Output, TrainerState, say
+from gradlab.train import Callback, Output, Trainer, say
 from studies.runs import RowFile, Stopped, train_until_stopped
 
 # What a prediction is made from, declared before it, and its rivals.
@@ -68,7 +68,7 @@ class _FirstSteps(Callback):
         self.measured: list[dict[str, float]] = []
         self._steps = steps
 
-    def on_step(self, trainer: TrainerState, output: Output) -> None:
+    def on_step(self, trainer: Trainer, output: Output) -> None:
         views = (unit_rows(rows.detach().double()) for rows in (output.anchors, output.positives))
         self.measured.append(measure(trainer.objective.loss, *views))
         if len(self.measured) == self._steps:
