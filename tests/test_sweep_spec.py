@@ -10,6 +10,7 @@ import pytest
 from gradlab import GradlabError
 from gradlab.sweep import known_runs, parse_spec, read_spec
 from gradlab.sweep.settings import configure, identify
+from tests.fuzzing import as_json, damaged_files, damaged_objects, read_or_refuse
 
 BASE = {"model": "m", "train_file": "f", "sts": "d"}
 
@@ -222,3 +223,39 @@ def test_a_table_of_loss_settings_for_all_runs_stays_theirs():
     assert "loss_settings" not in spec.base
     with pytest.raises(GradlabError, match=r"loss_settings\.margin is varied"):
         spec.with_base({"loss_settings": {"margin": 1}})
+
+
+def test_damaged_sweeps_are_read_or_refused_in_one_line(tmp_path):
+    """As TOML, and as the JSON that a sweep leaves in its folder."""
+    spec = make_spec(
+        seeds=[1, 2],
+        grid={"learning_rate": [1e-5, 1e-4]},
+        points=[{"label": "a", "loss": "arccon", "evaluate": []}],
+        stages=[{"loss_settings": {"temperature": [0.1]}}],
+    )
+    path = tmp_path / "sweep.json"
+    content = json.loads(json.dumps(spec.to_dict()))
+    assert read_spec_of(path, content).to_dict() == spec.to_dict()
+
+    def attempt(name, damaged):
+        path.write_bytes(damaged)
+        read_or_refuse(lambda: read_spec(path).check(), name)
+
+    for name, damaged in damaged_files(as_json(content).encode(), 30):
+        attempt(name, damaged)
+    for name, damaged in damaged_objects(content, 100):
+        attempt(name, as_json(damaged).encode())
+    path = tmp_path / "sweep.toml"
+    toml = b'name = "a"\nseeds = [1]\n[base]\nmodel = "m"\ntrain_file = "f"\n[grid]\nseed = [1]\n'
+    for name, damaged in damaged_files(toml, 30):
+        attempt(name, damaged)
+
+
+def read_spec_of(path, content):
+    path.write_text(json.dumps(content))
+    return read_spec(path)
+
+
+def test_a_sweep_of_a_later_format_is_refused():
+    with pytest.raises(GradlabError, match="has format 99, and this gradlab reads up to"):
+        parse_spec({"name": "a", "format": 99})

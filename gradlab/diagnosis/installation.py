@@ -16,7 +16,7 @@ import torch
 from gradlab._version import __version__
 from gradlab.errors import EXTRAS, GradlabError, first_line
 from gradlab.monitor.library_versions import OLDEST, UnsupportedVersionError, require
-from gradlab.train.machine import bfloat16_instructions, device_name
+from gradlab.train.hardware import bfloat16_instructions, device_name
 from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 
 SENTENCES = (

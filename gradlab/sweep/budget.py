@@ -97,7 +97,7 @@ def estimate_cost(runs: Sequence[Run], workers: int) -> Budget:
         GradlabError: the training cannot begin.
     """
     from gradlab.train import device_name, find_device, say
-    from gradlab.train.machine import using_threads
+    from gradlab.train.hardware import using_threads
 
     remaining = [run for run in runs if run.state not in ENDED]
     configs = [configure(run.settings) for run in remaining]

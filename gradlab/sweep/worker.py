@@ -119,7 +119,7 @@ def encode_of(place: str | Path, config: TrainConfig, pooler: str | None = None)
     In float32, scoring the seven STS sets takes longer than a short training in bfloat16.
     """
     from gradlab.encoder.model import Encoder
-    from gradlab.train.machine import encode_in
+    from gradlab.train.hardware import encode_in
 
     encoder = Encoder.load(place, pooler, device=config.device)
     return encode_in(encoder, config.precision, progress=False)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         TrainConfig,
     )
     from gradlab.train.distributed import find_device
-    from gradlab.train.machine import device_name
+    from gradlab.train.hardware import device_name
     from gradlab.train.momentum import decay
     from gradlab.train.objective import Objective
     from gradlab.train.outputs import Component, Output
@@ -48,7 +48,7 @@ _NAMES = {
     "config": "POOLERS PRECISIONS RESUMABLE_CHANGES TrainConfig "
     "DataSettings LossSettings ModelSettings OptimiserSettings RunSettings",
     "distributed": "find_device",
-    "machine": "device_name",
+    "hardware": "device_name",
     "momentum": "decay",
     "objective": "Objective",
     "outputs": "Component Output",

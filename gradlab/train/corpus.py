@@ -254,10 +254,14 @@ def _loss_inputs(file: TrainingFile, count: int) -> dict[str, NDArray[Any]]:
             "tokenising; take those without tokens out"
         )
     if roles.label is not None:
-        arrays["labels"] = np.unique([one.label for one in examples], return_inverse=True)[1]
+        arrays["labels"] = np.unique([example.label for example in examples], return_inverse=True)[
+            1
+        ]
     if roles.score is not None:
         where = (roles.score, str(file.path))
-        arrays["scores"] = np.array([_number(one.number, one.score, *where) for one in examples])
+        arrays["scores"] = np.array(
+            [_number(example.number, example.score, *where) for example in examples]
+        )
     return arrays
 
 

@@ -34,12 +34,12 @@ from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus, Guide
 from gradlab.train.cpu import attention_for
 from gradlab.train.distributed import Processes
-from gradlab.train.interruption import Interruption
-from gradlab.train.machine import (
+from gradlab.train.hardware import (
     choose_precision,
     device_name,
     encode_in,
 )
+from gradlab.train.interruption import Interruption
 from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.optimiser import build_optimiser, learning_rate
 from gradlab.train.outputs import Output

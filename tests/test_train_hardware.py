@@ -11,8 +11,8 @@ import torch
 from gradlab.encoder.model import Encoder
 from gradlab.evaluate.selection import Selection
 from gradlab.files import commit
-from gradlab.train import machine, train
-from gradlab.train.machine import choose_precision, encode_in
+from gradlab.train import hardware, train
+from gradlab.train.hardware import choose_precision, encode_in
 from tests.train_helpers import small_config
 
 CPU = torch.device("cpu")
@@ -30,7 +30,7 @@ WITH, WITHOUT = frozenset({"avx2", "avx512_bf16"}), frozenset({"avx2", "avx512_f
     ],
 )
 def test_processor_decides(monkeypatch, flags, asked, name, slow):
-    monkeypatch.setattr(machine, "cpu_flags", lambda: flags)
+    monkeypatch.setattr(hardware, "cpu_flags", lambda: flags)
     chosen = choose_precision(asked, CPU)
     assert chosen.name == name
     assert ("--precision auto" in chosen.why) == slow
@@ -48,15 +48,15 @@ def test_auto_is_settled_said_and_kept(bert, tmp_path, monkeypatch, capsys):
     def manifest():
         return json.loads((tmp_path / "run" / "manifest.json").read_text())
 
-    monkeypatch.setattr(machine, "cpu_flags", lambda: WITH)
+    monkeypatch.setattr(hardware, "cpu_flags", lambda: WITH)
     train(config)
     assert "Computing in bfloat16" in capsys.readouterr().err
     assert manifest()["config"]["precision"] == "bfloat16"
     assert manifest()["device"]["threads"] == 1
-    assert manifest()["device"]["name"] == machine.device_name(CPU)
+    assert manifest()["device"]["name"] == hardware.device_name(CPU)
     assert manifest()["commit"] == commit()
     # Resumed on another processor it computes as it began.
-    monkeypatch.setattr(machine, "cpu_flags", lambda: WITHOUT)
+    monkeypatch.setattr(hardware, "cpu_flags", lambda: WITHOUT)
     train(config, resume=True)
     assert manifest()["config"]["precision"] == "bfloat16"
 
