@@ -29,10 +29,10 @@ if TYPE_CHECKING:  # `as` marks them as exported
     from gradlab.gradient.verification import verify as verify
     from gradlab.inspection import find_false_negatives as find_false_negatives
     from gradlab.inspection import inspect as inspect
-    from gradlab.losses.base import BatchLoss as BatchLoss
     from gradlab.losses.base import Loss as Loss
-    from gradlab.losses.base import PairLoss as PairLoss
+    from gradlab.losses.batch_loss import BatchLoss as BatchLoss
     from gradlab.losses.components import Components as Components
+    from gradlab.losses.pair_loss import PairLoss as PairLoss
     from gradlab.losses.recombined import recombine as recombine
     from gradlab.losses.registry import get_loss as get_loss
     from gradlab.losses.registry import loss_names as loss_names
@@ -55,7 +55,9 @@ _NAMES = {
     "gradlab.gradient.paradigm": ("autograd_gradient", "autograd_split", "components"),
     "gradlab.gradient.verification": ("verify",),
     "gradlab.inspection": ("find_false_negatives", "inspect"),
-    "gradlab.losses.base": ("BatchLoss", "Loss", "PairLoss"),
+    "gradlab.losses.base": ("Loss",),
+    "gradlab.losses.batch_loss": ("BatchLoss",),
+    "gradlab.losses.pair_loss": ("PairLoss",),
     "gradlab.losses.components": ("Components",),
     "gradlab.losses.recombined": ("recombine",),
     "gradlab.losses.registry": ("get_loss", "loss_names", "register"),

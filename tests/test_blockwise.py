@@ -21,7 +21,9 @@ from blockwise_helpers import (
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import gradlab
-from gradlab.losses.base import BatchLoss, Loss, PairLoss
+from gradlab.losses.base import Loss
+from gradlab.losses.batch_loss import BatchLoss
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import loss_class
 from gradlab.scale import laps, products
 from gradlab.scale.products import in_tf32, tf32_allowed

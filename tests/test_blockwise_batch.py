@@ -12,7 +12,7 @@ import torch
 from blockwise_helpers import assert_equal_to_autograd, exact, gradients, unit, views
 
 import gradlab
-from gradlab.losses.base import BatchLoss
+from gradlab.losses.batch_loss import BatchLoss
 from gradlab.scale import evaluation
 
 

@@ -12,7 +12,8 @@ import torch
 import gradlab
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.gradient.verification import BATCHES
-from gradlab.losses.base import BatchLoss, PairLoss
+from gradlab.losses.batch_loss import BatchLoss
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import loss_class
 
 NAMES = gradlab.loss_names()

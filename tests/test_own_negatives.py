@@ -10,7 +10,7 @@ import torch
 from blockwise_helpers import assert_equal_to_autograd, unit
 
 import gradlab
-from gradlab.losses.base import PairLoss
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import loss_class
 
 N, M, H, D = 9, 4, 3, 8

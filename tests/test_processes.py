@@ -10,7 +10,7 @@ from blockwise_helpers import assert_equal_to_autograd, reductions, unit, views
 from process_worker import compute, leave
 
 import gradlab
-from gradlab.losses.base import BatchLoss
+from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.mask import hard_negative_numbers
 from tests.processes import forking

@@ -18,9 +18,9 @@ import torch
 import gradlab
 from gradlab import simulate
 from gradlab.batch.similarity import AngleSimilarity, PairSimilarity
-from gradlab.losses.base import PairLoss
 from gradlab.losses.gates import ConstantGate, SoftGate, SumGate
 from gradlab.losses.mask import Mask
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import loss_class
 from gradlab.losses.softmax_family import LinkLoss
 from gradlab.simulation import monte_carlo

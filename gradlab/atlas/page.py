@@ -28,11 +28,13 @@ from gradlab.atlas.models import KINDS, SETTING, TEMPERATURE, ModelEntry, measur
 from gradlab.atlas.picture import draw_models
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.files import write_text
-from gradlab.losses.base import BatchLoss, Loss, PairLoss
+from gradlab.losses.base import Loss
+from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.models import PublishedModel, published_models
 from gradlab.losses.notation import COMPONENT_SYMBOLS, formula_latex
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
 from gradlab.plotting.style import save
 from gradlab.report.templates import applying, render

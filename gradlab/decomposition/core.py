@@ -35,7 +35,8 @@ from gradlab.decomposition.report import Decomposition
 from gradlab.errors import GradlabError, listed
 from gradlab.gradient.paradigm import check_side
 from gradlab.gradient.relative_push import recorded_push
-from gradlab.losses.base import Loss, first_rows
+from gradlab.losses.base import Loss
+from gradlab.losses.batch_loss import first_rows
 from gradlab.losses.components import Components, project
 from gradlab.losses.registry import get_loss, takes_loss
 

@@ -17,7 +17,8 @@ import numpy as np
 from gradlab.arrays import Float
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError, listed
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.base import Loss
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import get_loss, loss_names
 from gradlab.losses.softmax_family import OF_TRAINING
 from gradlab.waiting import progress_bar

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from gradlab.explorer.compiler import numbers_of, replace_numbers
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.base import Loss
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.seeds import random_generator
 from gradlab.simulation import simulate
 from gradlab.simulation.setting import NEGATIVE_RANGE, POSITIVE_RANGE, Setting

@@ -19,10 +19,11 @@ from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import Script, compile_script
 from gradlab.gradient.lemma import projected_sphere_bounds, tangent_bounds
 from gradlab.gradient.relative_push import opposite_positives
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.components import Components, as_share
 from gradlab.losses.embedding_distillation import EmbeddingDistillation
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.triplet import Triplet
 
 

@@ -20,11 +20,13 @@ from gradlab.batch.comparison import Comparison
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError, check_known
 from gradlab.gradient.relative_push import with_relative_push
-from gradlab.losses.base import BatchLoss, Loss, PairLoss
+from gradlab.losses.base import Loss
+from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.components import Components, project
 from gradlab.losses.dhel import DHEL
 from gradlab.losses.hardness import Hardness
 from gradlab.losses.mask import Mask
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import get_loss, takes_loss
 from gradlab.losses.sum import Sum
 

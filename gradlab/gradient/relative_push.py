@@ -24,10 +24,12 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch, unit_rows
-from gradlab.losses.base import BatchLoss, Loss, PairLoss
+from gradlab.losses.base import Loss
+from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.combinator import Combinator, OtherCandidates
 from gradlab.losses.components import Components, as_share
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.per_prefix import PerPrefix, prefix
 from gradlab.losses.symmetric import Symmetric
 

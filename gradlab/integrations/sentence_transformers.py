@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from gradlab.arrays import at_least_single
 from gradlab.errors import GradlabError, check_whole, listed
 from gradlab.gradient.learnable import LearnableLoss
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.embedding_distillation import EmbeddingDistillation
 from gradlab.losses.mask import check_rows, hard_negative_numbers
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
 from gradlab.monitor.library_versions import require
 from gradlab.monitor.trainers import ROWS

@@ -6,7 +6,9 @@ Classes are attributes: ``losses.InfoNCE(temperature=0.1)`` is
 
 from typing import Any
 
-from gradlab.losses.base import BatchLoss, Loss, PairLoss
+from gradlab.losses.base import Loss
+from gradlab.losses.batch_loss import BatchLoss
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import get_loss, loss_classes, loss_names, register
 
 __all__ = ["BatchLoss", "Loss", "PairLoss", "get_loss", "loss_names", "register"]

@@ -6,7 +6,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
-from gradlab.losses.base import UngatedBatchLoss
+from gradlab.losses.batch_loss import UngatedBatchLoss
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 

@@ -9,9 +9,10 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, detach, finite
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
-from gradlab.losses.base import BatchLoss, PairLoss
+from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.gates import HardGate
 from gradlab.losses.mpt import MPT
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 

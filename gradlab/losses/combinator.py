@@ -26,10 +26,11 @@ from gradlab.arrays import Array, Bool, Float, detach
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.losses.base import Loss, PairLoss, unless
+from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.components import Components
 from gradlab.losses.gates import CosineLogit, ExactGate, SoftGate, without_near
+from gradlab.losses.pair_loss import PairLoss, unless
 from gradlab.losses.registry import check_closed_form, get_loss
 from gradlab.losses.sides import weighted_sum
 from gradlab.settings import setting

@@ -15,7 +15,7 @@ from gradlab.arrays import (
 )
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
-from gradlab.losses.base import BatchLoss
+from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.candidate_loss import log_sum_exp_over
 from gradlab.losses.components import Components
 from gradlab.losses.registry import register

@@ -10,8 +10,8 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, log, log_sigmoid, sigmoid
 from gradlab.batch.similarity import Negatives, PairSimilarity
-from gradlab.losses.base import PairLoss
 from gradlab.losses.components import Components
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxTemperature
 from gradlab.settings import setting

@@ -8,7 +8,8 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
-from gradlab.losses.base import Preset, UngatedBatchLoss
+from gradlab.losses.base import Preset
+from gradlab.losses.batch_loss import UngatedBatchLoss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import register
 from gradlab.losses.softmax_family import SoftmaxTemperature

@@ -7,7 +7,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, as_float
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives
-from gradlab.losses.base import BatchLoss
+from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 

@@ -7,8 +7,8 @@ import dataclasses
 from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import HardnessTerm
 from gradlab.errors import GradlabError
-from gradlab.losses.base import PairLoss
 from gradlab.losses.combinator import ChangedRow, OtherCandidates
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 

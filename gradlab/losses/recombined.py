@@ -12,10 +12,12 @@ from gradlab.arrays import Array, Float, divide, finite
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.losses.base import BatchLoss, Loss, PairLoss
+from gradlab.losses.base import Loss
 from gradlab.losses.baseline import SurrogateLoss, SurrogateOnViews, effective_ratio_option
+from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.components import of_rows
 from gradlab.losses.gates import ConstantGate, ExactGate
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import check_closed_form, cited, get_loss, register
 from gradlab.settings import names_arguments, setting
 from gradlab.settings.text import plain_text

@@ -9,8 +9,9 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, finite, log_sigmoid, sigmoid
 from gradlab.batch.similarity import Negatives, PairSimilarity
-from gradlab.losses.base import PairLoss, Preset
+from gradlab.losses.base import Preset
 from gradlab.losses.gates import SumGate
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 

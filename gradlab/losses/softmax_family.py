@@ -12,9 +12,10 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, log_sigmoid, sigmoid
 from gradlab.batch.similarity import AngleSimilarity, Negatives, PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.losses.gates import CosineLogit, ExactGate, SoftGate
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.settings import setting
 
 # Settings that affect training but neither value nor components.

@@ -6,8 +6,9 @@ from typing import Any
 
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Modifier, OtherCandidates
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.pool import Pool
 from gradlab.losses.registry import get_loss, register
 from gradlab.settings import setting

@@ -10,7 +10,7 @@ from gradlab.arrays import Array, Float, detach, reciprocal
 from gradlab.batch.batch import Batch
 from gradlab.batch.comparison import own_pairs
 from gradlab.errors import GradlabError
-from gradlab.losses.base import UngatedBatchLoss
+from gradlab.losses.batch_loss import UngatedBatchLoss
 from gradlab.losses.registry import register
 from gradlab.settings import setting
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Combinator
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.monitor.history import DIAGNOSTICS, TRAIN, History
 from gradlab.settings.module import LEARNED
 from gradlab.simulation import simulate

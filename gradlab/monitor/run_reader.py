@@ -15,7 +15,8 @@ from typing import Any
 
 from gradlab.errors import GradlabError
 from gradlab.files import read_object, reading
-from gradlab.losses.base import BatchLoss, Loss
+from gradlab.losses.base import Loss
+from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.expected_loss import SMALLEST_SHARE, loss_of_guessing
 from gradlab.monitor.history import COLUMNS, DIAGNOSTICS, METRICS, History, of_dataset, scan_metrics

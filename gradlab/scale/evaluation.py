@@ -21,9 +21,10 @@ from torch import Tensor
 from gradlab.batch.batch import KINDS, Batch
 from gradlab.batch.candidates import DEFAULT_CANDIDATES
 from gradlab.errors import GradlabError
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.combinator import Combinator
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.scale.blocks import Blocks, Gradients
 from gradlab.scale.columns import Columns
 from gradlab.scale.kernels import KernelLaps

@@ -20,7 +20,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Bool, Float, Int, divide, finite, take, to_numpy
 from gradlab.batch.similarity import AllCosines, Negatives, PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.losses.base import PairLoss
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.simulation.setting import Setting
 from gradlab.waiting import progress_bar
 

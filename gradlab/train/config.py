@@ -358,7 +358,7 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
     def _check_loss(self) -> None:
         """Raise GradlabError if the loss does not exist, or does not go with the other settings."""
-        from gradlab.losses.base import BatchLoss
+        from gradlab.losses.batch_loss import BatchLoss
         from gradlab.losses.registry import get_loss, taught_names
         from gradlab.losses.symmetric import Symmetric
 

@@ -14,8 +14,8 @@ import torch
 
 import gradlab
 from gradlab.batch.batch import unit_rows
-from gradlab.losses.base import PairLoss
 from gradlab.losses.candidate_loss import CandidateLoss
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import loss_names, taught_names
 from tests.losses.naive_losses import assert_closed_form_is_autograd
 

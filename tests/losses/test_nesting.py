@@ -9,7 +9,7 @@ import pytest
 
 import gradlab
 from gradlab.batch import Batch
-from gradlab.losses.base import BatchLoss
+from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.registry import loss_class, loss_names
 from tests.losses.naive_losses import assert_closed_form_is_autograd
 from tests.losses.test_several_positives import (

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.losses.base import BatchLoss, PairLoss
+from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.infonce import InfoNCE
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.recombined import RecombinedOnViews
 from gradlab.losses.registry import loss_class
 from tests.losses.naive_losses import KINDS, assert_same, batch, dots, plain_gradients, tangent

@@ -1,0 +1,176 @@
+"""Base class of losses of each anchor's similarities to its positive and to its negatives.
+
+Apart from its weights, a `PairLoss` reduces the K negatives of an anchor to one `summary` (a
+log-sum-exp, or the hardest negative). This makes simulation cheap: the summary depends only on the
+negatives; the dissipation and the ratio depend only on the positive and the summary.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from gradlab.arrays import Array, Bool, Float, as_float, divide
+from gradlab.batch.batch import Batch
+from gradlab.batch.similarity import Negatives, PairSimilarity
+from gradlab.losses.base import Loss
+from gradlab.losses.components import Components
+from gradlab.losses.sides import from_pools
+
+
+@dataclasses.dataclass(frozen=True)
+class PairLoss(Loss):
+    """Base class of losses of each anchor's similarities to its positive and to its negatives.
+
+    Shapes: ``positive`` is a `PairSimilarity` of shape (...,) and ``negatives`` a `Negatives` of
+    shape (..., K). A summary broadcasts against (...,).
+    """
+
+    takes_own_negatives = True  # they are further columns of the row
+    pulls_only_own = True
+    one_hot_weight: ClassVar[bool] = False  #: whether the hardest negative has all the weight
+    #: whether negatives enter as cosines over `temperature` only
+    takes_hardness: ClassVar[bool] = False
+    #: whether an anchor without negatives keeps its pull (and its value)
+    pulls_alone: ClassVar[bool] = False
+
+    def row_loss(self) -> PairLoss:
+        return self
+
+    def is_scalar(self, batch: Batch) -> bool:
+        return False
+
+    @property
+    def negatives_are_fixed(self) -> bool:
+        """True if training moves no negative: only the pull acts on both views, as 2r for r."""
+        return False
+
+    @property
+    def moves_positives(self) -> str:
+        """``"all"``, or ``"pull"`` if the negatives are fixed."""
+        return "pull" if self.negatives_are_fixed else "all"
+
+    @abc.abstractmethod
+    def summary(self, negatives: Negatives) -> Any:
+        """Return what dissipation and ratio need of the negatives: arrays, (...,), of any kind."""
+
+    @abc.abstractmethod
+    def dissipation(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*n"]:
+        """Return the gradient dissipation ``GD_i``, (...,)."""
+
+    @abc.abstractmethod
+    def ratio(self, positive: PairSimilarity, summary: Any) -> Float[Array, "*#n"]:
+        """Return the ratio ``R_i``, (...,)."""
+
+    @abc.abstractmethod
+    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        """Return the weight ``W_ij`` of every negative, (..., K); 0 in masked columns."""
+
+    @abc.abstractmethod
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
+        """Return the loss of each anchor, (...,)."""
+
+    def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
+        """Compute the components from similarities."""
+        summary, weight, pull = self.summary(negatives), self.weight(negatives), self.pull(positive)
+        dissipation, ratio = self.dissipation(positive, summary), self.ratio(positive, summary)
+        xp = array_namespace(weight)
+        total = xp.sum(weight, axis=-1)
+        with np.errstate(invalid="ignore"):  # 0 · ∞ if all weights are 0
+            positive_weight = total * ratio
+        if pull is not None:
+            positive_weight = xp.where(total == 0, divide(pull, total), positive_weight)
+        return Components(dissipation, weight, positive_weight, given_pull=pull)
+
+    def pull(self, positive: PairSimilarity) -> Float[Array, "*n"] | None:
+        """Return each anchor's pull, (...,), if the loss `pulls_alone`; else None: see `ratio`."""
+        return None
+
+    def value_of(self, batch: Batch) -> Float[Array, "*n"]:
+        """Return each anchor's loss, (N,); 0 without negatives, unless the loss `pulls_alone`."""
+        fixed = batch.with_fixed_positives() if self.negatives_are_fixed else batch
+        positive = batch.positive  # first: the order of autograd's sums determines the last bits
+        negatives, alone = self._negatives(fixed)
+        return unless(alone, self.value(positive, negatives))
+
+    def components_of(self, batch: Batch) -> Components:
+        """Return the components, weight (N, K); canonical with any pool but ``"other"``."""
+        if batch.candidates.pools != ("other",):
+            return self.sides_of(batch)[0]
+        return self._rows(batch)
+
+    def sides_of(self, batch: Batch) -> tuple[Components, Components]:
+        if batch.candidates.pools == ("other",):
+            return super().sides_of(batch)
+        return from_pools(self._rows(batch), batch)
+
+    def _rows(self, batch: Batch) -> Components:
+        """Return the declared components of each anchor, one weight column per negative."""
+        negatives, alone = self._negatives(batch)
+        statistics = _masked(batch) if batch.candidates.rules else {}
+        if batch.supervision.relation is not None:
+            without = as_float(batch.own_role != 1, batch.anchors)
+            statistics["without_positives"] = array_namespace(without).mean(without)
+        components = self.components(batch.positive, negatives)
+        pull = components.given_pull
+        return dataclasses.replace(
+            components,
+            gradient_dissipation=unless(alone, components.gradient_dissipation),
+            weight=unless(None if alone is None else alone[:, None], components.weight),
+            positive_weight=unless(alone, components.positive_weight),
+            given_pull=None if pull is None else unless(alone, pull),
+            views=batch,
+            statistics=statistics,
+            left_out=_left_out(batch),
+        )
+
+    def _negatives(self, batch: Batch) -> tuple[Negatives, Bool[Array, "n"] | None]:
+        """Return negatives, and which anchors lack them or a positive, (N,), or None if none can.
+
+        The results of these anchors must be dropped; see `Negatives.with_some`.
+        """
+        negatives = batch.negatives
+        if batch.candidates.hardness:
+            negatives = batch.hardened(negatives, self.temperature)  # type: ignore[attr-defined]  # every loss that takes hardness has one
+        alone = None
+        if batch.may_lack_negatives and not self.pulls_alone:
+            negatives, alone = negatives.with_some()
+        if batch.supervision.relation is None:
+            return negatives, alone
+        without = batch.own_role != 1
+        return negatives, without if alone is None else alone | without
+
+
+def unless(
+    condition: Bool[Array, "*#n"] | None, values: Float[Array, "*n"], fill: float = 0.0
+) -> Float[Array, "*n"]:
+    """Return ``values``, but ``other`` where ``condition`` is True; None means False everywhere."""
+    if condition is None:
+        return values
+    xp = array_namespace(values)
+    return xp.where(condition, xp.full_like(values, fill), values)
+
+
+def _left_out(batch: Batch) -> dict[str, Bool[Array, "n _"]]:
+    """Return which columns of each block are not negatives; empty if only the sentence itself."""
+    if not batch.candidates.rules and "positive_same" not in batch.candidates.pools:
+        return {}
+    masked = batch.negatives.masked
+    return {block.name: masked[:, block.columns] for block in batch.candidate_blocks}
+
+
+def _masked(batch: Batch) -> dict[str, Float[Array, ""]]:
+    """Return the shares of pairs that rules leave out and of anchors without any negative left."""
+    xp = array_namespace(batch.anchors)
+    unmasked = batch.with_candidates(rules=()).negatives.cosine
+    before, after = (~xp.isinf(cosine) for cosine in (unmasked, batch.negatives.cosine))
+    masked, alone = xp.astype(before & ~after, unmasked.dtype), ~xp.any(after, axis=-1)
+    count = xp.sum(xp.astype(before, unmasked.dtype))
+    return {
+        "masked_pairs": xp.sum(masked) / xp.where(count == 0, xp.ones_like(count), count),
+        "without_negatives": xp.mean(xp.astype(alone, unmasked.dtype)),
+    }
