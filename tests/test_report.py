@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import gradlab
 from gradlab import GradlabError
 from gradlab.cli.commands import cli
-from gradlab.monitor.expected_loss import loss_of_guessing, usual
+from gradlab.monitor.expected_loss import expected_component, loss_of_guessing
 from gradlab.monitor.history import (
     History,
     append_metrics,
@@ -346,16 +346,21 @@ def test_what_is_usual_is_what_a_batch_of_such_angles_does(tmp_path):
             "infonce", name, mu_pos=mu[:1], mu_neg=mu[1:], sigma_pos=sigma[0], sigma_neg=sigma[1],
             negatives=count, progress=False,
         )  # fmt: skip
-        steps, values = usual(gradlab.get_loss("infonce"), name, history)
+        steps, values = expected_component(gradlab.get_loss("infonce"), name, history)
         assert steps == [10]
         assert values[0] == pytest.approx(float(exact.value[0, 0]), abs=tolerance)
     learns = gradlab.get_loss("infonce(temperature=0.5, learnable=true)")
-    expected = usual(gradlab.get_loss("infonce"), "gradient_dissipation", history)[1]
+    expected = expected_component(gradlab.get_loss("infonce"), "gradient_dissipation", history)[1]
     for number, value in (("temperature", 0.05), ("log_temperature", math.log(0.05))):
         then = History.of(history.rows())
         then.add(9, "train", {f"learned_{number}": value})
-        assert usual(learns, "gradient_dissipation", then)[1] == pytest.approx(expected)
-    assert usual(gradlab.get_loss("symmetric"), "gradient_dissipation", history) == ([], [])
+        assert expected_component(learns, "gradient_dissipation", then)[1] == pytest.approx(
+            expected
+        )
+    assert expected_component(gradlab.get_loss("symmetric"), "gradient_dissipation", history) == (
+        [],
+        [],
+    )
 
 
 def test_a_run_is_followed_to_its_end(tmp_path):

@@ -21,13 +21,15 @@ ROLES = {
 
 def columns(names: Sequence[str], row: Sequence[str]) -> Iterator[Verdict]:
     """Judge whether the columns play the parts that their names say; ``row`` is one example."""
-    parts = ["anchor", "positive", *("negative" for _ in names[2:])][: len(names)]
-    roles = ", ".join(f"{part} = column {name!r}" for part, name in zip(parts, names, strict=True))
+    roles = ["anchor", "positive", *("negative" for _ in names[2:])][: len(names)]
+    by_order = ", ".join(
+        f"{role} = column {name!r}" for role, name in zip(roles, names, strict=True)
+    )
     example = " | ".join(_shortened(text) for text in row)
-    finding = f"By their order, {roles}. For example: {example}."
-    for part, name in zip(parts, names, strict=True):
-        meant = next((p for p, words in ROLES.items() if name.lower().startswith(words)), part)
-        if meant != part:
+    finding = f"By their order, {by_order}. For example: {example}."
+    for role, name in zip(roles, names, strict=True):
+        meant = next((p for p, words in ROLES.items() if name.lower().startswith(words)), role)
+        if meant != role:
             finding += f" The name {name!r} says {meant}."
             change = "Order the columns: anchor, positive, then negatives (select_columns)."
             name = "columns in another order"
@@ -103,22 +105,22 @@ EQUAL, EQUAL_IN_HALF, MOST_EQUAL = 1e-6, 1e-3, 0.5
 
 
 def views(
-    positive: float, other: float, lowest: float, equal: float, same_texts: bool
+    positive: float, candidate: float, lowest: float, equal: float, same_texts: bool
 ) -> Iterator[Verdict]:
     """Judge whether the two views of a sentence differ, and whether sentences differ.
 
     Args:
         positive: mean cosine of anchors and positives.
-        other: mean cosine of anchors and other candidates; NaN without any.
+        candidate: mean cosine of anchors and other candidates; NaN without any.
         lowest: lowest cosine of an anchor and another candidate; NaN without any.
         equal: share of views that are equal.
         same_texts: whether the two columns hold the same texts.
     """
-    subject, mean = "two views", f"{other:.2f}" if other == other else "–"
+    subject, mean = "two views", f"{candidate:.2f}" if candidate == candidate else "–"
     finding = (
         f"The cosine is {positive:.3f} to the positive and {mean} to other sentences, on average."
     )
-    evidence = {"positive": positive, "other": other, "equal": equal}
+    evidence = {"positive": positive, "candidate": candidate, "equal": equal}
     if lowest > 1 - EQUAL:
         finding += " All texts have the same embedding."
         change = (

@@ -20,7 +20,7 @@ from gradlab.scale.audit import Audit
 from gradlab.settings import declarations
 
 ADAPTER = re.compile(r"lora_|adapter|ia3_|vera_|prompt_encoder")
-WORDED, OTHERS = 512, 16  # rows whose words are compared, each with so many other rows
+WORDED_ROWS, COMPARED_ROWS = 512, 16  # rows whose words are compared, each with so many other rows
 HALF_WEIGHTS = 4096  # weights of each half-precision tensor for which an update is tried
 Numbers = dict[str, Any]
 
@@ -85,10 +85,10 @@ def gradient(observation: Observation) -> Numbers:
 
 def optimizer(observation: Observation) -> Numbers | None:
     """Count trained tensors that an existing optimizer lacks."""
-    made = getattr(observation.trainer, "optimizer", None)
-    if made is None:
+    existing = getattr(observation.trainer, "optimizer", None)
+    if existing is None:
         return None
-    held = {id(tensor) for group in made.param_groups for tensor in group["params"]}
+    held = {id(tensor) for group in existing.param_groups for tensor in group["params"]}
     missing = [name for name, tensor in observation.trained.items() if id(tensor) not in held]
     return {
         "missing": len(missing),
@@ -99,10 +99,10 @@ def optimizer(observation: Observation) -> Numbers | None:
 
 def learning_rate(observation: Observation) -> Numbers:
     """Return the learning rate and the kind of optimizer and of model."""
-    made = getattr(observation.trainer, "optimizer", None)
+    existing = getattr(observation.trainer, "optimizer", None)
     rate, kind = observation.args.learning_rate, observation.args.optim
-    if made is not None:
-        rate, kind = max(group["lr"] for group in made.param_groups), type(made).__name__
+    if existing is not None:
+        rate, kind = max(group["lr"] for group in existing.param_groups), type(existing).__name__
     modules = observation.trainer.model.modules()
     return {
         "rate": float(rate),
@@ -169,7 +169,7 @@ def processes(observation: Observation) -> Numbers:
         "audits": audits,
         "count": int(observation.args.world_size),
         "gathers": any(observation.audits.values()),
-        "known": any(batch.known is not None for batch in observation.batches),
+        "is_registered": any(batch.registered is not None for batch in observation.batches),
     }
 
 
@@ -179,7 +179,7 @@ def _of_texts(
     """Return the measurements of a data set's texts: columns, empty texts and duplicates."""
     if not table or not all(table.values()):
         return {}
-    labelled, known = batch.labelled, batch.known is not None
+    labelled, is_registered = batch.labelled, batch.registered is not None
     names, cells = list(table), list(table.values())
     counts = [Counter(column) for column in cells]
     rows, pairs = len(cells[0]), sum(_repeats(count) for count in counts[:2])
@@ -201,7 +201,7 @@ def _of_texts(
     return {
         "columns": None if labelled or len(names) < 2 else by_order,
         "texts": {"empty": shares, "numbers": are_numbers},
-        "duplicates": duplicates if known and not labelled else None,
+        "duplicates": duplicates if is_registered and not labelled else None,
     }
 
 
@@ -224,12 +224,14 @@ def views(batches: list[Batch]) -> Numbers | None:
     if not cosines:
         return None
     positives = torch.cat([square.diagonal() for square in cosines])
-    others = torch.cat([square[~torch.eye(*square.shape, dtype=torch.bool)] for square in cosines])
+    candidates = torch.cat(
+        [square[~torch.eye(*square.shape, dtype=torch.bool)] for square in cosines]
+    )
     rounding = 1e-3 if batches[0].half else 1e-6
     return {
         "positive": float(positives.mean()),
-        "other": float(others.mean()) if len(others) else math.nan,
-        "lowest": float(others.min()) if len(others) else math.nan,
+        "candidate": float(candidates.mean()) if len(candidates) else math.nan,
+        "lowest": float(candidates.min()) if len(candidates) else math.nan,
         "equal": float((positives > 1 - rounding).double().mean()),
         "same_texts": all(_same_texts(batch.columns) > 0.5 for batch in batches),
     }
@@ -238,7 +240,7 @@ def views(batches: list[Batch]) -> Numbers | None:
 def loss(batches: list[Batch]) -> Numbers:
     """Return the loss of each batch, and the number of candidates of InfoNCE."""
     first = batches[0]
-    is_infonce = first.known is not None and first.known.name == "infonce"
+    is_infonce = first.registered is not None and first.registered.name == "infonce"
     return {
         "values": [batch.value for batch in batches],
         "candidates": first.candidates if is_infonce and first.snapshot is not None else 0,
@@ -256,7 +258,7 @@ def pairs(batches: list[Batch], texts: Sequence[Sequence[str]]) -> Numbers | Non
     if not spread:
         return None
     ranks = torch.cat([_rank(square) for square in spread])
-    words = list(_word_ranks([column[:WORDED] for column in texts]))
+    words = list(_word_ranks([column[:WORDED_ROWS] for column in texts]))
     return {
         "anchors": len(ranks),
         "share": float(ranks.mean()),
@@ -283,16 +285,16 @@ def _word_ranks(texts: Sequence[Sequence[str]]) -> Iterable[float]:
     count = len(columns[0])
     frequency = Counter(word for column in columns for words in column for word in words)
     weight = {word: math.log(2 * count / times) for word, times in frequency.items()}
-    others = range(1, min(OTHERS, count - 1) + 1)
+    shifts = range(1, min(COMPARED_ROWS, count - 1) + 1)
 
-    def overlap(row: int, other: int) -> float:
-        common = columns[0][row] & columns[1][other]
-        every = columns[0][row] | columns[1][other]
-        return sum(map(weight.__getitem__, common)) / (sum(map(weight.__getitem__, every)) or 1.0)
+    def overlap(row: int, partner: int) -> float:
+        common = columns[0][row] & columns[1][partner]
+        union = columns[0][row] | columns[1][partner]
+        return sum(map(weight.__getitem__, common)) / (sum(map(weight.__getitem__, union)) or 1.0)
 
     for row in range(count):
         own = overlap(row, row)
-        shared = [overlap(row, (row + shift) % count) for shift in others]
+        shared = [overlap(row, (row + shift) % count) for shift in shifts]
         if shared:
             yield sum((s < own) + (s == own) / 2 for s in shared) / len(shared)
 
@@ -305,7 +307,7 @@ def hard_negatives(batches: list[Batch]) -> Numbers | None:
         if count < 1 or cosines is None or cosines.shape[1] != len(cosines) * (count + 1):
             return None
         same = max(same, *(_same_texts([batch.columns[1], column]) for column in batch.columns[2:]))
-        positives, *hard = (part.diagonal() for part in cosines.split(len(cosines), dim=1))
+        positives, *hard = (square.diagonal() for square in cosines.split(len(cosines), dim=1))
         nearer += [(cosine > positives).double() for cosine in hard]
     return {"same": same, "nearer": float(torch.cat(nearer).mean())}
 
@@ -315,7 +317,7 @@ def temperature(batches: list[Batch]) -> Numbers | None:
 
     None is published for losses with a teacher: it differs with the teacher's scores.
     """
-    bases = batches[0].known.bases if batches[0].known else ()
+    bases = batches[0].registered.bases if batches[0].registered else ()
     base = next((loss for loss in bases if hasattr(loss, "temperature")), None)
     published = declarations(type(base))["temperature"].default if base else None
     if base is None or base.needs_teacher or not isinstance(published, float):

@@ -70,11 +70,11 @@ class Batch:
         return self.snapshot is not None and self.snapshot.low_precision
 
     @functools.cached_property
-    def known(self) -> Loss | None:
+    def registered(self) -> Loss | None:
         """The gradlab loss with the same formula, or None."""
         with contextlib.suppress(GradlabError):
-            found = recognise(self.loss, len(self.columns) or 2)
-            return found if isinstance(found, Loss) else None
+            loss = recognise(self.loss, len(self.columns) or 2)
+            return loss if isinstance(loss, Loss) else None
         return None
 
     @property
@@ -82,8 +82,8 @@ class Batch:
         """Number of candidates of an anchor: all positives and hard negatives."""
         assert self.snapshot is not None
         extra, own = self.snapshot.extra_negatives, self.snapshot.context.get("own_negatives")
-        more = (0 if extra is None else len(extra)) + (0 if own is None else own.shape[1])
-        return len(self.snapshot.anchors) + more
+        further = (0 if extra is None else len(extra)) + (0 if own is None else own.shape[1])
+        return len(self.snapshot.anchors) + further
 
     @functools.cached_property
     def cosines(self) -> Tensor | None:
@@ -93,11 +93,11 @@ class Batch:
         """
         if self.snapshot is None or not self.snapshot.fits or self.labelled:
             return None
-        given = [self.snapshot.anchors, self.snapshot.positives, self.snapshot.extra_negatives]
-        rows = in_double([one for one in given if one is not None], torch.device("cpu"))
-        anchors, *others = (nn.functional.normalize(one, dim=1) for one in rows)
-        found = anchors @ torch.cat(others).T
-        return found if bool(found.isfinite().all()) else None
+        columns = [self.snapshot.anchors, self.snapshot.positives, self.snapshot.extra_negatives]
+        rows = in_double([column for column in columns if column is not None], torch.device("cpu"))
+        anchors, *candidates = (nn.functional.normalize(column, dim=1) for column in rows)
+        cosines = anchors @ torch.cat(candidates).T
+        return cosines if bool(cosines.isfinite().all()) else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,20 +152,22 @@ def observe(
     if trainer.train_dataset is None:
         raise GradlabError("the trainer has no train_dataset; give it one before asking the doctor")
     model = trainer.model
-    trained = {name: one for name, one in model.named_parameters() if one.requires_grad}
-    frozen = [name for name, one in model.named_parameters() if not one.requires_grad]
+    trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    frozen = [name for name, weight in model.named_parameters() if not weight.requires_grad]
     with undisturbed(), _unchanged(trainer):
         model.train()
-        off = {name: one for name, one in model.named_modules() if not one.training}
+        off = {name: module for name, module in model.named_modules() if not module.training}
         dropout = nn.modules.dropout._DropoutNd
-        silent = [name for name, one in off.items() if isinstance(one, dropout) and one.p > 0]
+        silent = [
+            name for name, module in off.items() if isinstance(module, dropout) and module.p > 0
+        ]
         bar = progress_bar(_draw(trainer, batches), progress, desc="doctor")
-        found = [_try(trainer, inputs, capture, trained) for inputs in bar]
-    losses = {name_of(batch.loss): batch for batch in found if batch.loss is not None}
+        observed = [_try(trainer, inputs, capture, trained) for inputs in bar]
+    losses = {name_of(batch.loss): batch for batch in observed if batch.loss is not None}
     audited = losses if processes > 1 else {}
-    audits = {name: _audit(trainer, one, processes) for name, one in audited.items()}
+    audits = {name: _audit(trainer, batch, processes) for name, batch in audited.items()}
     title = type(trainer).__name__ + (f" with {', '.join(losses)}" if losses else "")
-    return Observation(trainer, title, found, trained, frozen, silent, audits)
+    return Observation(trainer, title, observed, trained, frozen, silent, audits)
 
 
 @contextlib.contextmanager
@@ -176,9 +178,9 @@ def _unchanged(trainer: Any) -> Iterator[None]:
     """
     model, loss = trainer.model, getattr(trainer, "loss", None)
     modes = [(module, module.training) for module in model.modules()]
-    gradients = [(one, one.grad) for one in model.parameters()]
-    buffers = [(one, one.clone()) for one in model.buffers()]
-    kept = {
+    gradients = [(tensor, tensor.grad) for tensor in model.parameters()]
+    buffers = [(tensor, tensor.clone()) for tensor in model.buffers()]
+    attributes = {
         "_train_dataloader": vars(trainer).get("_train_dataloader"),
         "accum_loss_components": copy.deepcopy(vars(trainer).get("accum_loss_components")),
     }
@@ -192,14 +194,14 @@ def _unchanged(trainer: Any) -> Iterator[None]:
         if loss is not None:
             trainer.loss = loss
         trainer.accelerator._dataloaders[:] = loaders
-        for name, value in kept.items():
+        for name, value in attributes.items():
             if value is not None:
                 setattr(trainer, name, value)
-        for one, gradient in gradients:
-            one.grad = gradient
+        for tensor, gradient in gradients:
+            tensor.grad = gradient
         with torch.no_grad():
-            for one, value in buffers:
-                one.copy_(value)
+            for tensor, value in buffers:
+                tensor.copy_(value)
         for module, mode in modes:
             module.training = mode
 
@@ -207,30 +209,32 @@ def _unchanged(trainer: Any) -> Iterator[None]:
 def _draw(trainer: Any, count: int) -> list[dict[str, Any]]:
     """Return up to ``count`` batches of every data set that has its own loss."""
     names = len(trainer.loss) if isinstance(getattr(trainer, "loss", None), dict) else 1
-    seen: Counter[str] = Counter()
-    found = []
+    drawn: Counter[str] = Counter()
+    drawn_inputs = []
     for _, inputs in zip(range(MOST_DRAWN), trainer.get_train_dataloader(), strict=False):
         name = str(inputs.get("dataset_name", "")) if names > 1 else ""
-        if seen[name] < count:
-            seen[name] += 1
-            found.append(trainer._prepare_inputs(inputs))
-        if len(seen) == names and min(seen.values()) == count:
+        if drawn[name] < count:
+            drawn[name] += 1
+            drawn_inputs.append(trainer._prepare_inputs(inputs))
+        if len(drawn) == names and min(drawn.values()) == count:
             break
-    if not found:
+    if not drawn_inputs:
         raise GradlabError(
             "the trainer's data give no batch; is the data set empty, or smaller than a batch?"
         )
-    return found
+    return drawn_inputs
 
 
 def _try(
     trainer: Any, inputs: dict[str, Any], capture: Capture, trained: dict[str, Tensor]
 ) -> Batch:
     dataset, (_, loss) = str(inputs.get("dataset_name", "")), loss_of(trainer, inputs)
-    own = {id(one) for one in trainer.model.parameters()}
+    own = {id(tensor) for tensor in trainer.model.parameters()}
     parameters = dict(loss.named_parameters()) if isinstance(loss, nn.Module) else {}
-    learned = {name: one for name, one in parameters.items() if id(one) not in own}
-    tensors = trained | {f"loss.{n}": one for n, one in learned.items() if one.requires_grad}
+    learned = {name: tensor for name, tensor in parameters.items() if id(tensor) not in own}
+    tensors = trained | {
+        f"loss.{n}": tensor for n, tensor in learned.items() if tensor.requires_grad
+    }
     columns, labels = columns_of(trainer, inputs)
     value, forward, backward = _step(trainer, inputs, tensors)
     snapshot, problem = None, ""
@@ -238,7 +242,7 @@ def _try(
         snapshot = capture(trainer, inputs, [call.output for call in forward], value)
     except (GradlabError, RuntimeError, ValueError, IndexError) as error:
         problem = first_line(error)
-    gradients = {name: _size(one) for name, one in tensors.items()}
+    gradients = {name: _size(tensor) for name, tensor in tensors.items()}
     batch = Batch(
         dataset, loss, columns, labels is not None, float(value), snapshot, problem, gradients
     )
@@ -252,8 +256,8 @@ def _step(
     trainer: Any, inputs: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> tuple[Tensor, list[Call], list[Call]]:
     """Compute loss and gradients as in training; return loss, and calls before and in backward."""
-    for one in tensors.values():
-        one.grad = None
+    for tensor in tensors.values():
+        tensor.grad = None
     with _calls_of(trainer.model) as calls:
         try:
             # Call the method of the class, because `gradlab.watch` replaces that of the object.
@@ -272,8 +276,8 @@ def _step(
 def _calls_of(model: nn.Module) -> Iterator[list[Call]]:
     calls: list[Call] = []
 
-    def keep(module: nn.Module, args: Any, given: Any, output: Any) -> None:
-        features = args[0] if args and isinstance(args[0], Mapping) else given
+    def keep(module: nn.Module, args: Any, keywords: Any, output: Any) -> None:
+        features = args[0] if args and isinstance(args[0], Mapping) else keywords
         rows = output.get("sentence_embedding") if isinstance(output, Mapping) else None
         # Other outputs would keep the activations of a gradient cache alive.
         if isinstance(rows, Tensor):
@@ -293,11 +297,11 @@ def _size(parameter: Tensor) -> float:
     return float(gradient.detach().abs().max()) if gradient.numel() else 0.0
 
 
-def _replay(cached: list[Call], again: list[Call]) -> float | None:
+def _replay(cached: list[Call], repeated: list[Call]) -> float | None:
     """Return the largest relative difference of embeddings between passes; None if none match."""
     left, errors = list(cached), []
-    for call in again:
-        first = next((one for one in left if _same_input(one, call)), None)
+    for call in repeated:
+        first = next((before for before in left if _same_input(before, call)), None)
         if first is None or first.rows is None or call.rows is None:
             continue
         left.remove(first)
@@ -305,9 +309,9 @@ def _replay(cached: list[Call], again: list[Call]) -> float | None:
     return float(torch.cat(errors).max()) if errors else None
 
 
-def _same_input(one: Call, other: Call) -> bool:
-    tensors = isinstance(one.tokens, Tensor) and isinstance(other.tokens, Tensor)
-    return tensors and torch.equal(one.tokens, other.tokens)
+def _same_input(call: Call, repeated: Call) -> bool:
+    tensors = isinstance(call.tokens, Tensor) and isinstance(repeated.tokens, Tensor)
+    return tensors and torch.equal(call.tokens, repeated.tokens)
 
 
 def _beside_plain(
@@ -320,8 +324,12 @@ def _beside_plain(
     """
     loss, model = batch.loss, trainer.model
     count = len(batch.snapshot.anchors) if batch.snapshot else 0
-    rows = {n: one for n, one in inputs.items() if isinstance(one, Tensor) and len(one) == count}
-    few = {**inputs, **{name: one[:PLAIN_ROWS] for name, one in rows.items()}}
+    rows = {
+        n: tensor
+        for n, tensor in inputs.items()
+        if isinstance(tensor, Tensor) and len(tensor) == count
+    }
+    few = {**inputs, **{name: tensor[:PLAIN_ROWS] for name, tensor in rows.items()}}
     columns, labels = columns_of(trainer, few)
     if hasattr(loss, "guide") or not columns:
         return None
@@ -329,7 +337,7 @@ def _beside_plain(
     if hasattr(loss, "compute_loss_from_embeddings"):
         criterion = functools.partial(loss.compute_loss_from_embeddings, labels=labels)
     elif hasattr(loss, "calculate_loss"):
-        criterion = lambda columns: loss.calculate_loss([[one] for one in columns])  # noqa: E731
+        criterion = lambda columns: loss.calculate_loss([[tensor] for tensor in columns])  # noqa: E731
     else:
         return None
     names = [name for name in ("mini_batch_size", "chunk_size") if getattr(loss, name, None)]
@@ -345,12 +353,12 @@ def _beside_plain(
         value = criterion(embedded * 2 if len(embedded) == 1 else embedded)
     model.train()
     tensors = list(trained.values())
-    wanted = torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True)
+    expected = torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True)
     difference = size = 0.0
-    for one, should in zip(tensors, wanted, strict=True):
-        found = torch.zeros_like(one) if one.grad is None else one.grad
-        difference += float((found - should).double().square().sum())
-        size += float(should.double().square().sum())
+    for tensor, plain in zip(tensors, expected, strict=True):
+        cached = torch.zeros_like(tensor) if tensor.grad is None else tensor.grad
+        difference += float((cached - plain).double().square().sum())
+        size += float(plain.double().square().sum())
     return math.sqrt(difference / size) if size else (math.inf if difference else 0.0)
 
 
@@ -371,8 +379,8 @@ def _mentions_gathering(loss: Any) -> bool:
     """Return whether the source of a user's loss mentions gathering or ``torch.distributed``."""
     if type(loss).__module__.startswith(("sentence_transformers.", "gradlab.")):
         return False
-    others = "torch.", "builtins"
-    own = [one for one in type(loss).__mro__ if not one.__module__.startswith(others)]
+    libraries = "torch.", "builtins"
+    own = [cls for cls in type(loss).__mro__ if not cls.__module__.startswith(libraries)]
     source = ""
     with contextlib.suppress(OSError, TypeError):
         source = "".join(map(inspect.getsource, own if isinstance(loss, nn.Module) else [loss]))

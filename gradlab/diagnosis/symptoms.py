@@ -12,7 +12,7 @@ from gradlab.errors import GradlabError, nearest
 from gradlab.files import read_packaged
 
 # Heading of each part of a symptom, by the attribute that holds it.
-PARTS = {"cause": "Likely causes", "show": "How to check", "mend": "What to do"}
+HEADINGS = {"cause": "Likely causes", "show": "How to check", "mend": "What to do"}
 # Words that do not distinguish symptoms.
 SKIPPED = "the a is are of or it to in does not and that i my at all"
 
@@ -32,9 +32,9 @@ class Symptom:
 
     def __str__(self) -> str:
         lines = [self.title]
-        for part, heading in PARTS.items():
-            points = [f"- {one}" for one in getattr(self, part)]
-            wrapped = [textwrap.fill(one, 100, subsequent_indent="  ") for one in points]
+        for field, heading in HEADINGS.items():
+            points = [f"- {point}" for point in getattr(self, field)]
+            wrapped = [textwrap.fill(point, 100, subsequent_indent="  ") for point in points]
             lines += ["", f"{heading}:", *wrapped]
         lines += ["", "Threads:"]
         lines += [f"- {thread['url']}\n    {thread['about']}" for thread in self.threads]
@@ -45,7 +45,7 @@ class Symptom:
 def symptoms() -> dict[str, Symptom]:
     """Return all symptoms by name, in the order of the page."""
     read = read_packaged("gradlab.diagnosis", "symptoms.toml")
-    return {name: Symptom(name, **parts) for name, parts in read.items()}
+    return {name: Symptom(name, **fields) for name, fields in read.items()}
 
 
 def find_symptom(words: str) -> Symptom:
@@ -54,21 +54,22 @@ def find_symptom(words: str) -> Symptom:
     Raises:
         GradlabError: no symptom shares a word with the description; the message lists all symptoms.
     """
-    known = symptoms()
-    if words in known:
-        return known[words]
-    wanted = _words(words)
+    by_name = symptoms()
+    if words in by_name:
+        return by_name[words]
+    description = _words(words)
 
-    def shared(one: Symptom) -> tuple[float, int]:
+    def shared(symptom: Symptom) -> tuple[float, int]:
         """Return the overlap with the best phrase, and the number of words found in any phrase."""
-        phrases = [_words(text) for text in (one.name, one.title, *one.also)]
-        best = max(len(wanted & phrase) / len(wanted | phrase) for phrase in phrases)
-        return best, len(wanted & set().union(*phrases))
+        phrases = [_words(text) for text in (symptom.name, symptom.title, *symptom.also)]
+        best = max(len(description & phrase) / len(description | phrase) for phrase in phrases)
+        return best, len(description & set().union(*phrases))
 
-    best = max(known.values(), key=shared)
+    best = max(by_name.values(), key=shared)
     if not shared(best)[1]:
         raise GradlabError(
-            f"no symptom is like {words!r}; there are: {', '.join(known)}.{nearest(words, known)}"
+            f"no symptom is like {words!r}; there are: {', '.join(by_name)}."
+            f"{nearest(words, by_name)}"
         )
     return best
 
@@ -77,15 +78,15 @@ def page() -> str:
     """Return the documentation's page of symptoms as Markdown."""
     from gradlab.report.templates import render
 
-    given = {"symptoms": symptoms().values(), "parts": PARTS}
-    return render("gradlab.diagnosis", "symptoms.md", {"thread": _short}, **given)
+    content = {"symptoms": symptoms().values(), "parts": HEADINGS}
+    return render("gradlab.diagnosis", "symptoms.md", {"thread": _short}, **content)
 
 
 def _words(text: str) -> set[str]:
     """Return the words that distinguish symptoms, in lower case and singular."""
     plain = re.sub(r"(?<!\d)\.(\d)", r"0.\1", text.lower()).replace("-", " ")
-    found = {word.removesuffix("s") for word in re.findall(r"[\w.]*\w", plain)}
-    return found.difference(SKIPPED.split())
+    singular = {word.removesuffix("s") for word in re.findall(r"[\w.]*\w", plain)}
+    return singular.difference(SKIPPED.split())
 
 
 def _short(url: str) -> str:

@@ -169,7 +169,7 @@ def length(truncated: float, limit: int) -> Iterator[Verdict]:
 
 
 def processes(
-    audits: Mapping[str, Mapping[str, Any]], count: int, gathers: bool, known: bool
+    audits: Mapping[str, Mapping[str, Any]], count: int, gathers: bool, is_registered: bool
 ) -> Iterator[Verdict]:
     """Judge whether losses that gather have one process's gradients, and whether they gather.
 
@@ -178,7 +178,7 @@ def processes(
             ``text``, ``cause`` and ``mend``.
         count: processes that train.
         gathers: whether some loss gathers the rows of all processes.
-        known: whether some loss is known to gradlab.
+        is_registered: whether gradlab has the formula of some loss.
     """
     subject, symptom = "several processes", "several-gpus-worse"
     for loss, audit in audits.items():
@@ -196,7 +196,7 @@ def processes(
         if audit["passed"]:
             finding = f"{loss} has the gradients of one process."
             yield Verdict(subject, GOOD, finding, name="gathered rightly")
-    if count > 1 and known and not gathers:
+    if count > 1 and is_registered and not gathers:
         finding = f"Each of {count} processes compares its own sentences only."
         change = "Set gather_across_devices=True in the loss."
         yield Verdict(subject, WATCH, finding, change, "not gathered", symptom)

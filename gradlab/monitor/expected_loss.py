@@ -70,11 +70,13 @@ def _of_equal_rows(loss: Loss, cosine: float, sentences: int, extra: int) -> flo
     count, apart = 2 * sentences + extra, math.sqrt(max(1 - abs(cosine), 0.0))
     rows = np.hstack([np.full((count, 1), math.sqrt(abs(cosine))), apart * np.eye(count)])
     rows[sentences:, 0] *= math.copysign(1, cosine)
-    anchors, positives, others = np.split(rows, [sentences, 2 * sentences])
-    return float(loss(anchors, positives, others if extra else None, normalize=True))
+    anchors, positives, extra_negatives = np.split(rows, [sentences, 2 * sentences])
+    return float(loss(anchors, positives, extra_negatives if extra else None, normalize=True))
 
 
-def usual(loss: Loss, quantity: str, history: History) -> tuple[list[int], list[float]]:
+def expected_component(
+    loss: Loss, quantity: str, history: History
+) -> tuple[list[int], list[float]]:
     """Simulate a loss component for independent normal angles with recorded means and spreads.
 
     What the loss learns has the values that were recorded.

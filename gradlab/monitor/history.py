@@ -295,7 +295,7 @@ def readable(name: str) -> str:
     plain = name.removeprefix("eval_")
     for ending, words in MEASURES.items():
         if plain.endswith(ending):
-            what = plain.removesuffix(ending).strip("_").replace("_", " ")
-            return f"{what}: {words}" if what else words[:1].upper() + words[1:]
+            subject = plain.removesuffix(ending).strip("_").replace("_", " ")
+            return f"{subject}: {words}" if subject else words[:1].upper() + words[1:]
     plain = plain.replace("_", " ")
     return plain[:1].upper() + plain[1:]

@@ -43,8 +43,8 @@ def recognise(loss: Any, columns: int = 2) -> Loss | str:
         GradlabError: an unknown name.
     """
     if isinstance(loss, str | Loss):
-        known = get_loss(loss)
-        return known if known.closed_form else ""
+        registered = get_loss(loss)
+        return registered if registered.closed_form else ""
     for attribute in ("definition", "loss"):  # EmbeddingLoss; BlockwiseLoss
         held = getattr(loss, attribute, None)
         if isinstance(held, Loss):
@@ -76,26 +76,26 @@ def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict
     """
     if not isinstance(recognise(loss, len(columns)), Loss):
         return {}
-    name, anchors, rest = type(_within_cache(loss)).__name__, columns[0], columns[1:]
+    name, anchors, further = type(_within_cache(loss)).__name__, columns[0], columns[1:]
     if name in MINING and labels is not None:
         return _one_view(anchors, labels.view(-1), lonely=name == "BatchHardTripletLoss")
     if name in ("EmbedDistillLoss", "MSELoss") and labels is not None:
         taught = list(labels.unbind(1)) if labels.ndim == 3 else [labels, labels]
         # With one column, the sentence is compared with the teacher's embedding.
         return {
-            "positives": rest[0] if rest else taught[0],
+            "positives": further[0] if further else taught[0],
             "context": {"teacher": (taught * 2)[:2]},
         }
     if name == "CoSENTLoss" and labels is not None:
-        return {"positives": rest[0], "context": {"scores": labels.view(-1).double()}}
+        return {"positives": further[0], "context": {"scores": labels.view(-1).double()}}
     if name in ("MarginMSELoss", "DistillKLDivLoss", "TripletLoss"):
-        context: dict[str, Any] = {"own_negatives": torch.stack(list(rest[1:]), dim=1)}
+        context: dict[str, Any] = {"own_negatives": torch.stack(list(further[1:]), dim=1)}
         if name != "TripletLoss" and labels is not None:
             scores = labels.reshape(len(anchors), -1)
-            if scores.shape[1] < len(rest):  # margins of the positive over the negatives
+            if scores.shape[1] < len(further):  # margins of the positive over the negatives
                 scores = torch.cat([torch.zeros_like(scores[:, :1]), -scores], dim=1)
             context["teacher"] = scores.double()
-        return {"positives": rest[0], "in_batch_negatives": False, "context": context}
+        return {"positives": further[0], "in_batch_negatives": False, "context": context}
     return {}
 
 
@@ -125,8 +125,11 @@ def _kl(loss: Any, columns: int) -> Loss | str:
     # Older versions have one for both.
     student = getattr(loss, "student_temperature", loss.temperature)
     teacher = getattr(loss, "teacher_temperature", loss.temperature)
-    given: dict[str, Any] = {"temperature": float(student), "teacher_temperature": float(teacher)}
-    return _compares(loss) or get_loss("kl", **given, times_tau_squared=float(student) != 1)
+    temperatures: dict[str, Any] = {
+        "temperature": float(student),
+        "teacher_temperature": float(teacher),
+    }
+    return _compares(loss) or get_loss("kl", **temperatures, times_tau_squared=float(student) != 1)
 
 
 def _embed_distill(loss: Any, columns: int) -> Loss | str:
@@ -137,9 +140,13 @@ def _embed_distill(loss: Any, columns: int) -> Loss | str:
         return f"{name} is known with the metrics cosine and mse, not l2"
     if columns > 2:
         return f"{name} is known for one or two columns, not {columns}"
-    one = get_loss("embedding_distillation", distance=kind)
-    both = get_loss("symmetric", loss=one) if columns == 2 else one
-    return both if kind == "cosine" else _times(1 / loss.model.get_embedding_dimension(), both)
+    of_column = get_loss("embedding_distillation", distance=kind)
+    of_columns = get_loss("symmetric", loss=of_column) if columns == 2 else of_column
+    return (
+        of_columns
+        if kind == "cosine"
+        else _times(1 / loss.model.get_embedding_dimension(), of_columns)
+    )
 
 
 def _gor(loss: Any, columns: int) -> Loss | str:

@@ -77,9 +77,9 @@ class Snapshot:
         """Whether each anchor has a positive."""
         return self.positives is not None and self.positives.shape == self.anchors.shape
 
-    def kept(self) -> Snapshot:
+    def copy(self) -> Snapshot:
         """Return a detached copy, which can be measured after training has gone on."""
-        return Snapshot(**tree_map_only(Tensor, lambda given: given.detach().clone(), vars(self)))
+        return Snapshot(**tree_map_only(Tensor, lambda rows: rows.detach().clone(), vars(self)))
 
     def not_finite(self) -> float:
         """Return the share of sentences with an embedding that is NaN or infinite."""
@@ -110,14 +110,14 @@ class Snapshot:
             )
 
 
-def in_double(given: Any, device: torch.device) -> Any:
+def in_double(structure: Any, device: torch.device) -> Any:
     """Return a nested structure's tensors detached, on ``device``, floating point in float64."""
 
     def change(rows: Tensor) -> Tensor:
         rows = rows.detach().to(device)
         return rows.double() if rows.is_floating_point() else rows
 
-    return tree_map_only(Tensor, change, given)
+    return tree_map_only(Tensor, change, structure)
 
 
 class Probe:
@@ -147,9 +147,9 @@ class Probe:
             self._give_up("the loss is not known; name it with loss=")
 
     def _recognise(self, columns: int) -> None:
-        found: Loss | str = "" if self._original is None else recognise(self._original, columns)
-        self.loss = found if isinstance(found, Loss) else None
-        self._why = found if isinstance(found, str) else ""
+        recognised = "" if self._original is None else recognise(self._original, columns)
+        self.loss = recognised if isinstance(recognised, Loss) else None
+        self._why = recognised if isinstance(recognised, str) else ""
         self.method = "decomposition" if self.loss is None else "closed form"
 
     @property
@@ -176,9 +176,9 @@ class Probe:
         if not (trained and isinstance(value, Tensor) and value.requires_grad):
             return learned_numbers(own, ())
         # Walks back from the value to these parameters only, and adds nothing to any .grad.
-        found = torch.autograd.grad(value.mean(), trained, retain_graph=True, allow_unused=True)
-        known = dict(zip(map(id, trained), found, strict=True))
-        return learned_numbers(own, [known.get(id(p)) for _, p in own])
+        slopes = torch.autograd.grad(value.mean(), trained, retain_graph=True, allow_unused=True)
+        by_parameter = dict(zip(map(id, trained), slopes, strict=True))
+        return learned_numbers(own, [by_parameter.get(id(p)) for _, p in own])
 
     def present(self) -> Loss | None:
         """Return the loss with its learned settings so far; None if it is unknown or has none."""
@@ -245,7 +245,7 @@ class Probe:
         return None
 
     def _closed_form(self, loss: Loss, snapshot: Snapshot, views: Batch) -> Components | None:
-        if not self._was_trained(snapshot, views, lambda seen: loss.value_of(seen).mean()):
+        if not self._was_trained(snapshot, views, lambda batch: loss.value_of(batch).mean()):
             return None
         extra = views.extra_negatives
         candidates = views.count + (0 if extra is None else len(extra))
@@ -265,7 +265,7 @@ class Probe:
             )
         loss = apart(self._original, self._encoders())
         function, _ = two_views(loss)
-        if not self._was_trained(snapshot, views, lambda seen: function(*columns_of(seen))):
+        if not self._was_trained(snapshot, views, lambda batch: function(*columns_of(batch))):
             return None
         if views.count > MOST_DECOMPOSED:
             self.note = (
@@ -290,24 +290,24 @@ class Probe:
             return True
         most = HALF_ROUNDING if snapshot.low_precision else ROUNDING
         with torch.no_grad():
-            found = float(value(views))
-            if abs(found - trained) <= most * abs(trained):
+            computed = float(value(views))
+            if abs(computed - trained) <= most * abs(trained):
                 return True
             # A loss near 0 may be the difference of much larger numbers, with their rounding
             # errors, which the loss of embeddings that do not belong together shows.
             wrong = dataclasses.replace(views, positives=views.positives.roll(1, dims=0))
-            if abs(found - trained) <= most * abs(float(value(wrong))) < math.inf:
+            if abs(computed - trained) <= most * abs(float(value(wrong))) < math.inf:
                 return True
-        what = (
-            f"on the captured embeddings, divided by their lengths, it is {found:.4g}, but the "
+        difference = (
+            f"on the captured embeddings, divided by their lengths, it is {computed:.4g}, but the "
             f"loss that was trained is {trained:.4g}"
         )
         if self._named:
             name = self.loss or "the named loss"
-            self.note = self.note or f"Components are those of {name} alone: {what}."
+            self.note = self.note or f"Components are those of {name} alone: {difference}."
         else:
             self._not_recorded(
-                f"{what} (it may depend on the lengths of the embeddings, on labels, or on "
+                f"{difference} (it may depend on the lengths of the embeddings, on labels, or on "
                 "sentences of other devices)"
             )
         return self._named

@@ -235,7 +235,7 @@ def recording_of(measurements: Mapping[str, Any]) -> Recording:
 
 def _history(rows: list[tuple[int, str, str, float]], manifest: Mapping[str, Any]) -> History:
     places = ("watch", "total_steps"), ("results", "steps"), ("config", "max_steps")
-    lengths = (manifest.get(part, {}).get(name) for part, name in places)
+    lengths = (manifest.get(section, {}).get(name) for section, name in places)
     total = next(filter(_is_count, lengths), None)
     return History.of(rows, total, manifest.get("watch", {}).get("primary", ""))
 
@@ -257,15 +257,15 @@ def _checked(content: Mapping[str, Any], name: str) -> dict[str, Any]:
         GradlabError: a part of another type; the message begins with ``name``.
     """
     manifest = {
-        key: {k: v for k, v in part.items() if v is not None} if isinstance(part, dict) else part
-        for key, part in content.items()
-        if part is not None
+        key: {k: v for k, v in entry.items() if v is not None} if isinstance(entry, dict) else entry
+        for key, entry in content.items()
+        if entry is not None
     }
     for place, kind in TYPES.items():
         outer, _, inner = place.rpartition(".")
         holder = manifest.get(outer, {}) if outer else manifest
-        part = holder.get(inner)
-        if part is not None and (not isinstance(part, kind) or isinstance(part, bool)):
+        entry = holder.get(inner)
+        if entry is not None and (not isinstance(entry, kind) or isinstance(entry, bool)):
             kinds = kind if isinstance(kind, tuple) else (kind,)
             right = " or ".join(_JSON_TYPES[one_kind] for one_kind in kinds)
             raise GradlabError(f"{name} is not the manifest of a run: its {place!r} is no {right}")

@@ -151,13 +151,13 @@ def _wrap(trainer: Any, watch: Watch, capture: Capture) -> None:
         due = model.training and trainer.is_world_process_zero() and watch.wants(step, dataset)
         if not due:
             return original(model, inputs, *args, **kwargs)
-        given = dict(inputs)
+        features = dict(inputs)
         with _outputs_of(model) as outputs, _outputs_of(getattr(loss, "guide", None)) as guided:
             result = original(model, inputs, *args, **kwargs)
         value = result[0] if isinstance(result, tuple) else result
 
         def take() -> Snapshot:
-            snapshot = capture(trainer, given, outputs, value)
+            snapshot = capture(trainer, features, outputs, value)
             return _with_guide(snapshot, guided) if guided else snapshot
 
         watch.record(step, take, dataset)
@@ -199,13 +199,13 @@ def _callback(watch: Watch) -> Any:
         ) -> None:
             if not state.is_world_process_zero or not logs:
                 return
-            found: dict[str, dict[str, float]] = {EVALUATION: {}, TRAIN: {}}
+            groups: dict[str, dict[str, float]] = {EVALUATION: {}, TRAIN: {}}
             for name, value in logs.items():
                 left_out = name in BOOKKEEPING or name.startswith(("gradlab/", "train_"))
                 if isinstance(value, int | float) and not left_out:
                     group = EVALUATION if name.startswith("eval_") else TRAIN
-                    found[group][name] = float(value)
-            for group, values in found.items():
+                    groups[group][name] = float(value)
+            for group, values in groups.items():
                 watch.log(state.global_step, group, values)
 
         def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -219,15 +219,15 @@ def _tell_trackers(trainer: Any, values: dict[str, float], step: int) -> None:
     """Send diagnostics to trackers, not printers: ``gradlab/NAME`` or ``gradlab/DATASET/NAME``."""
     measured = {name: value for name, value in values.items() if name.startswith(DIAGNOSTICS)}
     own = {f"gradlab/{name[len(DIAGNOSTICS) + 1 :]}": value for name, value in measured.items()}
-    told = trainer.args, trainer.state, trainer.control
+    event = trainer.args, trainer.state, trainer.control
     for callback in trainer.callback_handler.callbacks if own else ():
         if type(callback).__name__ not in PRINTERS:
-            callback.on_log(*told, logs=dict(own), model=trainer.model)
+            callback.on_log(*event, logs=dict(own), model=trainer.model)
 
 
 def _settings(trainer: Any) -> dict[str, Any]:
-    given = trainer.args.to_dict()
-    plain = {name: given[name] for name in SETTINGS if given.get(name) is not None}
+    arguments = trainer.args.to_dict()
+    plain = {name: arguments[name] for name in SETTINGS if arguments.get(name) is not None}
     config = getattr(trainer.model, "config", None)
     card = getattr(trainer.model, "model_card_data", None)
     model = getattr(card, "base_model", None) or getattr(config, "_name_or_path", None)
@@ -270,8 +270,8 @@ def capture_of(trainer: Any, views: Views) -> Capture:
     def snapshot(
         trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: Tensor
     ) -> Snapshot:
-        found = views(*outputs) if callable(views) else _fields(outputs, views)
-        anchors, positives, *extra = (rows.detach() for rows in found)
+        views_of_batch = views(*outputs) if callable(views) else _fields(outputs, views)
+        anchors, positives, *extra = (rows.detach() for rows in views_of_batch)
         negatives = torch.cat(extra) if extra else None
         return Snapshot(anchors, positives, negatives, value=value, half=_is_half(trainer))
 
@@ -297,9 +297,9 @@ def _fields(outputs: list[Any], views: Sequence[str] | str) -> list[Tensor]:
 def _field(output: Any, name: str) -> Tensor:
     value = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
     if not isinstance(value, Tensor):
-        known = ", ".join(output) if isinstance(output, Mapping) else type(output).__name__
+        fields = ", ".join(output) if isinstance(output, Mapping) else type(output).__name__
         raise GradlabError(
-            f"the model's output has no field {name!r} with embeddings; it has: {known}"
+            f"the model's output has no field {name!r} with embeddings; it has: {fields}"
         )
     return value
 
@@ -314,8 +314,8 @@ def columns_of(
     """Return tokenised columns and labels of a batch; no columns without sentence-transformers."""
     if not hasattr(trainer, "collect_features"):
         return [], None
-    given = {name: value for name, value in inputs.items() if name != "dataset_name"}
-    columns, labels = trainer.collect_features(given)
+    features = {name: value for name, value in inputs.items() if name != "dataset_name"}
+    columns, labels = trainer.collect_features(features)
     return columns, labels
 
 
@@ -326,12 +326,18 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     """
     features, labels = columns_of(trainer, inputs)
     outputs = [output for output in outputs if isinstance(output, Mapping)]
-    outputs = [one for one in outputs if isinstance(one.get("sentence_embedding"), Tensor)]
+    outputs = [output for output in outputs if isinstance(output.get("sentence_embedding"), Tensor)]
     embedded = [output["sentence_embedding"].detach() for output in outputs]
     if not embedded or not features:
         raise GradlabError("the loss did not call the model that is trained for embeddings")
     # A loss that embeds its batch again in fewer dimensions (Matryoshka) is measured in all.
-    rows = torch.cat([part for part in embedded if part.shape[1:] == embedded[0].shape[1:]])
+    rows = torch.cat(
+        [
+            rows_of_pass
+            for rows_of_pass in embedded
+            if rows_of_pass.shape[1:] == embedded[0].shape[1:]
+        ]
+    )
     count = _batch_size(features[0], len(rows) // len(features))
     columns = in_order(rows, outputs, count).split(count)[: max(2, len(features))]
     extra = torch.cat(columns[2:]) if len(columns) > 2 else None
@@ -345,7 +351,7 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
         context["owners"] = torch.arange(count, device=extra.device).repeat(len(columns) - 2)
     if hasattr(loss, "told_by"):  # a loss of gradlab
         context |= loss.told_by(labels)
-    usual: dict[str, Any] = {
+    by_columns: dict[str, Any] = {
         "positives": positives,
         "extra_negatives": extra,
         "in_batch_negatives": context.pop("in_batch_negatives", True),
@@ -357,7 +363,7 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
         value=value,
         half=_is_half(trainer),
         columns=len(features),
-        **(seen_by(loss, columns[: len(features)], labels) or usual),
+        **(seen_by(loss, columns[: len(features)], labels) or by_columns),
     )
 
 

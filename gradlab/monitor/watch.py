@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 # Usual number of steps between records, and fewest records of a short run.
-EVERY, FEWEST_RECORDS = 25, 20
+USUAL_INTERVAL, FEWEST_RECORDS = 25, 20
 COST = "watch"
 PACKAGES = ("torch", "transformers", "sentence-transformers", "accelerate", "numpy")
 
@@ -105,7 +105,7 @@ class Watch(Recorder):
             check_whole("every", every, 1)
         losses = loss if isinstance(loss, Mapping) else {"": loss}
         self._probes = {
-            name: Probe(one, encoders=encoders, named=named) for name, one in losses.items()
+            name: Probe(trained, encoders=encoders, named=named) for name, trained in losses.items()
         }
         used = {name: probe.in_use for name, probe in self._probes.items()}
         super().__init__(output, total_steps=total_steps, losses=used)
@@ -120,8 +120,12 @@ class Watch(Recorder):
     @property
     def every(self) -> int:
         total = self.history.total_steps
-        usual = EVERY if total is None else max(1, min(EVERY, total // FEWEST_RECORDS))
-        return self._every or usual
+        default = (
+            USUAL_INTERVAL
+            if total is None
+            else max(1, min(USUAL_INTERVAL, total // FEWEST_RECORDS))
+        )
+        return self._every or default
 
     def wants(self, step: int, dataset: str = "") -> bool:
         """Return whether to record a batch: its dataset's first at or after each scheduled step.
@@ -148,7 +152,7 @@ class Watch(Recorder):
             snapshot = dataclasses.replace(snapshot, learned=probe.present())
             learned, mark = probe.learned(snapshot.value), None
             if probe.method == "closed form" and works_ahead(snapshot.anchors):
-                snapshot = snapshot.kept()
+                snapshot = snapshot.copy()
                 mark = torch.cuda.Event()
                 mark.record(torch.cuda.current_stream(snapshot.anchors.device))
             self._held = _Held(mark, step, dataset, snapshot, learned)
@@ -166,7 +170,7 @@ class Watch(Recorder):
                 self._open(0)
             own = {} if snapshot.loss is None else {BATCH_LOSS: snapshot.loss}
             own |= held.learned
-            self.write(step, TRAIN, {of_dataset(n, held.dataset): one for n, one in own.items()})
+            self.write(step, TRAIN, {of_dataset(n, held.dataset): v for n, v in own.items()})
             group = of_dataset(DIAGNOSTICS, held.dataset)
             self.measure(step, self._probes[held.dataset], [snapshot], group)
             self.write(step, COST, {"seconds": self.seconds, "run_seconds": self._elapsed})
@@ -385,12 +389,12 @@ class WatchedLoss:
     def _snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
         whole = value if value.ndim == 0 else None
         if self._views is None and isinstance(self.loss, Loss | LossModule):
-            given = _CALL.bind(self.loss, *args, **kwargs)
-            given.apply_defaults()
-            if given.arguments["reduction"] == "sum":
+            call = _CALL.bind(self.loss, *args, **kwargs)
+            call.apply_defaults()
+            if call.arguments["reduction"] == "sum":
                 whole = None  # what is measured is the mean
             names = ("anchors", "positives", "extra_negatives", "in_batch_negatives", "context")
-            return Snapshot(**{name: given.arguments[name] for name in names}, value=whole)
+            return Snapshot(**{name: call.arguments[name] for name in names}, value=whole)
         anchors, positives, *extra = (self._views or _first_tensors)(*args, **kwargs)
         return Snapshot(anchors, positives, extra[0] if extra else None, value=whole)
 
@@ -418,8 +422,8 @@ _CALL = inspect.signature(Loss.__call__)
 
 
 def _first_tensors(*args: Any, **kwargs: Any) -> list[Tensor]:
-    given = [value for value in [*args, *kwargs.values()] if isinstance(value, Tensor)]
-    tensors = [value for value in given if value.ndim == 2]
+    arguments = [value for value in [*args, *kwargs.values()] if isinstance(value, Tensor)]
+    tensors = [value for value in arguments if value.ndim == 2]
     if len(tensors) < 2:
         raise GradlabError(
             "the watched loss was not called with two tensors of embeddings; name them with "

@@ -106,16 +106,16 @@ def follow_run(
             raise GradlabError(f"{str(run)!r} holds {len(recordings)} runs; follow one of them")
         if not recordings and read_manifest(Path(run)).get("status", RUNNING) != RUNNING:
             raise GradlabError(f"the run in {str(run)!r} ended before anything was recorded")
-        line = "Waiting for the first record."
+        headline, step = "Waiting for the first record.", 0
         for recording in recordings:
-            line = f"Step {recording.history.last_step()}: {judge_run(recording).headline}"
+            headline, step = judge_run(recording).headline, recording.history.last_step()
             if rendered != (recording.written, recording.status):
                 page = render_run(recording, refresh=max(1, round(every)))
                 place = write_text(recording.folder / PAGE if output is None else output, page)
             rendered = (recording.written, recording.status)
-        if line.partition(": ")[2] != printed:
-            say(line)
-        printed = line.partition(": ")[2]
+        if headline != printed:
+            say(f"Step {step}: {headline}" if recordings else headline)
+        printed = headline
         if recordings and recordings[0].status != RUNNING:
             return place
         time.sleep(every)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from gradlab.files import read_packaged
 from gradlab.gradient.diagnostics import BINS
-from gradlab.monitor.expected_loss import usual
+from gradlab.monitor.expected_loss import expected_component
 from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, TRAIN, History, readable
 from gradlab.monitor.run_reader import Recording
 from gradlab.report.charts import Series, histogram_chart, line_chart
@@ -33,10 +33,12 @@ class Card:
 
 _READ = read_packaged("gradlab.report", "cards.toml")
 PLANS, FOR_RESEARCHERS = (
-    [Card(**one) for one in _READ[kind]] for kind in ("plans", "for_researchers")
+    [Card(**entry) for entry in _READ[kind]] for kind in ("plans", "for_researchers")
 )
 # Quantity -> title and hint of its histogram.
-DISTRIBUTIONS = {name: (one["title"], one["hint"]) for name, one in _READ["distributions"].items()}
+DISTRIBUTIONS = {
+    name: (entry["title"], entry["hint"]) for name, entry in _READ["distributions"].items()
+}
 # Quantities whose usual values are simulated.
 SIMULATED = ("gradient_dissipation", "hardest_share")
 # Numbers of the optimiser that trainers record, with the titles of their charts.
@@ -45,9 +47,9 @@ OPTIMISER = {
     "grad_norm": "Gradient norm",
     "gradient_norm": "Gradient norm",
 }
-SHOWN = {name for plan in (*PLANS, *FOR_RESEARCHERS) for name in plan.names}
-SHOWN |= {"uniform_share", "loss", BATCH_LOSS, "seconds", "run_seconds", "epoch", "not_finite"}
-SHOWN |= OPTIMISER.keys()
+DRAWN = {name for plan in (*PLANS, *FOR_RESEARCHERS) for name in plan.names}
+DRAWN |= {"uniform_share", "loss", BATCH_LOSS, "seconds", "run_seconds", "epoch", "not_finite"}
+DRAWN |= OPTIMISER.keys()
 # Prefix of the name of a dataset's own loss.
 OWN_LOSS = f"{BATCH_LOSS} "
 # Names and labels of the training loss; limit on the lines in a chart of several runs.
@@ -102,7 +104,7 @@ def diagnostics(run: Recording, plans: Sequence[Card] = PLANS) -> list[Card]:
                 lines.append(_series(history, group, name, label_here))
         quantity = next(iter(plan.names))
         if quantity in SIMULATED and groups == [DIAGNOSTICS] and loss is not None:
-            steps, values = usual(loss, quantity, history)
+            steps, values = expected_component(loss, quantity, history)
             usually = [Series("expected at these cosines", steps, values, True)] if steps else []
         for start in range(0, len(lines), 3):
             cards += _drawn(plan, history, groups[0], lines[start : start + 3], usually)
@@ -113,13 +115,13 @@ def overlaid(histories: dict[str, History], plans: Sequence[Card] = PLANS) -> li
     """Return charts of several runs' losses and embeddings: one per quantity, one line per run."""
     cards = []
     for plan in plans:
-        (name, label), *others = plan.names.items()
-        shown = {name: (plan.title, f"{plan.hint} Here: {label}." if others else plan.hint)}
+        (name, label), *further = plan.names.items()
+        titles = {name: (plan.title, f"{plan.hint} Here: {label}." if further else plan.hint)}
         if plan.title in APART:
-            shown = {name: DISTRIBUTIONS[name] for name in plan.names}
-        for name, (title, hint) in shown.items():
-            one = dataclasses.replace(plan, title=title, hint=hint)
-            cards += _overlay(one, histories, DIAGNOSTICS, name)
+            titles = {name: DISTRIBUTIONS[name] for name in plan.names}
+        for name, (title, hint) in titles.items():
+            card = dataclasses.replace(plan, title=title, hint=hint)
+            cards += _overlay(card, histories, DIAGNOSTICS, name)
     return cards
 
 
@@ -127,21 +129,21 @@ def distributions(history: History) -> list[Card]:
     """Return histograms of the first and the last record."""
     cards = []
     for name, (title, hint) in DISTRIBUTIONS.items():
-        found = history.histograms(name)
-        if found:
-            shown = {f"step {step}": found[step] for step in (min(found), max(found))}
-            cards.append(Card(title, hint, chart=histogram_chart(title, shown, *BINS[name])))
+        histograms = history.histograms(name)
+        if histograms:
+            ends = {f"step {step}": histograms[step] for step in (min(histograms), max(histograms))}
+            cards.append(Card(title, hint, chart=histogram_chart(title, ends, *BINS[name])))
     return cards
 
 
-def others(histories: dict[str, History]) -> list[Card]:
+def remaining(histories: dict[str, History]) -> list[Card]:
     """Return charts of all other recorded numbers."""
     scores = {score.name for history in histories.values() for score in history.scores()}
     cards = []
     for group in sorted({group for history in histories.values() for group in history.groups()}):
         for name in sorted(_names(histories, group)):
             scored = group == EVALUATION and name in scores
-            if not (scored or name in SHOWN or name.startswith((LEARNED, OWN_LOSS))):
+            if not (scored or name in DRAWN or name.startswith((LEARNED, OWN_LOSS))):
                 plan = Card(readable(name), f"{group.capitalize()}.")
                 cards += _overlay(plan, histories, group, name)
     return cards
@@ -159,7 +161,9 @@ def average(histories: Sequence[History]) -> History:
         for name in histories[0].names(group):
             points = [history.points(group, name) for history in histories]
             for step in sorted(set(points[0]).intersection(*points)):
-                mean.add(step, group, {name: sum(one[step] for one in points) / len(points)})
+                mean.add(
+                    step, group, {name: sum(by_step[step] for by_step in points) / len(points)}
+                )
     return mean
 
 
@@ -171,13 +175,15 @@ def _drawn(
     usually: Sequence[Series] = (),
 ) -> list[Card]:
     """Return a chart of the existing lines, with the plan's references; no chart without lines."""
-    series = [one for one in lines if one]
+    series = [line for line in lines if line]
     if not series:
         return []
-    ends = [min(one.steps[0] for one in series), max(one.steps[-1] for one in series)]
-    for what, label in plan.references:
+    ends = [min(line.steps[0] for line in series), max(line.steps[-1] for line in series)]
+    for quantity, label in plan.references:
         steps, values = (
-            history.series(group, what) if isinstance(what, str) else (ends, [what, what])
+            history.series(group, quantity)
+            if isinstance(quantity, str)
+            else (ends, [quantity, quantity])
         )
         series += [Series(label, steps, values, True)] if steps else []
     chart = line_chart(plan.title, [*series, *usually], plan.low, plan.high)
@@ -189,16 +195,18 @@ def _overlay(plan: Card, histories: dict[str, History], group: str, *names: str)
 
     A run that recorded none still takes a colour, so that runs have the same one in all charts.
     """
-    found = {}
+    lines_of_runs = {}
     for label, history in histories.items():
         lines = (_series(history, group, name, label) for name in names)
-        found[label] = next(filter(None, lines), None)
-    measured = {label: one for label, one in found.items() if one}
+        lines_of_runs[label] = next(filter(None, lines), None)
+    measured = {label: line for label, line in lines_of_runs.items() if line}
     if not measured:
         return []
     label, first = next(iter(measured.items()))
     absent = first.steps[:1], [math.nan]
-    series = [one or Series(f"{label} (not recorded)", *absent) for label, one in found.items()]
+    series = [
+        line or Series(f"{label} (not recorded)", *absent) for label, line in lines_of_runs.items()
+    ]
     if len(histories) == 1:
         series = [dataclasses.replace(first, label=plan.title)]
     return _drawn(plan, histories[label], group, series)

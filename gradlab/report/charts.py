@@ -44,11 +44,11 @@ def line_chart(
     It has at most three measured series, and any references. The axis includes ``low`` and
     ``high``. The title becomes part of the text for screen readers.
     """
-    longest = max((len(one.steps) for one in series), default=0)
+    longest = max((len(curve.steps) for curve in series), default=0)
     together = math.ceil(longest / MOST_POINTS)  # records that a point stands for
-    label, series = _spoken(title, series), [_thin(one, together) for one in series]
-    measured = [one for one in series if not one.reference]
-    references = [one for one in series if one.reference]
+    label, series = _spoken(title, series), [_thin(curve, together) for curve in series]
+    measured = [curve for curve in series if not curve.reference]
+    references = [curve for curve in series if curve.reference]
     finite = _finite(series)
     if not finite:
         return '<p class="empty">No finite values.</p>'
@@ -66,19 +66,21 @@ def line_chart(
         bottom -= margin if low is None or bottom < low else 0
         top += margin if high is None or top > high else 0
         marks = ticks(bottom, top, 4)
-    steps = [step for one in series for step in one.steps]
+    steps = [step for curve in series for step in curve.steps]
     first, last = min(steps), max(max(steps), min(steps) + 1)
     x, y = _across(first, last), _upwards(bottom, top, logarithmic)
-    looks = [(one, f"c{number}", "line ") for number, one in enumerate(measured)]
-    looks += [(one, f"reference r{number}", "") for number, one in enumerate(references)]
+    looks = [(curve, f"c{number}", "line ") for number, curve in enumerate(measured)]
+    looks += [(curve, f"reference r{number}", "") for number, curve in enumerate(references)]
     lines, data = [], []
-    for one, colour, kind in looks:
-        points = [(x(s), y(v)) for s, v in one.points if math.isfinite(v)]
-        line = {"label": one.label, "colour": colour, "look": kind + colour}
-        lines.append(line | {"path": _path(one, x, y), "dots": points if len(points) == 1 else []})
-    for one in measured:
-        told = [[s, round(x(s), 1), short(v)] for s, v in one.points]
-        data.append({"label": one.label, "points": told})
+    for curve, colour, kind in looks:
+        points = [(x(s), y(v)) for s, v in curve.points if math.isfinite(v)]
+        line = {"label": curve.label, "colour": colour, "look": kind + colour}
+        lines.append(
+            line | {"path": _path(curve, x, y), "dots": points if len(points) == 1 else []}
+        )
+    for curve in measured:
+        tooltip = [[s, round(x(s), 1), short(v)] for s, v in curve.points]
+        data.append({"label": curve.label, "points": tooltip})
     notes = ["logarithmic axis"] if logarithmic else []
     notes += [f"means of {together} records"] if together > 1 else []
     return _drawn(
@@ -110,7 +112,7 @@ def histogram_chart(
             edge = low + i * width
             if left - 1e-9 <= edge < right - 1e-9:
                 share = next((s for e, s in shares.items() if abs(e - edge) < width / 2), 0.0)
-                outline += [f"L{x(one):.1f} {y(share):.1f}" for one in (edge, edge + width)]
+                outline += [f"L{x(edge_x):.1f} {y(share):.1f}" for edge_x in (edge, edge + width)]
         outline.append(f"L{x(right):.1f} {y(0):.1f}Z")
         colour, path = f"c{len(lines)}", "".join(outline)
         lines.append({"label": label, "colour": colour, "look": f"area {colour}", "path": path})
@@ -155,35 +157,35 @@ def _drawn(lines: Sequence[Mapping[str, object]], data: object, **content: Any) 
 
 
 def _finite(series: Sequence[Series]) -> list[float]:
-    return [value for one in series for value in one.values if math.isfinite(value)]
+    return [value for line in series for value in line.values if math.isfinite(value)]
 
 
-def _path(one: Series, x: Scale, y: Scale) -> str:
-    pen, parts = "M", []
-    for step, value in one.points:
+def _path(line: Series, x: Scale, y: Scale) -> str:
+    pen, strokes = "M", []
+    for step, value in line.points:
         if math.isfinite(value):
-            parts.append(f"{pen}{x(step):.1f} {y(value):.1f}")
+            strokes.append(f"{pen}{x(step):.1f} {y(value):.1f}")
         pen = "L" if math.isfinite(value) else "M"
-    return "".join(parts)
+    return "".join(strokes)
 
 
-def _thin(one: Series, size: int) -> Series:
+def _thin(line: Series, size: int) -> Series:
     """Replace each ``size`` points by their mean, at the step of the last."""
     if size < 2:
-        return one
+        return line
     steps, values = [], []
-    for start in range(0, len(one.steps), size):
-        part = [value for value in one.values[start : start + size] if math.isfinite(value)]
-        steps.append(one.steps[start : start + size][-1])
-        values.append(sum(part) / len(part) if part else math.nan)
-    return Series(one.label, steps, values, one.reference)
+    for start in range(0, len(line.steps), size):
+        finite = [value for value in line.values[start : start + size] if math.isfinite(value)]
+        steps.append(line.steps[start : start + size][-1])
+        values.append(sum(finite) / len(finite) if finite else math.nan)
+    return Series(line.label, steps, values, line.reference)
 
 
 def _spoken(title: str, series: Sequence[Series]) -> str:
-    parts = [
-        f"{one.label} from {short(one.values[0])} at step {one.steps[0]} "
-        f"to {short(one.values[-1])} at step {one.steps[-1]}"
-        for one in series
-        if not one.reference
+    strokes = [
+        f"{line.label} from {short(line.values[0])} at step {line.steps[0]} "
+        f"to {short(line.values[-1])} at step {line.steps[-1]}"
+        for line in series
+        if not line.reference
     ]
-    return f"{title}: {'; '.join(parts)}"
+    return f"{title}: {'; '.join(strokes)}"

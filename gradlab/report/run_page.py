@@ -71,7 +71,7 @@ def render_run(run: Recording, refresh: int | None = None, markdown: bool = Fals
         folds={
             "For researchers": cards.diagnostics(run, cards.FOR_RESEARCHERS),
             "Distributions, at first and at last": cards.distributions(history),
-            "More curves": cards.others(histories),
+            "More curves": cards.remaining(histories),
         },
         tables={"Settings": run.settings, "Versions": run.manifest.get("versions", {})},
     )
@@ -113,13 +113,13 @@ def _references(run: Recording) -> list[tuple[float, str]]:
 
 def _facts(run: Recording) -> str:
     settings, total = run.settings, run.history.total_steps
-    parts = [
+    facts = [
         f"loss {settings['loss']}" if "loss" in settings else "",
         settings.get("model", ""),
         f"last record at step {run.history.last_step()}" + (f" of {total}" if total else ""),
         "finished" if run.status == FINISHED else "not finished" if run.status else "",
     ]
-    return " · ".join(part for part in parts if part)
+    return " · ".join(fact for fact in facts if fact)
 
 
 def _cost(run: Recording) -> list[str]:

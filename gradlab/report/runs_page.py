@@ -77,7 +77,7 @@ def render_runs(runs: Sequence[Recording], title: str, markdown: bool = False) -
         },
         folds={
             "For researchers": cards.overlaid(lines, cards.FOR_RESEARCHERS),
-            "More curves": cards.others(lines),
+            "More curves": cards.remaining(lines),
         },
         tables={"Settings of all": common},
     )
@@ -223,8 +223,10 @@ def _judged(entries: list[ComparedRun]) -> list[tuple[str, Verdict]]:
     judged = []
     for _, affected in sorted(problems.items(), key=lambda problem: problem[0][0] != BAD):
         hidden = len(affected) - MOST_NAMES
-        more = f" and {hidden} more" if hidden > 0 else ""
-        judged.append((listed([name for name, _ in affected[:MOST_NAMES]]) + more, affected[0][1]))
+        unnamed = f" and {hidden} more" if hidden > 0 else ""
+        judged.append(
+            (listed([name for name, _ in affected[:MOST_NAMES]]) + unnamed, affected[0][1])
+        )
     return judged
 
 
@@ -243,10 +245,10 @@ def _facts(runs: Sequence[Recording], title: str) -> str:
     losses = list(dict.fromkeys(run.settings["loss"] for run in runs if "loss" in run.settings))
     models = {run.settings.get("model") for run in runs}
     running = sum(run.status == RUNNING for run in runs)
-    parts = [
+    facts = [
         f"{len(runs)} runs" if title != f"{len(runs)} runs" else "",
         f"loss {listed(losses)}" if 0 < len(losses) <= 3 else "",
         models.pop() if len(models) == 1 else None,
         f"{running} not finished" if running else "",
     ]
-    return " · ".join(part for part in parts if part)
+    return " · ".join(fact for fact in facts if fact)

@@ -29,17 +29,17 @@ def render(
     return environment.get_template(template).render(version=__version__, **content)
 
 
-def applying(package: str, rules: str, known: Mapping[str, Any]) -> list[dict[str, str]]:
+def applying(package: str, rules: str, names: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the rules of a package's TOML file that apply.
 
     Of each group, this is the first whose condition holds. Conditions (``when``) are expressions of
-    Jinja in names that are ``known``. All other values are templates, which are returned filled in.
+    Jinja in ``names``. All other values are templates, which are returned filled in.
     """
-    found = (
-        next((texts for holds, texts in group if holds(known)), None)
+    selected = (
+        next((texts for holds, texts in group if holds(names)), None)
         for group in _rules(package, rules)
     )
-    return [{key: text.render(known) for key, text in texts.items()} for texts in found if texts]
+    return [{key: text.render(names) for key, text in texts.items()} for texts in selected if texts]
 
 
 # A condition of names, and the texts of the rule that it selects.
@@ -53,10 +53,10 @@ def _rules(package: str, file: str) -> list[list[Rule]]:
     return [
         [
             (
-                environment.compile_expression(one["when"], undefined_to_none=False),
-                {key: environment.from_string(text) for key, text in one.items() if key != "when"},
+                environment.compile_expression(rule["when"], undefined_to_none=False),
+                {key: environment.from_string(text) for key, text in rule.items() if key != "when"},
             )
-            for one in group
+            for rule in group
         ]
         for group in read_packaged(package, file).values()
     ]

@@ -182,19 +182,19 @@ def _grade(verdicts: Sequence[Verdict], running: bool) -> Grade:
 
 def _headline(verdicts: Sequence[Verdict], grade: Grade, running: bool) -> str:
     bad, watch = graded(verdicts, BAD), graded(verdicts, WATCH)
-    parts = []
+    sentences = []
     if bad or watch:
         first = verdicts[0]
-        parts.append(f"{first.title}: {first.change or first.finding}")
-        parts += [f"Bad: {subjects(bad)}."] if bad else []
-        parts += [f"Keep an eye on: {subjects(watch)}."] if watch else []
+        sentences.append(f"{first.title}: {first.change or first.finding}")
+        sentences += [f"Bad: {subjects(bad)}."] if bad else []
+        sentences += [f"Keep an eye on: {subjects(watch)}."] if watch else []
     else:
         sound = [v for v in graded(verdicts, GOOD) if v.subject != "Run"]
-        parts.append(f"Nothing wrong was found{' so far' if running else ''}.")
+        sentences.append(f"Nothing wrong was found{' so far' if running else ''}.")
         if sound:
             names = subjects(sound)
-            parts.append(f"{names.capitalize()} look{'s' if len(sound) == 1 else ''} sound.")
+            sentences.append(f"{names.capitalize()} look{'s' if len(sound) == 1 else ''} sound.")
         else:
             (standing,) = [verdict for verdict in verdicts if verdict.subject == "Run"]
-            parts = [f"Nothing can be said yet. {standing.finding}"]
-    return " ".join([*parts, unjudged(verdicts)]).strip()
+            sentences = [f"Nothing can be said yet. {standing.finding}"]
+    return " ".join([*sentences, unjudged(verdicts)]).strip()

@@ -104,15 +104,15 @@ def views_indistinct(records: Records) -> Verdict | None:
     ]
     if not _is_indistinct(positive, negative) or records.score_suffers() is False:
         return None
-    every = records.recent("positive_cosine", "negative_cosine", count=len(negatives))
-    shown = [_is_indistinct(*row) for row in every]
+    all_records = records.recent("positive_cosine", "negative_cosine", count=len(negatives))
+    indistinct = [_is_indistinct(*row) for row in all_records]
     # New heads begin like this; once they have told sentences apart, a relapse is a failure.
-    begin = shown.index(False) if False in shown else 0
+    begin = indistinct.index(False) if False in indistinct else 0
     steps = list(negatives)
     pause = steps[-1] - steps[-2] if len(steps) > 1 else 0
     is_last = pause > 0 and steps[-1] + pause > (records.history.total_steps or math.inf)
-    fewest = PERSISTENT if begin or is_last or not shown[0] else RECORDS_OF_NEW_HEADS
-    if sum(shown[begin:]) < fewest:
+    fewest = PERSISTENT if begin or is_last or not indistinct[0] else RECORDS_OF_NEW_HEADS
+    if sum(indistinct[begin:]) < fewest:
         return None
     return Verdict(
         "Spread",
@@ -152,8 +152,8 @@ def spread(records: Records, running: bool) -> Verdict:
     }
     gap = positive[1] - negative[1]
     if gap > NARROW:
-        how = "clearly told apart" if gap > WIDE else "told apart, though not by much"
-        finding = f"Sentences are {how}: {cosines}."
+        distance = "clearly told apart" if gap > WIDE else "told apart, though not by much"
+        finding = f"Sentences are {distance}: {cosines}."
         return Verdict("Spread", GOOD, finding, name="told apart", evidence=evidence)
     if records.score_rises():
         finding = f"The score rises although cosines lie close together: {cosines}."

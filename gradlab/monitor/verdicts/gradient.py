@@ -94,10 +94,10 @@ def _share_that_learns(records: Records) -> Verdict:
         finding, name = "All sentences of a batch are learning.", "all learn"
         return Verdict("Learning", GOOD, finding, name=name, evidence=evidence)
     has_teacher = any(base.needs_teacher for base in records.used.bases)
-    rest = "agree with the teacher" if has_teacher else "are far enough from their negatives"
+    reason = "agree with the teacher" if has_teacher else "are far enough from their negatives"
     text = percent(share) if share >= 0.001 else "Fewer than 0.1%"
     finding, name = (
-        f"{text} of the sentences in a batch are learning; the others {rest}.",
+        f"{text} of the sentences in a batch are learning; the others {reason}.",
         "some learn",
     )
     if share < FEW_LEARN and not has_teacher:
