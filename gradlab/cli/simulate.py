@@ -26,9 +26,11 @@ WRITTEN = {".png": "heatmap", ".csv": "numbers", ".json": "settings"}
 @hyperparameters_option
 @option(
     "--quantity",
-    "gradient_dissipation (its mean), hardest_share (mean of max_j W/Σ_j W over the batches with "
-    "GD >= 0.01) or ratio (at θ = μ; by Monte Carlo the median, because it has no mean).",
-    "gradient_dissipation",
+    "relative_push (mean push over the largest as the positive moves, one number for all losses), "
+    "gradient_dissipation (mean of what the formulas declare), hardest_share (mean of "
+    "max_j W/Σ_j W over the batches with GD >= 0.01) or ratio (at θ = μ; by Monte Carlo the "
+    "median, because it has no mean).  [default: gradient_dissipation; relative_push of code]",
+    kind=str,
 )
 @option(
     "--engine",
@@ -37,7 +39,7 @@ WRITTEN = {".png": "heatmap", ".csv": "numbers", ".json": "settings"}
 )
 @option(
     "--grid",
-    "Points on each axis.  [default: 100; for a loss of your own, what a minute allows]",
+    "Points on each axis.  [default: 100; 16 for a loss that is differentiated; fewer cost less]",
     kind=click.IntRange(1),
 )
 @option("--sigma-pos", "Standard deviation of the positive's angle, in radians.", 0.05)
@@ -61,8 +63,8 @@ WRITTEN = {".png": "heatmap", ".csv": "numbers", ".json": "settings"}
 )
 @option(
     "--batches",
-    "Sampled batches for each point (Monte Carlo only).  [default: 1000; for a loss of your own, "
-    "what a minute allows]",
+    "Sampled batches for each point (Monte Carlo only).  [default: 1000; 16 for a loss that "
+    "is differentiated]",
     kind=click.IntRange(1),
 )
 @option("--seed", "Seed of the draws (Monte Carlo only).", 0, click.IntRange(0))
