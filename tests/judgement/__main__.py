@@ -1,0 +1,230 @@
+"""Commands on the labelled set: measure, try, score, table, mutate, sentences, explain, kinds."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import sys
+import time
+
+import click
+
+
+@click.group(help=__doc__)
+def command() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _chosen(half: str, words: tuple[str, ...]) -> list:
+    from tests.judgement.case import cases
+
+    return [case for case in cases(half) if not words or any(word in case.name for word in words)]
+
+
+half = click.option("--half", default="", help="first or held_out; else both.")
+words = click.argument("words", nargs=-1)
+
+
+@command.command()
+@half
+@words
+def measure(half: str, words: tuple[str, ...]) -> None:
+    """Play cases, and freeze their measurements; all, or those with one of WORDS in their name."""
+    from tests.judgement import scoring
+    from tests.judgement.freeze import judged
+
+    total, failures = 0.0, 0
+    for case in _chosen(half, words):
+        try:
+            measured, said, seconds = scoring.measure(case)
+        except Exception as error:
+            import traceback
+
+            failures += 1
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            click.echo(
+                f"FAILED {case.name}: {type(error).__name__}: {error} "
+                f"({where.filename}:{where.lineno})"
+            )
+            continue
+        scoring.freeze(case, measured)
+        total += seconds
+        again = judged(scoring.frozen(case))
+        differ = [one for one in said if one not in again] + [
+            one for one in again if one not in said
+        ]
+        size = case.path.stat().st_size / 1e3
+        click.echo(f"{seconds:5.1f} s {size:5.1f} kB {case.name}{' DIFFERS' if differ else ''}")
+        for one in differ:
+            click.echo(f"      {'live' if one in said else 'frozen'}: {one}")
+    click.echo(f"{total:.0f} s of processor time")
+    sys.exit(bool(failures))
+
+
+@command.command("try")
+@half
+@click.option("--live", is_flag=True, help="Play the cases anew.")
+@words
+def try_(half: str, words: tuple[str, ...], live: bool) -> None:
+    """Show what the tools say of cases."""
+    from tests.judgement import scoring
+
+    for case in _chosen(half, words):
+        said = scoring.measure(case)[1] if live else scoring.verdicts(case)
+        click.echo(f"\n== {case.half}/{case.name}: {case.cause or 'sound'}")
+        for one in said:
+            if one.is_alarm or one.subject == "headline":
+                click.echo(f"  {one.tool:8}{one.grade:11}{one.text}")
+        result = scoring.outcome(case, said)
+        click.echo(
+            f"  -> { {name: result[name] for name in result if name not in ('grades', 'kind')} }"
+        )
+
+
+@command.command()
+@half
+@click.option("--write", is_flag=True, help="Let the tests compare with this score from now on.")
+@click.option("--first", is_flag=True, help="Show the first score instead.")
+def score(half: str, write: bool, first: bool) -> None:
+    """Score the verdicts on frozen measurements; say what differs from the score of the tests."""
+    from tests.judgement import scoring
+    from tests.judgement.case import HALVES, cases
+
+    began = time.process_time()
+    outcomes = scoring.read(scoring.FIRST_SCORE) if first else scoring.score(cases(half))
+    for name in HALVES:
+        of_half = {key: one for key, one in outcomes.items() if key.startswith(f"{name}/")}
+        if not of_half:
+            continue
+        click.echo(
+            f"\n{name}: {len(of_half)} cases, "
+            f"faults in {len({one['kind'] for one in of_half.values() if 'found' in one})} kinds"
+        )
+        for what, (count, of) in scoring.counts(of_half).items():
+            low, high = scoring.interval(count, of)
+            click.echo(
+                f"  {what:16}{count:3} of {of:3}  {count / max(of, 1):5.0%}  "
+                f"(95%: {low:.0%} to {high:.0%})"
+            )
+    for name, one in outcomes.items():
+        marks = [what for what in ("found", "named", "first") if one.get(what)]
+        marks += [
+            f"{what} ({len(one[what])})"
+            for what in ("false bad", "false watch", "forbidden")
+            if one.get(what)
+        ]
+        if "found" in one or marks:
+            click.echo(f"{name:60} {', '.join(marks) or 'missed'}")
+    click.echo(f"{time.process_time() - began:.1f} s")
+    if write:
+        known = scoring.read(scoring.SCORE) if scoring.SCORE.exists() and half else {}
+        scoring.write(scoring.SCORE, known | outcomes)
+    elif scoring.SCORE.exists() and not first:
+        for name, one in scoring.read(scoring.SCORE).items():
+            if name in outcomes and outcomes[name] != one:
+                click.echo(f"differs from score.json: {name}")
+
+
+@command.command()
+@half
+@click.option("--only", default="", help="Limits with this in their place or name.")
+def mutate(half: str, only: str) -> None:
+    """Halve and double each limit; list the limits whose change no case notices."""
+    from pathlib import Path
+
+    import gradlab
+    from tests.judgement.case import cases
+    from tests.judgement.mutation import mutate as mutants
+
+    root, count, unnoticed = Path(gradlab.__file__).parents[1], 0, []
+    for limit, text, cases_that_notice in mutants(root, cases(half), only):
+        count += 1
+        if not cases_that_notice:
+            unnoticed.append(limit)
+        seen = ", ".join(cases_that_notice[:2]) or "NOT NOTICED"
+        click.echo(f"{limit.where}: {limit.text} -> {text}: {seen}")
+    places = {limit.where for limit in unnoticed}
+    click.echo(
+        f"{count - len(unnoticed)} of {count} mutants noticed; "
+        f"limits with one that is not: {len(places)}"
+    )
+
+
+@command.command()
+@click.option("--tests", is_flag=True, help="Run the tests as well, which takes minutes.")
+def sentences(tests: bool) -> None:
+    """List the sentences that no case says, and with --tests those that no test says either."""
+    from pathlib import Path
+
+    import gradlab
+    from tests.judgement import sentences as words
+    from tests.judgement.case import cases
+
+    root = Path(gradlab.__file__).parents[1]
+    known, said = words.sentences(root), words.said_of_cases(cases())
+    click.echo(f"{len(known & said)} of {len(known)} sentences are said of cases; never said:")
+    for name in sorted(known - said):
+        click.echo(f"  {name}")
+    if tests:
+        told = words.said_in_tests(root)
+        click.echo(f"{len(known & told)} are said in tests; never said in tests nor of cases:")
+        for name in sorted(known - said - told):
+            click.echo(f"  {name}")
+
+
+@command.command()
+@click.option("--write", is_flag=True, help="Let the tests compare with these answers from now on.")
+def explain(write: bool) -> None:
+    """Ask `gradlab explain` the phrases that people use."""
+    from tests.judgement import retrieval, scoring
+
+    answers = retrieval.outcomes()
+    for group in retrieval.phrases():
+        of_group = [one for one in answers.values() if one["group"] == group]
+        right = sum(one["outcome"] == retrieval.RIGHT for one in of_group)
+        low, high = scoring.interval(right, len(of_group))
+        wrong = sum(one["outcome"] == retrieval.WRONG for one in of_group)
+        click.echo(
+            f"{group:8}{right} of {len(of_group)} right ({right / len(of_group):.0%}; "
+            f"95%: {low:.0%} to {high:.0%}), {wrong} wrong, "
+            f"{len(of_group) - right - wrong} without an answer"
+        )
+    for phrase, one in answers.items():
+        if one["outcome"] != retrieval.RIGHT:
+            click.echo(f"  {phrase!r}: {one['answer'] or 'no answer'}")
+    if write:
+        scoring.write(retrieval.SCORE, answers)
+
+
+@command.command()
+@click.option("--write", is_flag=True, help="Put the table into docs/watch.md.")
+def table(write: bool) -> None:
+    """Show the table of docs/watch.md."""
+    from tests.judgement import table as tables
+
+    click.echo(tables.table())
+    if write:
+        text = tables.PAGE.read_text(encoding="utf-8")
+        tables.PAGE.write_text(tables.page(text), encoding="utf-8")
+
+
+@command.command()
+def kinds() -> None:
+    """List the kinds of faults of each half."""
+    from tests.judgement.case import cases
+
+    known: dict[tuple[str, str], int] = {}
+    for case in cases():
+        if not case.is_sound:
+            known[case.half, case.kind] = known.get((case.half, case.kind), 0) + 1
+    for (name, kind), count in known.items():
+        click.echo(f"{name:10}{kind} ({count})")
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,1 @@
+"""The first half of the set, whose cases may fix limits."""

@@ -1,0 +1,6 @@
+"""The held-out half: kinds of faults that the first half does not have, and sound cases.
+
+It is written by somebody who does not look at the limits, as `tests.judgement.first` is: modules
+with functions under `tests.judgement.case.faulty` and `sound`. The kinds of the first half are
+listed by `python -m tests.judgement kinds`.
+"""

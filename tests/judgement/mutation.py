@@ -1,0 +1,238 @@
+"""Mutation of limits: which of them could be twice or half as large without a case that notices.
+
+A limit is a number that a judging module compares with, or holds in a constant. Each is doubled and
+halved in turn, a probability by its distance to 1 as well, in a fork of this process that imports
+the changed module. A mutant is noticed if any tool says anything else of any frozen case.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# Rooms that judge, modules that do so in them, and the tool whose verdicts they make.
+ROOMS = {"monitor": "report", "diagnosis": "doctor", "inspection": "inspect"}
+JUDGING = ("verdicts/*.py", "*verdicts.py", "advice.py", "advice.toml")
+FACTORS = (2.0, 0.5)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A number in the source of a module: where it stands, and what it is called."""
+
+    file: Path
+    line: int
+    column: int
+    text: str
+    name: str  # constant's name, or the comparison
+    tool: str
+
+    @property
+    def where(self) -> str:
+        return f"{'/'.join(self.file.parts[-3:])}:{self.line} {self.name}"
+
+    def mutants(self) -> Iterator[str]:
+        """Yield the texts of other values."""
+        value = float(self.text)
+        for factor in FACTORS:
+            whole = re.fullmatch(r"\d+", self.text)
+            # Of a probability near 1, the distance to 1.
+            near = 0.5 < value < 1
+            other = 1 - factor * (1 - value) if near else factor * value
+            text = str(round(other)) if whole else repr(other)
+            if text != self.text and float(text) != value:
+                yield text
+
+
+def limits(root: Path) -> list[Limit]:
+    """Return the limits in the source of gradlab below ``root``."""
+    found = []
+    for room, tool in ROOMS.items():
+        folder = root / "gradlab" / room
+        for file in sorted({file for pattern in JUDGING for file in folder.glob(pattern)}):
+            found += (_in_conditions if file.suffix == ".toml" else _in_python)(file, tool)
+    return found
+
+
+def _in_python(file: Path, tool: str) -> Iterator[Limit]:
+    source = file.read_text(encoding="utf-8")
+    tree, lines, seen = ast.parse(source), source.splitlines(), set()
+    for node in ast.walk(tree):
+        named: list[tuple[str, ast.expr]] = []
+        if isinstance(node, ast.Assign) and node in tree.body:
+            named = list(_pairs(node.targets[0], node.value))
+        elif isinstance(node, ast.AnnAssign) and node in tree.body and node.value:
+            named = list(_pairs(node.target, node.value))
+        elif isinstance(node, ast.Compare):
+            named = [
+                (lines[node.lineno - 1].strip(), one) for one in (node.left, *node.comparators)
+            ]
+        for name, expression in named:
+            for number in _numbers(expression):
+                place = (number.lineno, number.col_offset)
+                text = ast.get_source_segment(source, number) or ""
+                if place not in seen:
+                    seen.add(place)
+                    yield Limit(file, *place, text, name, tool)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        yield from (
+            (ast.unparse(one), other) for one, other in zip(target.elts, value.elts, strict=False)
+        )
+    elif isinstance(target, ast.Name) and target.id.isupper():
+        yield target.id, value
+
+
+def _numbers(expression: ast.expr) -> Iterator[ast.Constant]:
+    """Numbers of an expression that are limits: no index, no 0 and no 1."""
+    if isinstance(expression, ast.Constant):
+        value = expression.value
+        if isinstance(value, int | float) and not isinstance(value, bool) and value not in (0, 1):
+            yield expression
+    elif isinstance(expression, ast.BinOp | ast.UnaryOp | ast.Tuple | ast.BoolOp):
+        for one in ast.iter_child_nodes(expression):
+            if isinstance(one, ast.expr):
+                yield from _numbers(one)
+
+
+def _in_conditions(file: Path, tool: str) -> Iterator[Limit]:
+    """Numbers in the conditions of a file of rules."""
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        if line.startswith("when = "):
+            for match in re.finditer(r"(?<![\w.])\d+(\.\d+)?(?![\w.])", line):
+                if float(match[0]) not in (0, 1):
+                    yield Limit(file, number, match.start(), match[0], line[7:], tool)
+
+
+def baseline(cases: Sequence[Any], tool: str = "") -> dict[str, list[str]]:
+    """Return what the tools say of frozen cases: subject, grade and name of each verdict."""
+    from tests.judgement import scoring
+    from tests.judgement.freeze import judged
+
+    said = {}
+    for case in cases:
+        frozen = {name: one for name, one in scoring.frozen(case).items() if tool in ("", name)}
+        if frozen:
+            said[f"{case.half}/{case.name}"] = sorted(
+                f"{one.tool}: {one.subject}: {one.grade}" for one in judged(frozen)
+            )
+    return said
+
+
+def noticed(limit: Limit, text: str, cases: Sequence[Any], expected: dict[str, Any]) -> list[str]:
+    """Return the cases that are judged otherwise if the limit has another value."""
+    receive, send = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.close(receive)
+            differing = _judge_mutant(limit, text, cases, expected)
+        except BaseException as error:
+            differing = [f"error: {type(error).__name__}: {error}"]
+        with os.fdopen(send, "w") as file:
+            json.dump(differing, file)
+        os._exit(0)
+    os.close(send)
+    with os.fdopen(receive) as file:
+        content = file.read()
+    os.waitpid(child, 0)
+    return list(json.loads(content or "[]"))
+
+
+def _judge_mutant(
+    limit: Limit, text: str, cases: Sequence[Any], expected: dict[str, Any]
+) -> list[str]:
+    source = limit.file.read_text(encoding="utf-8").splitlines(keepends=True)
+    line = source[limit.line - 1].encode()  # columns count bytes
+    changed = line[: limit.column] + text.encode() + line[limit.column + len(limit.text) :]
+    source[limit.line - 1] = changed.decode()
+    if limit.file.suffix == ".toml":
+        _serve_text(limit.file, "".join(source))
+    else:
+        sys.meta_path.insert(0, _Mutant(limit.file, "".join(source)))
+    said = baseline(cases, limit.tool)
+    return [name for name, one in said.items() if one != expected[name]]
+
+
+class _Mutant(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports one module from another source."""
+
+    def __init__(self, file: Path, source: str) -> None:
+        self._file, self._source = file, source
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if not name.startswith("gradlab."):
+            return None
+        found = importlib.machinery.PathFinder.find_spec(name, path)
+        if found is None or found.origin is None or Path(found.origin) != self._file:
+            return None
+        places = found.submodule_search_locations
+        return importlib.util.spec_from_file_location(
+            name, self._file, loader=self, submodule_search_locations=places
+        )
+
+    def create_module(self, spec: Any) -> None:
+        return None
+
+    def exec_module(self, module: Any) -> None:
+        exec(compile(self._source, str(self._file), "exec"), module.__dict__)
+
+
+def _serve_text(file: Path, text: str) -> None:
+    read = Path.read_text
+
+    def changed(self: Path, *args: Any, **kwargs: Any) -> str:
+        return text if self == file else read(self, *args, **kwargs)
+
+    Path.read_text = changed  # type: ignore[method-assign]  # in a fork that ends soon
+
+
+def forget_rooms() -> None:
+    """Let the rooms that judge be imported anew in each fork, and whatever imports from them."""
+    judging = tuple(f"gradlab.{room}" for room in ROOMS)
+    for name in list(sys.modules):
+        if name.startswith((*judging, "gradlab.report", "tests.judgement.freeze")):
+            del sys.modules[name]
+            parent, _, last = name.rpartition(".")
+            if parent in sys.modules and hasattr(sys.modules[parent], last):
+                delattr(sys.modules[parent], last)
+
+
+def preload() -> None:
+    """Import what takes seconds once, for all forks."""
+    for name in (
+        "torch", "transformers", "scipy.stats", "pandas", "jinja2", "gradlab.losses.registry",
+        "gradlab.gradient.diagnostics", "gradlab.decomposition.adapters", "gradlab.scale.audit",
+        "gradlab.train",
+    ):  # fmt: skip
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue
+
+
+def mutate(
+    root: Path, cases: Sequence[Any], only: str = ""
+) -> Iterator[tuple[Limit, str, list[str]]]:
+    """Yield each mutant with the cases that notice it."""
+    preload()
+    tools = list(ROOMS.values())
+    expected = {tool: baseline(cases, tool) for tool in tools}
+    forget_rooms()
+    for limit in limits(root):
+        if only in limit.where:
+            for text in limit.mutants():
+                yield limit, text, noticed(limit, text, cases, expected[limit.tool])

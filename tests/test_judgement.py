@@ -1,0 +1,133 @@
+"""The labelled set of set-ups and runs is judged as its score says, and the score is sound."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("sentence_transformers")
+pytest.importorskip("peft")
+
+from tests.judgement import retrieval, scoring, table
+from tests.judgement.case import TOOLS, Case, cases
+from tests.judgement.freeze import BAD, GOOD, NOT_JUDGED, WATCH, Said, judged
+from tests.judgement.mutation import Limit
+
+CASES = cases()
+AGAIN = "read what differs: python -m tests.judgement score; if it is better, add --write"
+
+
+@pytest.fixture(scope="module")
+def score():
+    return scoring.read(scoring.SCORE)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.half}/{case.name}")
+def test_a_case_is_judged_as_its_score_says(case, score):
+    """A limit that moves is noticed here: every grade of every verdict counts."""
+    assert scoring.outcome(case, scoring.verdicts(case)) == score[f"{case.half}/{case.name}"], AGAIN
+
+
+def test_score_has_exactly_the_cases(score):
+    assert list(score) == [f"{case.half}/{case.name}" for case in CASES]
+    frozen = {path for case in CASES for path in case.path.parent.glob("*.json")}
+    assert frozen == {case.path for case in CASES}
+
+
+def test_the_set_is_large_enough():
+    first = [case for case in CASES if case.half == "first"]
+    faults = [case for case in first if not case.is_sound]
+    assert len(faults) >= 30
+    assert len({case.kind for case in faults}) >= 15
+    assert len(first) - len(faults) >= 20
+
+
+def test_labels_are_whole():
+    for case in CASES:
+        assert set(case.tools) <= set(TOOLS)
+        assert case.is_sound or case.words or case.causes
+        groups = [case.words, *case.causes, case.never, case.allowed]
+        for words in (words for group in groups for words in group):
+            re.compile(words)
+        assert not (case.is_sound and (case.words or case.causes))
+        assert all(case.allowed.values())
+
+
+def test_halves_have_no_kind_of_fault_in_common():
+    kinds = {
+        half: {c.kind for c in cases(half) if not c.is_sound} for half in ("first", "held_out")
+    }
+    assert not kinds["first"] & kinds["held_out"]
+
+
+@pytest.mark.parametrize("name", ["scale-of-one", "loop-at-a-high-temperature"])
+def test_frozen_measurements_are_judged_as_the_live_ones(name):
+    (case,) = (case for case in CASES if case.name == name)
+    measured, said, _ = scoring.measure(case)
+    assert judged(measured) == said
+    assert {one.grade for one in said} <= {BAD, WATCH, GOOD, NOT_JUDGED}
+
+
+FAULT = Case("a", "kind", "first", print, cause="The scale is 1.", words=["temperature", "scale"])
+TWO = Case(
+    "b", "kind", "first", print, cause="Two.", causes=[["scale"], ["label"]], never=["sound"]
+)
+SOUND = Case("c", "kind", "first", print, allowed={"small": "the batch is small"})
+ALARM = Said("doctor", "temperature", BAD, "temperature: the scale is 1")
+OTHER = Said("doctor", "loss", WATCH, "loss: it rises")
+
+
+@pytest.mark.parametrize(
+    ("case", "said", "expected"),
+    [
+        (FAULT, [], {"found": False, "named": False, "first": False}),
+        (FAULT, [OTHER], {"found": True, "named": False, "first": False}),
+        (FAULT, [OTHER, ALARM], {"found": True, "named": True, "first": False}),
+        (FAULT, [ALARM, OTHER], {"found": True, "named": True, "first": True}),
+        (FAULT, [Said("inspect", "x", BAD, "scale")], {"found": False, "named": False}),
+        (FAULT, [Said("doctor", "x", GOOD, "The scale is 20.")], {"found": False}),
+        (FAULT, [Said("report", "headline", BAD, "scale")], {"found": False}),
+        (TWO, [ALARM], {"found": True, "named": False}),
+        (TWO, [ALARM, Said("report", "x", BAD, "labels")], {"named": True, "forbidden": []}),
+        (TWO, [Said("report", "headline", GOOD, "Scores look sound.")], {"forbidden": ["sound"]}),
+        (SOUND, [ALARM, OTHER], {"false bad": [f"doctor: {ALARM.text}"],
+                                 "false watch": [f"doctor: {OTHER.text}"]}),
+        (SOUND, [Said("doctor", "batch", WATCH, "small")], {"false bad": [], "false watch": []}),
+        (SOUND, [Said("report", "headline", NOT_JUDGED, "?")], {"not judged": ["report"]}),
+    ],
+)  # fmt: skip
+def test_what_verdicts_are_worth(case, said, expected):
+    found = scoring.outcome(case, said)
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_intervals_are_those_of_clopper_and_pearson():
+    low, high = scoring.interval(0, 20)
+    assert low == 0
+    assert high == pytest.approx(1 - 0.025 ** (1 / 20))
+    assert scoring.interval(20, 20)[0] == pytest.approx(0.025 ** (1 / 20))
+
+
+@pytest.mark.parametrize(
+    ("text", "others"),
+    [("10", ["20", "5"]), ("0.97", [0.94, 0.985]), ("1e-4", [2e-4, 5e-5]), ("0.5", [1.0, 0.25])],
+)
+def test_limits_are_doubled_and_halved(text, others):
+    limit = Limit(scoring.SCORE, 1, 0, text, "LIMIT", "report")
+    assert [float(one) for one in limit.mutants()] == pytest.approx([float(one) for one in others])
+
+
+def test_explain_answers_phrases_as_its_score_says():
+    assert retrieval.outcomes() == scoring.read(retrieval.SCORE)
+
+
+def test_phrases_differ():
+    phrases = [phrase for group in retrieval.phrases().values() for phrase in group]
+    assert max(Counter(map(str.lower, phrases)).values()) == 1
+
+
+def test_the_table_of_the_page_is_made_from_the_scores():
+    text = table.PAGE.read_text(encoding="utf-8")
+    assert text == table.page(text)
