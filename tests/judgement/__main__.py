@@ -32,8 +32,9 @@ words = click.argument("words", nargs=-1)
 
 @command.command()
 @half
+@click.option("--tool", "tools", multiple=True, help="Measure for this tool only; repeatable.")
 @words
-def measure(half: str, words: tuple[str, ...]) -> None:
+def measure(half: str, tools: tuple[str, ...], words: tuple[str, ...]) -> None:
     """Play cases, and freeze their measurements; all, or those with one of WORDS in their name."""
     from tests.judgement import scoring
     from tests.judgement.freeze import judged
@@ -41,7 +42,7 @@ def measure(half: str, words: tuple[str, ...]) -> None:
     total, failures = 0.0, 0
     for case in _chosen(half, words):
         try:
-            measured, said, seconds = scoring.measure(case)
+            measured, said, seconds = scoring.measure(case, tools)
         except Exception as error:
             import traceback
 
@@ -52,9 +53,12 @@ def measure(half: str, words: tuple[str, ...]) -> None:
                 f"({where.filename}:{where.lineno})"
             )
             continue
-        scoring.freeze(case, measured)
+        if not measured:
+            continue
+        scoring.freeze(case, {**(scoring.frozen(case) if tools else {}), **measured})
         total += seconds
-        again = judged(scoring.frozen(case))
+        kept = scoring.frozen(case)
+        again = judged({name: kept[name] for name in measured})
         differ = [one for one in said if one not in again] + [
             one for one in again if one not in said
         ]
@@ -142,12 +146,11 @@ def mutate(half: str, only: str) -> None:
     from tests.judgement.mutation import mutate as mutants
 
     root, count, unnoticed = Path(gradlab.__file__).parents[1], 0, []
-    for limit, text, cases_that_notice in mutants(root, cases(half), only):
+    for limit, text, witness in mutants(root, cases(half), only):
         count += 1
-        if not cases_that_notice:
+        if not witness:
             unnoticed.append(limit)
-        seen = ", ".join(cases_that_notice[:2]) or "NOT NOTICED"
-        click.echo(f"{limit.where}: {limit.text} -> {text}: {seen}")
+        click.echo(f"{limit.where}: {limit.text} -> {text}: {witness or 'NOT NOTICED'}")
     places = {limit.where for limit in unnoticed}
     click.echo(
         f"{count - len(unnoticed)} of {count} mutants noticed; "

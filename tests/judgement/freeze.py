@@ -85,7 +85,7 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_rounded(one) for one in value]
     if isinstance(value, float) and 0.5 < value < 1:
-        return 1 - _short(1 - value)
+        return round(value, DIGITS - 1 - math.floor(math.log10(1 - value)))
     return _short(value) if isinstance(value, float) else value
 
 

@@ -12,7 +12,6 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
-import json
 import os
 import re
 import sys
@@ -117,44 +116,35 @@ def _in_conditions(file: Path, tool: str) -> Iterator[Limit]:
                     yield Limit(file, number, match.start(), match[0], line[7:], tool)
 
 
-def baseline(cases: Sequence[Any], tool: str = "") -> dict[str, list[str]]:
-    """Return what the tools say of frozen cases: subject, grade and name of each verdict."""
-    from tests.judgement import scoring
+def grades(frozen: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield what the tools say of frozen cases, by name: the grade of each subject."""
     from tests.judgement.freeze import judged
 
-    said = {}
-    for case in cases:
-        frozen = {name: one for name, one in scoring.frozen(case).items() if tool in ("", name)}
-        if frozen:
-            said[f"{case.half}/{case.name}"] = sorted(
-                f"{one.tool}: {one.subject}: {one.grade}" for one in judged(frozen)
-            )
-    return said
+    for name, measured in frozen:
+        yield name, sorted(f"{one.tool}: {one.subject}: {one.grade}" for one in judged(measured))
 
 
-def noticed(limit: Limit, text: str, cases: Sequence[Any], expected: dict[str, Any]) -> list[str]:
-    """Return the cases that are judged otherwise if the limit has another value."""
+def noticed(limit: Limit, text: str, frozen: Sequence[Any], expected: dict[str, Any]) -> str:
+    """Return the first case that is judged otherwise if the limit has another value, or ''."""
     receive, send = os.pipe()
     child = os.fork()
     if not child:
         try:
             os.close(receive)
-            differing = _judge_mutant(limit, text, cases, expected)
+            first = _judge_mutant(limit, text, frozen, expected)
         except BaseException as error:
-            differing = [f"error: {type(error).__name__}: {error}"]
+            first = f"error: {type(error).__name__}: {error}"
         with os.fdopen(send, "w") as file:
-            json.dump(differing, file)
+            file.write(first)
         os._exit(0)
     os.close(send)
     with os.fdopen(receive) as file:
         content = file.read()
     os.waitpid(child, 0)
-    return list(json.loads(content or "[]"))
+    return content
 
 
-def _judge_mutant(
-    limit: Limit, text: str, cases: Sequence[Any], expected: dict[str, Any]
-) -> list[str]:
+def _judge_mutant(limit: Limit, text: str, frozen: Sequence[Any], expected: dict[str, Any]) -> str:
     source = limit.file.read_text(encoding="utf-8").splitlines(keepends=True)
     line = source[limit.line - 1].encode()  # columns count bytes
     changed = line[: limit.column] + text.encode() + line[limit.column + len(limit.text) :]
@@ -163,8 +153,7 @@ def _judge_mutant(
         _serve_text(limit.file, "".join(source))
     else:
         sys.meta_path.insert(0, _Mutant(limit.file, "".join(source)))
-    said = baseline(cases, limit.tool)
-    return [name for name, one in said.items() if one != expected[name]]
+    return next((name for name, said in grades(frozen) if said != expected[name]), "")
 
 
 class _Mutant(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -224,15 +213,19 @@ def preload() -> None:
             continue
 
 
-def mutate(
-    root: Path, cases: Sequence[Any], only: str = ""
-) -> Iterator[tuple[Limit, str, list[str]]]:
-    """Yield each mutant with the cases that notice it."""
+def mutate(root: Path, cases: Sequence[Any], only: str = "") -> Iterator[tuple[Limit, str, str]]:
+    """Yield each mutant with a case that notices it, or ''."""
+    from tests.judgement import scoring
+
     preload()
-    tools = list(ROOMS.values())
-    expected = {tool: baseline(cases, tool) for tool in tools}
+    measured = {f"{case.half}/{case.name}": scoring.frozen(case) for case in cases}
+    frozen = {
+        tool: [(name, {tool: one[tool]}) for name, one in measured.items() if tool in one]
+        for tool in ROOMS.values()
+    }
+    expected = {tool: dict(grades(known)) for tool, known in frozen.items()}
     forget_rooms()
     for limit in limits(root):
         if only in limit.where:
             for text in limit.mutants():
-                yield limit, text, noticed(limit, text, cases, expected[limit.tool])
+                yield limit, text, noticed(limit, text, frozen[limit.tool], expected[limit.tool])

@@ -17,14 +17,17 @@ from tests.judgement.freeze import BAD, NOT_JUDGED, WATCH, Said, judged
 FIRST_SCORE, SCORE = ROOT / "first_score.json", ROOT / "score.json"
 
 
-def measure(case: Case) -> tuple[dict[str, Any], list[Said], float]:
-    """Play a case; return its measurements, what the tools say at once, and processor seconds."""
+def measure(case: Case, tools: Sequence[str] = ()) -> tuple[dict[str, Any], list[Said], float]:
+    """Play a case; return its measurements, what the tools say at once, and processor seconds.
+
+    With ``tools``, only these are asked.
+    """
     from tests.judgement.stage import Stage, seeded
 
     began = time.process_time()
     with tempfile.TemporaryDirectory() as place:
         seeded()
-        stage = Stage(Path(place))
+        stage = Stage(Path(place), tools)
         case.play(stage)
     return stage.frozen, stage.said, time.process_time() - began
 

@@ -1,116 +1,113 @@
-"""The check of sentences: which of the doctor's, the report's and inspect's are never said."""
+"""The check of sentences: which of the doctor's, the report's and inspect's are never said.
+
+A sentence is a named verdict in the code of a room, or the title of an advice on a corpus. As a
+plugin of pytest, this module notes the sentences that tests say.
+"""
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import importlib
 import os
-import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-# File of sentences by name -> module and function that looks them up.
-LOOKED_UP = {
-    "gradlab.monitor.words": "entries",
-    "gradlab.diagnosis.result": "faults",
-}
+ROOMS = {"monitor": "verdicts/*.py", "diagnosis": "*.py"}
 # Test files in which verdicts are made.
 TESTS = (
     "test_verdicts.py", "test_planted_faults.py", "test_report.py", "test_watch.py",
-    "test_doctor.py",
-    "test_inspect_advice.py", "test_audit.py", "test_train_run.py", "test_train_queue.py",
+    "test_doctor.py", "test_diagnosis.py", "test_inspect_advice.py", "test_inspect.py",
+    "test_train_run.py", "test_train_queue.py",
 )  # fmt: skip
 ENVIRONMENT = "GRADLAB_SENTENCES"
+NAME = 4  # place of the name among the arguments of a verdict
 
 
-class _Noted(dict[str, Any]):
-    """Entries by name that note which are asked for."""
+def sentences(root: Path) -> set[str]:
+    """Return the names of all sentences, after their room."""
+    names = set()
+    for room, pattern in ROOMS.items():
+        for file in sorted((root / "gradlab" / room).glob(pattern)):
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            names |= {f"{room}: {name}" for name in _names(tree)}
+    return names | {f"inspection: {title}" for title in _titles(root)}
 
-    def __init__(self, entries: Mapping[str, Any], said: set[str], room: str) -> None:
-        super().__init__(entries)
-        self._said, self._room = said, room
 
-    def __getitem__(self, name: str) -> Any:
-        self._said.add(f"{self._room}: {name}")
-        return super().__getitem__(name)
+def _names(tree: ast.AST) -> Iterator[str]:
+    """Names given to verdicts: by an argument, or by a variable ``name`` in a function of one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Verdict":
+            given = [keyword.value for keyword in node.keywords if keyword.arg == "name"]
+            for argument in (*given, *node.args[NAME : NAME + 1]):
+                yield from _texts(argument)
+        elif isinstance(node, ast.FunctionDef) and "Verdict(" in ast.unparse(node):
+            for assignment in ast.walk(node):
+                if isinstance(assignment, ast.Assign):
+                    yield from _assigned(assignment.targets[0], assignment.value)
+
+
+def _assigned(target: ast.expr, value: ast.expr) -> Iterator[str]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        for one, other in zip(target.elts, value.elts, strict=False):
+            yield from _assigned(one, other)
+    elif isinstance(target, ast.Name) and target.id == "name":
+        yield from _texts(value)
+
+
+def _texts(value: ast.expr) -> Iterator[str]:
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        if value.value and "_" not in value.value:  # else the name of a quantity
+            yield value.value
+    elif isinstance(value, ast.IfExp):
+        yield from _texts(value.body)
+        yield from _texts(value.orelse)
+
+
+def _titles(root: Path) -> list[str]:
+    """Titles of advice up to their first number."""
+    text = (root / "gradlab" / "inspection" / "advice.toml").read_text(encoding="utf-8")
+    rules = [rule for group in tomllib.loads(text).values() for rule in group]
+    return [rule["title"].partition("{")[0].strip() for rule in rules]
 
 
 @contextlib.contextmanager
 def noting(said: set[str]) -> Iterator[None]:
     """Note the names of all sentences that are said within the block."""
-    undo = []
-    for place, function in LOOKED_UP.items():
-        with contextlib.suppress(ImportError):
-            module = importlib.import_module(place)
-            known = getattr(module, function)
-            entries = _Noted(known(), said, _room(place))
-            setattr(module, function, lambda entries=entries: entries)
-            undo.append((module, function, known))
-    with contextlib.suppress(ImportError):
-        undo.append(_note_verdicts(said))
+    from gradlab.inspection.advice import Advice
+    from gradlab.verdict import Verdict
+
+    titles = _titles(Path(sys.modules["gradlab"].__file__ or "").parents[1])
+
+    def note_verdict(verdict: Any) -> None:
+        frame, room = sys._getframe(2), ""
+        while frame is not None and room not in ROOMS:
+            room = frame.f_globals.get("__name__", "").partition("gradlab.")[2].partition(".")[0]
+            frame = frame.f_back  # type: ignore[assignment]
+        said.add(f"{room}: {verdict.name}")
+
+    def note_advice(advice: Any) -> None:
+        said.update(f"inspection: {title}" for title in titles if advice.title.startswith(title))
+
+    undo = [_noting(Verdict, note_verdict), _noting(Advice, note_advice)]
     yield
-    for module, function, known in undo:
-        setattr(module, function, known)
+    for kind, known in undo:
+        kind.__init__ = known
 
 
-def _note_verdicts(said: set[str]) -> tuple[Any, str, Any]:
-    """Note the names of verdicts as they are made, where a verdict has its name."""
-    module = importlib.import_module("gradlab.verdict")
-    kind, known = module.Verdict, module.Verdict.__init__
+def _noting(kind: Any, note: Callable[[Any], None]) -> tuple[Any, Any]:
+    known = kind.__init__
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         known(self, *args, **kwargs)
-        frame, room = sys._getframe(1), ""
-        while frame is not None and not room:
-            place = frame.f_globals.get("__name__", "")
-            if place.startswith("gradlab.") and place not in ("gradlab.verdict", "dataclasses"):
-                room = _room(place)
-            frame = frame.f_back  # type: ignore[assignment]
-        if self.name:
-            said.add(f"{room}: {self.name}")
+        note(self)
 
     kind.__init__ = init
-    return kind, "__init__", known
-
-
-def sentences(root: Path) -> set[str]:
-    """Return the names of all sentences: of tables of words, and of verdicts made in the code."""
-    found = set()
-    for place, function in LOOKED_UP.items():
-        with contextlib.suppress(ImportError):
-            found |= {
-                f"{_room(place)}: {name}"
-                for name in getattr(importlib.import_module(place), function)()
-            }
-    for room in ("monitor", "diagnosis", "inspection"):
-        for file in sorted((root / "gradlab" / room).rglob("*.py")):
-            found |= {
-                f"{room}: {name}" for name in _names(ast.parse(file.read_text(encoding="utf-8")))
-            }
-    return found
-
-
-def _names(tree: ast.AST) -> Iterator[str]:
-    """Names given to verdicts: the argument ``name`` of a call that makes one."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            makes = ast.unparse(node.func).rpartition(".")[2]
-            for keyword in node.keywords if makes in ("Verdict", "replace") else ():
-                if keyword.arg == "name":
-                    yield from _texts(keyword.value)
-
-
-def _texts(value: ast.expr) -> Iterator[str]:
-    if isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value:
-        yield value.value
-    elif isinstance(value, ast.IfExp):
-        yield from _texts(value.body)
-        yield from _texts(value.orelse)
+    return kind, known
 
 
 def said_of_cases(cases: Iterable[Any]) -> set[str]:
@@ -138,7 +135,7 @@ def said_in_tests(root: Path) -> set[str]:
 
 
 def pytest_sessionstart(session: Any) -> None:
-    """Note the sentences of a test run, as a plugin of pytest."""
+    """Begin to note the sentences of a test run."""
     if ENVIRONMENT in os.environ:
         session.config._said = set()
         session.config._noting = noting(session.config._said)
@@ -148,10 +145,5 @@ def pytest_sessionstart(session: Any) -> None:
 def pytest_sessionfinish(session: Any) -> None:
     """Write them down."""
     if ENVIRONMENT in os.environ:
-        Path(os.environ[ENVIRONMENT]).write_text(
-            "\n".join(sorted(session.config._said)), encoding="utf-8"
-        )
-
-
-def _room(place: str) -> str:
-    return re.split(r"\.", place)[1] if "." in place else place
+        text = "\n".join(sorted(session.config._said))
+        Path(os.environ[ENVIRONMENT]).write_text(text, encoding="utf-8")

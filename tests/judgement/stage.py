@@ -10,7 +10,7 @@ import io
 import random
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -93,10 +93,11 @@ def classes(count: int = 160, of_each: int = 8, seed: int = 0) -> dict[str, list
 
 
 class Stage:
-    """A folder with a tiny encoder, on which one case is played."""
+    """A folder with a tiny encoder, on which one case is played; ``tools`` asked, or all."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tools: Sequence[str] = ()) -> None:
         self.folder, self.said, self.frozen = folder, list[Said](), dict[str, Any]()
+        self._tools = tools
 
     def model(
         self, pooling: str = "mean", *, dropout: float = 0.1, normalize: bool = False,
@@ -160,6 +161,8 @@ class Stage:
 
     def doctor(self, trainer: Any, views: Any = None, processes: int = 0) -> None:
         """Ask the doctor about a trainer."""
+        if self._tools and "doctor" not in self._tools:
+            return
         with _quiet():
             try:
                 diagnosis = gradlab.doctor(
@@ -176,6 +179,8 @@ class Stage:
         fails: bool = False,
     ) -> None:  # fmt: skip
         """Train under watch and judge the run; with ``fails`` training may end with an error."""
+        if self._tools and "report" not in self._tools:
+            return
         with _quiet():
             try:
                 watch = gradlab.watch(trainer, every=every, views=views, loss=loss)
@@ -201,6 +206,8 @@ class Stage:
         self, criterion: Any, parameters: Any, step: Callable[[], Any], *, steps: int = 80
     ) -> None:
         """Train a loop of one's own with a watched criterion; ``step`` returns the loss."""
+        if self._tools and "report" not in self._tools:
+            return
         optimizer = parameters
         if not isinstance(parameters, torch.optim.Optimizer):
             optimizer = torch.optim.Adam(parameters, lr=0.003)
@@ -215,6 +222,8 @@ class Stage:
 
     def inspect(self, table: Mapping[str, Any], model: Any = None, **options: Any) -> None:
         """Inspect columns of texts: anchors, positives and hard negatives."""
+        if self._tools and "inspect" not in self._tools:
+            return
         columns = list(table.values())
         try:
             with _quiet():
@@ -234,6 +243,8 @@ class Stage:
 
     def audit(self, loss: Any, **options: Any) -> None:
         """Audit a loss on two processes."""
+        if self._tools and "audit" not in self._tools:
+            return
         from gradlab.scale.audit import auditing
         from tests.processes import forking
 
