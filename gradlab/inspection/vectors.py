@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,11 @@ ROUNDING = 2**-20
 # Decimals in which unit rows of copies agree; rounding and the length that a row had change later
 # ones. Copies on both sides of a border between two roundings are each other's neighbours.
 DIGITS = 5
+
+
+# Folders of embeddings in the cache folder, and the lock in each. One without a lock is removed
+# when it is so many seconds old.
+_PREFIX, _LOCK, _BEGINNING = "inspect-", "lock", 60.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,20 +157,39 @@ def on_disk(blocks: Iterable[NDArray[Any]], dimension: int) -> Iterator[NDArray[
     Raises:
         GradlabError: a file that cannot be written (no permission, disk full).
     """
+    from filelock import FileLock
+
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix="inspect-") as place:
+        _remove_abandoned(folder)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=_PREFIX) as place:
             path = Path(place) / "embeddings.float16"
-            with path.open("wb") as file:
-                for rows in blocks:
-                    rows.astype(np.float16).tofile(file)
-            yield np.memmap(path, np.float16, "r").reshape(-1, dimension)
+            # Ends with the process, and so tells others whether it still runs.
+            with FileLock(Path(place) / _LOCK):
+                with path.open("wb") as file:
+                    for rows in blocks:
+                        rows.astype(np.float16).tofile(file)
+                yield np.memmap(path, np.float16, "r").reshape(-1, dimension)
     except OSError as error:
         raise GradlabError(
             f"cannot write to {str(folder)!r} ({reason(error)}); "
             "set GRADLAB_CACHE_DIR to a place with more room"
         ) from error
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Delete folders of embeddings whose process was killed: nobody holds their lock."""
+    from filelock import FileLock, Timeout
+
+    for place in folder.glob(f"{_PREFIX}*"):
+        lock = place / _LOCK
+        # A folder without a lock may be that of a process that is just beginning.
+        with contextlib.suppress(OSError, Timeout):
+            abandoned = time.time() - place.stat().st_mtime > _BEGINNING
+            if lock.exists() or abandoned:
+                with FileLock(lock, timeout=0):
+                    shutil.rmtree(place, ignore_errors=True)
 
 
 def nearest_pairs(
