@@ -75,7 +75,7 @@ EXTRAS = {
         "sklearn", "accelerate", "filelock", "huggingface_hub", "joblib", "platformdirs", "psutil",
         "pyarrow", "safetensors", "threadpoolctl", "transformers", "tokenizers",
     ),
-    "inspect": ("usearch", "rensa"),
+    "inspect": ("rensa",),
     "sweep": ("optuna", "sqlalchemy"),
     "notebooks": ("ipywidgets", "jupyterlab", "pytorch_metric_learning", "seaborn"),
     "mteb": ("mteb",),

@@ -15,7 +15,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-pytest.importorskip("usearch")
+pytest.importorskip("rensa")
 
 import gradlab
 from gradlab.batch.batch import unit_rows as unit

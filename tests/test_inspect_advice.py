@@ -13,7 +13,7 @@ import numpy as np
 import pandas
 import pytest
 
-pytest.importorskip("usearch")
+pytest.importorskip("rensa")
 
 import gradlab
 from gradlab.data import TrainingFile, read_sentences

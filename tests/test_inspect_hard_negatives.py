@@ -10,7 +10,7 @@ import random
 import numpy as np
 import pytest
 
-pytest.importorskip("usearch")
+pytest.importorskip("rensa")
 
 import gradlab
 from gradlab.errors import GradlabError

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("usearch")
+pytest.importorskip("rensa")
 pytest.importorskip("sentence_transformers")
 
 import gradlab

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 pytest.importorskip("sentence_transformers")
-pytest.importorskip("usearch")
+pytest.importorskip("rensa")
 
 import gradlab
 from gradlab.batch.batch import unit_rows as unit

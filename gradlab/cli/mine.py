@@ -90,6 +90,10 @@ def command(
         click.echo(
             f"{limit:22}{len(choice.rows):12,}{choice.false:16,}{percent(choice.push):>19}{mark}"
         )
+    click.echo(
+        "\nA negative is false by words if it says in the same words what its anchor or positive "
+        "says.\nParaphrases in other words are not counted; read some rows before you train."
+    )
     names = (file.roles.anchor or "anchor", file.roles.positive)
     path = mined.write(output, names)
     click.echo(f"\nWrote {path}: {len(mined.rows):,} of {len(anchors):,} rows. Next:\n")

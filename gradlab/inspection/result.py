@@ -379,7 +379,7 @@ class Inspection(Shown):
             "settings": settings,
             "results": for_json(self.numbers)
             | {"advice": [f"{finding.title} {finding.text}" for finding in advice]},
-            "versions": versions("numpy", "torch", "transformers", "rensa", "usearch"),
+            "versions": versions("numpy", "torch", "transformers", "rensa"),
         }
         return [*written, write_json(folder / "inspect.json", record)]
 

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from gradlab.data.tokens import cache_folder
 from gradlab.errors import GradlabError, reason
+from gradlab.inspection.neighbours import nearest_neighbours
 from gradlab.waiting import progress_bar
 
 BLOCK = 8192
-# Principal coordinates in the index, in half precision: a bound on its memory for any encoder.
+# Principal coordinates that are searched, in half precision: a bound on memory for any encoder.
 DIMENSIONS = 128
 NEIGHBOURS = 8
 # Share of random pairs that are closer than pairs that count as near.
@@ -206,28 +207,17 @@ def nearest_pairs(
         of the normalised embeddings, (D,), and the centred cosine that one in 10,000 random pairs
         of rows exceeds.
     """
-    from usearch.index import Index
-
     mean, axes, by_chance = _principal_axes(vectors, rows)
-    # Of 15,000 sentences, finds all near, .990 of the 8 nearest (64, 48: .999 in twice the time).
-    settings: Any = {"expansion_add": 32, "expansion_search": 32, "enable_key_lookups": False}
-    index = Index(ndim=axes.shape[1], metric="cos", dtype="f16", **settings)
+    projected = np.empty((len(rows), axes.shape[1]), dtype=np.float16)
+    blocks = progress_bar(
+        vectors.blocks(rows), progress, desc="Reading embeddings", total=-(-len(rows) // BLOCK)
+    )
+    for span, block in blocks:
+        coordinates = (block - mean) @ axes
+        norms = np.linalg.norm(coordinates, axis=1, keepdims=True)
+        projected[span] = coordinates / np.where(norms > ROUNDING, norms, np.inf)
     count = min(NEIGHBOURS + 1, len(rows))
-    keys = np.empty((len(rows), count), dtype=np.int32)
-    cosines = np.empty((len(rows), count), dtype=np.float32)
-
-    def projected(title: str) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-        blocks, total = vectors.blocks(rows), -(-len(rows) // BLOCK)
-        for span, block in progress_bar(blocks, progress, desc=title, total=total):
-            yield span, np.ascontiguousarray((block - mean) @ axes)
-
-    # One thread keeps the graph, and with it the result, the same each time.
-    for span, block in projected("Indexing embeddings"):
-        index.add(np.arange(span.start, span.stop), block, threads=1)
-    for span, block in projected("Nearest neighbours"):
-        matches = index.search(block, count, threads=1)
-        keys[span] = np.asarray(matches.keys).reshape(len(block), -1)
-        cosines[span] = 1 - np.asarray(matches.distances, dtype=np.float32).reshape(len(block), -1)
+    keys, cosines = nearest_neighbours(projected, count, progress)
     pairs = _nearest(keys, cosines, most)
     neighbours = pd.DataFrame(pairs, columns=["first", "second"])
     neighbours["cosine"], neighbours["centred"] = cosines_of(vectors, rows[pairs], mean)
