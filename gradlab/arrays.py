@@ -214,7 +214,7 @@ def dtype_name(x: Array) -> str:
 
 def at_least_single(x: Array) -> Array:
     """Convert half precision, whose sums may overflow, to float32; leave others unchanged."""
-    if x is None or dtype_name(x) not in ("float16", "bfloat16"):
+    if x is None or x.dtype.itemsize != 2:
         return x
     xp = array_namespace(x)
     return xp.astype(x, xp.float32)

@@ -94,7 +94,7 @@ class Planted(torch.nn.Module):
         gather: how candidates are gathered, and ``gather_anchors`` those of the other direction.
         offset: whether labels have the rank's offset.
         scale: factor of the loss: "mean", weighed for shares of any size; "own" without the weight;
-            "P"; "idle" for 0 on rank 1; "rank" for one that differs.
+            "P"; "1/P"; "idle" for 0 on rank 1; "rank" for one that differs.
         whole: each process computes the loss of the whole batch.
         repeat: what candidates are added: "own" or "all".
         hidden: whether the other candidates of this process are left out.
@@ -125,9 +125,12 @@ class Planted(torch.nn.Module):
             )
             values = values + other
         mean = values.mean() if self.whole else values.sum() * world() / sum(sizes)
-        factor = {"P": world(), "idle": rank() == 0 or world() == 1, "rank": 1 + rank()}.get(
-            self.scale, 1
-        )
+        factor = {
+            "P": world(),
+            "idle": rank() == 0 or world() == 1,
+            "rank": 1 + rank(),
+            "1/P": 1 / world(),
+        }.get(self.scale, 1)
         return (values.mean() if self.scale == "own" else mean * factor).double()
 
     def _direction(
@@ -159,6 +162,7 @@ OWN = {
     "centred_on_all": centred_on_all,
     "centred": lambda a, b: (a - a.mean(0), b - b.mean(0), TEMPERATURE),
     "by_rank": lambda a, b: (a, b, TEMPERATURE * (1 + 0.3 * rank())),
+    "hotter": lambda a, b: (a, b, TEMPERATURE * world()),
 }
 
 

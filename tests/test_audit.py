@@ -27,6 +27,10 @@ PLANTED = {
     "row=hardest exact=false": ("", ""),
     "whole=true scale=P": ("factor P", "2 times"),
     "both=true gather=cut whole=true": ("factor 1/P", "0.5 times"),
+    "scale=1/P": ("divided by P", "0.5 times"),
+    "both=true scale=1/P": ("divided by P", "0.5 times"),
+    "own=hotter": ("logit scale", "times 5 (divided by the number of processes), on one process"),
+    "row=dcl own=hotter": ("logit scale", "times 5 (divided by the number of processes)"),
     "scale=idle": ("no gradient", "of process 1"),
     "scale=rank": ("weights of processes", "should weigh 1, 0.5"),
     "scale=own": ("uneven shares, weights of processes", "1.25, 0.75, that is P n / N"),
@@ -40,6 +44,15 @@ PLANTED = {
     "repeat=all": ("wrong", "in a way that is not recognised"),
     "own=centred": ("depends on the split", "change with which process has which sentence"),
     "own=by_rank": ("depends on the split", "change with which process has which sentence"),
+}
+# Settings with two faults at once -> the faults that are found.
+TWO_FAULTS = {
+    "gather=cut scale=P": ["cut gradient", "factor P"],
+    "gather=cut scale=1/P": ["cut gradient", "divided by P"],
+    "gather=cut offset=false": ["cut gradient", "wrong positives"],
+    "row=siglip gather=cut hidden=true": ["cut gradient", "missing negatives"],
+    "gather=alone scale=P": ["separate losses", "factor P"],
+    "row=siglip offset=false hidden=true": ["wrong positives", "missing negatives"],
 }
 OTHERS = {  # name -> (target, settings, whether it can be given uneven shares, fault, words)
     "learnable scale": ("audit_losses:Scaled", {}, True, "", ""),
@@ -95,7 +108,9 @@ EXPECTED = PLANTED | {name: one[3:] for name, one in OTHERS.items()}
 def evaluations(tmp_path_factory) -> dict[str, tuple]:
     """What `judge` takes, of all losses, which run in the same three processes."""
     pytest.importorskip("sentence_transformers")
-    settings = {name: dict(part.split("=") for part in name.split()) for name in PLANTED}
+    settings = {
+        name: dict(part.split("=") for part in name.split()) for name in [*PLANTED, *TWO_FAULTS]
+    }
     losses = {name: ("audit_losses:Planted", one, True) for name, one in settings.items()}
     losses |= {name: one[:3] for name, one in OTHERS.items()}
     losses["random"] = ("audit_losses:random_negatives", {}, False)
@@ -124,6 +139,17 @@ def test_each_fault_is_named_and_no_sound_loss_accused(audits, name):
         assert one.mend
     if not fault and "exact=false" not in name:
         assert max(one.error for one in found.outcomes.values()) < 1e-11
+
+
+@pytest.mark.parametrize("name", TWO_FAULTS)
+def test_two_faults_at_once_are_both_named(audits, name):
+    audit = audits[name]
+    assert [fault.name for fault in audit.faults] == TWO_FAULTS[name], str(audit)
+
+
+def test_what_is_not_recognised_names_no_cause(audits):
+    (fault,) = audits["repeat=all"].faults
+    assert fault.cause.startswith("not known")
 
 
 def test_the_slopes_that_tell_a_cut_gradient_are_derivatives(audits):

@@ -32,7 +32,6 @@ PENDING: dict[str, int] = {
     "gradlab/gradient": 59,
     "gradlab/integrations": 69,
     "gradlab/plotting": 36,
-    "gradlab/scale": 24,
     "gradlab/simulation": 45,
     "gradlab/sweep": 68,
     "gradlab/train": 68,

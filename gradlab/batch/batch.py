@@ -61,7 +61,9 @@ class Batch:
     teacher: Batch | None = None  #: embeddings of the same sentences by a teacher
     candidates: Candidates = DEFAULT_CANDIDATES  #: which columns are negatives, and their hardness
     #: how similarities are computed
-    comparison: Comparison = dataclasses.field(default=PLAIN, repr=False, compare=False)
+    comparison: Comparison = dataclasses.field(  # a factory, which torch.compile can trace
+        default_factory=lambda: PLAIN, repr=False, compare=False
+    )
     #: the batch that `rows` took these rows from; None if this is the whole batch
     origin: Batch | None = dataclasses.field(default=None, repr=False)
     start: int = 0  #: index of the first row in the whole batch

@@ -34,8 +34,13 @@ from gradlab.errors import GradlabError
 
 # Largest deviation of a row's norm from 1: about sixteen rounding errors of a norm in that dtype.
 NORM_TOLERANCE = {"float64": 4e-15, "float32": 2e-6, "float16": 1.6e-2, "bfloat16": 6.3e-2}
-# Norms are measured where they keep this distance to the smallest and largest of their dtype.
-_RANGE = 2.0**12
+# Norms of float32 and float64, by bytes, whose squares neither overflow nor lose digits.
+_LIMITS = {
+    int(limits.bits) // 8: (
+        2.0**12 * float(limits.smallest_normal) ** 0.5, float(limits.max) ** 0.5 / 2.0**12
+    )
+    for limits in (np.finfo(np.float32), np.finfo(np.float64))
+}  # fmt: skip
 
 
 def check_batch(
@@ -340,13 +345,13 @@ def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> 
         return [unit_rows(rows) if normalize else rows for rows in columns]
     checked = []
     bounds = xp.stack(extremes).tolist()
+    tolerance = NORM_TOLERANCE[dtype_name(next(iter(named.values())))]  # of all: one dtype
     for name, rows, worst, least in zip(named, columns, bounds[::2], bounds[1::2], strict=True):
-        limits = xp.finfo(rows.dtype)
+        limits = _LIMITS[rows.dtype.itemsize]
         # Squares outside this range overflow or lose digits.
-        if not _RANGE * limits.smallest_normal**0.5 < least or not worst < limits.max**0.5 / _RANGE:
+        if not limits[0] < least or not worst < limits[1]:
             rescaled = _rescaled(name, rows)
             rows = rescaled if normalize else rows
-        tolerance = NORM_TOLERANCE[dtype_name(named[name])]
         if not normalize and not worst <= tolerance:
             single = worst <= NORM_TOLERANCE["float32"]
             raise GradlabError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -126,7 +126,7 @@ class Columns(Negatives):
             cosines = cosines + laps.answer(torch.zeros_like(total), backward)
         return total, cosines
 
-    def _slices(self) -> Iterator[slice]:
+    def _slices(self) -> list[slice]:
         return self._laps.row_slices(self._blocks[0].rows, self._blocks[-1].columns.stop)
 
     def _of_rows(

@@ -198,7 +198,8 @@ class Evaluation:
                 values = values + term.weight * self._in_blocks(term, scale, gradients, by_settings)
         except GradlabError as problem:  # reported to all processes below
             error = str(problem)
-        self.processes.check(self.batch.anchors, error)
+        if error is not None or self.processes.count > 1:
+            self.processes.check(self.batch.anchors, error)
         return values
 
     def _sum_in_laps(self, terms: list[_Term], laps: Laps) -> Tensor | None:
@@ -303,7 +304,7 @@ class Evaluation:
             if of_derived is not None:
                 total = of_derived if total is None else total.add_(of_derived)
             total = torch.zeros_like(leaf) if total is None else total.contiguous()
-            if leaf is not batch.own_negatives:
+            if leaf is not batch.own_negatives and self.processes.count > 1:
                 total = self.processes.to_owners(total, self.shares[leaf is batch.extra_negatives])
             by_leaf[id(leaf)] = total if of_value is None else total.add_(of_value)
         settings = [
@@ -339,13 +340,15 @@ class Evaluation:
                     f"{name} is {float(values[worst])} at anchor {worst}; look whether it "
                     "coincides with its positive or a negative"
                 )
-        self.processes.check(values, error)
+        if error is not None or self.processes.count > 1:
+            self.processes.check(values, error)
 
     def _check_gradients(self, gradients: list[Tensor]) -> None:
         sums = [gradient.sum() for gradient in gradients]
         wrong = bool(sums) and not math.isfinite(torch.stack(sums).sum())
         error = f"the gradient of {self.loss.name} is not finite on these rows" if wrong else None
-        self.processes.check(self.batch.anchors, error)
+        if error is not None or self.processes.count > 1:
+            self.processes.check(self.batch.anchors, error)
 
 
 def _terms(loss: Loss, batch: Batch, weight: float) -> Iterator[_Term]:

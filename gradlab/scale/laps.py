@@ -96,15 +96,15 @@ class Laps(Comparison):
         for share in self.row_slices(batch.anchors, batch.count):
             yield share, dataclasses.replace(batch.rows(share.start, share.stop), comparison=PLAIN)
 
-    def row_slices(self, rows: Tensor, columns: int, least: int = 1) -> Iterator[slice]:
-        """Yield slices of this process's share of rows, or an empty one, as others wait for it.
+    def row_slices(self, rows: Tensor, columns: int, least: int = 1) -> list[slice]:
+        """Return slices of this process's share of rows, or an empty one, as others wait for it.
 
         Without a set block size, there are at least ``least`` of them if there are enough rows.
         """
         share, size = self._share(len(rows)), self._rows_in_block(rows, columns)
         if self._block_size is None:
             size = max(FEWEST_ROWS, min(size, -(-len(rows) // least)))
-        return slices(share.start, share.stop, size) if len(rows[share]) else iter([share])
+        return slices(share.start, share.stop, size) if share.start < share.stop else [share]
 
     def _rows_in_block(self, rows: Tensor, columns: int) -> int:
         return self._block_size or default_block_size(columns, rows.device)

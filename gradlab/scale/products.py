@@ -52,10 +52,9 @@ def in_tf32(coarse: bool) -> Iterator[None]:
             matmul.fp32_precision = precision
 
 
-def slices(start: int, stop: int, step: int) -> Iterator[slice]:
+def slices(start: int, stop: int, step: int) -> list[slice]:
     """Split ``start`` to ``stop`` into slices of length ``step``; the last may be shorter."""
-    for first in range(start, stop, step):
-        yield slice(first, min(first + step, stop))
+    return [slice(first, min(first + step, stop)) for first in range(start, stop, step)]
 
 
 def cosines(
@@ -122,8 +121,8 @@ def add_chord_gradients(
                 )
 
 
-def few_rows(block: Tensor) -> Iterator[slice]:
-    """Yield slices of a block's rows that fit into the CPU cache; on a GPU, a slice of all rows."""
+def few_rows(block: Tensor) -> list[slice]:
+    """Return slices of a block's rows that fit into the CPU cache; on a GPU, one of all rows."""
     count = (
         max(1, SUM_ENTRIES // block.shape[1]) if block.device.type == "cpu" else max(1, len(block))
     )

@@ -60,15 +60,17 @@ class Audit(Shown):
         return not self.faults
 
     def __str__(self) -> str:
-        how = "averaged" if self.averaged else "summed"
+        reduction = "averaged" if self.averaged else "summed"
         lines = [
-            f"{self.target} on {self.processes} processes, gradients {how}, against one process:"
+            f"{self.target} on {self.processes} processes, gradients {reduction}, "
+            "against one process:"
         ]
-        for name, one in self.outcomes.items():
-            verdict = "right" if one.error <= self.tolerance else "wrong"
+        for name, outcome in self.outcomes.items():
+            verdict = "right" if outcome.error <= self.tolerance else "wrong"
             lines.append(
-                f"  {name + ' shares':16}{verdict}: largest error {one.error:.1e} of the largest "
-                f"entry; mean value {one.mean_value:.6g}, one process {one.whole:.6g}"
+                f"  {name + ' shares':16}{verdict}: largest error {outcome.error:.1e} of the "
+                f"largest entry; mean value {outcome.mean_value:.6g}, "
+                f"one process {outcome.whole:.6g}"
             )
         lines += [f"  {name + ' shares':16}{text}" for name, text in self.failures.items()]
         if self.passed:
@@ -79,13 +81,13 @@ class Audit(Shown):
 
     def columns(self) -> dict[str, list[Any]]:
         """Return a table with one row per completed case."""
-        done = self.outcomes.items()
+        outcomes = self.outcomes.values()
         return {
-            "shares": [name for name, _ in done],
-            "error": [one.error for _, one in done],
-            "right": [one.error <= self.tolerance for _, one in done],
-            "mean value": [one.mean_value for _, one in done],
-            "one process": [one.whole for _, one in done],
+            "shares": list(self.outcomes),
+            "error": [outcome.error for outcome in outcomes],
+            "right": [outcome.error <= self.tolerance for outcome in outcomes],
+            "mean value": [outcome.mean_value for outcome in outcomes],
+            "one process": [outcome.whole for outcome in outcomes],
         }
 
     def errors(self) -> list[tuple[str, str, float, bool, bool]]:
@@ -94,8 +96,8 @@ class Audit(Shown):
         Every case should be right.
         """
         return [
-            (f"{name} shares", "gradient", one.error, True, one.error <= self.tolerance)
-            for name, one in self.outcomes.items()
+            (f"{name} shares", "gradient", outcome.error, True, outcome.error <= self.tolerance)
+            for name, outcome in self.outcomes.items()
         ]
 
     def headline(self) -> str:
@@ -146,14 +148,14 @@ def audit(
     check_whole("columns", columns, 2)
     check_whole("own_negatives", own_negatives, 0)
     build, target = _builder(loss, settings or {})
-    given = material(processes, columns + own_negatives, seed)
+    inputs = material(processes, columns + own_negatives, seed)
     job = {
         "own": own_negatives,
         "build": build,
         "processes": processes,
         "cases": cases(processes)[: None if uneven else -1],
         "timeout": timeout,
-        **given,
+        **inputs,
     }
     with waiting(f"auditing {target} on {processes} processes"):
         results, errors = _run(job)
@@ -179,18 +181,18 @@ def judge(
     outcomes: dict[str, Outcome] = {}
     failures: dict[str, str] = {}
     for case in job["cases"]:
-        if all(case.name in found for found in results):
-            parts = [found[case.name] for found in shares]
-            outcomes[case.name] = Outcome(case, job, parts, alone[case.name], averaged)
+        if all(case.name in by_case for by_case in results):
+            measured = [by_case[case.name] for by_case in shares]
+            outcomes[case.name] = Outcome(case, job, measured, alone[case.name], averaged)
         else:
             failures[case.name] = (
                 "not run, as an earlier case failed" if failures else _cause(errors)
             )
-    found = _faults(outcomes, failures, tolerance)
-    return Audit(target, len(shares), averaged, tolerance, outcomes, failures, tuple(found))
+    faults = _faults(outcomes, failures, tolerance)
+    return Audit(target, len(shares), averaged, tolerance, outcomes, failures, tuple(faults))
 
 
-def _tolerance(target: str, alone: dict[str, Any], every: list[Case]) -> float:
+def _tolerance(target: str, alone: dict[str, Any], tested: list[Case]) -> float:
     """Return the relative error that counts as none, from the dtype and rounding on one process."""
     expected = alone["even"]["gradient"]
     if not np.isfinite(expected).all():
@@ -208,7 +210,7 @@ def _tolerance(target: str, alone: dict[str, Any], every: list[Case]) -> float:
     if np.array_equal(expected, expected.astype(np.float32)):
         tolerance = max(tolerance, float(np.finfo(np.float32).eps ** 0.5))
     shuffled = np.empty_like(expected)
-    shuffled[:, every[1].sentences] = alone["shuffled"]["gradient"]
+    shuffled[:, tested[1].sentences] = alone["shuffled"]["gradient"]
     rounding = relative(shuffled, expected)
     return max(tolerance, 100 * rounding) if rounding < 1e-3 else tolerance
 
@@ -226,12 +228,12 @@ def _builder(loss: Any, settings: Mapping[str, str]) -> tuple[bytes, str]:
                 f"an audit is of code that gathers rows by itself; {loss}, a loss of gradlab, is "
                 f"evaluated over processes by gradlab.blockwise({loss!r}, group='world')"
             )
-        given = (
+        text = (
             f"({', '.join(f'{name}={value}' for name, value in settings.items())})"
             if settings
             else ""
         )
-        return pickle.dumps(functools.partial(resolve_loss, loss, dict(settings))), loss + given
+        return pickle.dumps(functools.partial(resolve_loss, loss, dict(settings))), loss + text
     if settings:
         raise GradlabError(
             "settings belong to a loss that is given by name; this one is already an object"
@@ -319,14 +321,16 @@ def _faults(
         # Whether the split of sentences changes gradients on the processes, but not on one process.
         even, shuffled = outcomes["even"], outcomes["shuffled"]
         order = np.argsort(shuffled.case.sentences)
-        depends = relative(shuffled.found[:, order], even.found) > tolerance
+        depends = relative(shuffled.computed[:, order], even.computed) > tolerance
         depends &= relative(shuffled.expected[:, order], even.expected) <= tolerance
     faults: list[Fault] = []
     for name, outcome in outcomes.items():
         if not faults:
             prefix = "" if name == "even" else f"{name} shares, "
-            found = find_faults(outcome, tolerance, depends)
-            faults += [dataclasses.replace(fault, name=prefix + fault.name) for fault in found]
+            faults += [
+                dataclasses.replace(fault, name=prefix + fault.name)
+                for fault in find_faults(outcome, tolerance, depends)
+            ]
     for name, text in list(failures.items())[:1]:
         if name == "uneven":
             faults.append(Fault("uneven shares", f"with a smaller last share the loss {text}"))

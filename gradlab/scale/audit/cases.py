@@ -52,34 +52,37 @@ class Outcome:
         whole: the loss of the whole batch on one process.
         rows, along: the embeddings and a direction, (columns, N, D).
         contributions: gradients of each process's loss, (P, columns, N, D).
-        found: gradients of the rows, averaged or summed over processes, (columns, N, D).
+        computed: gradients of the rows, averaged or summed over processes, (columns, N, D).
         expected: gradients on one process, (columns, N, D).
-        separate: value of ``found`` if each process uses only its own sentences.
+        separate: value of ``computed`` if each process uses only its own sentences.
         slopes: slopes of the loss on each process p by finite differences, (p, q, c).
         expected_slopes: slopes of the loss on one process by finite differences, (q, c).
-        parameters: found and expected gradients of the loss's own parameters, by name.
+        parameters: computed and expected gradients of the loss's own parameters, by name.
     """
 
     def __init__(
         self,
         case: Case,
         job: Mapping[str, Any],
-        parts: list[dict[str, Any]],
+        shares: list[dict[str, Any]],
         alone: dict[str, Any],
         averaged: bool,
     ) -> None:
         """Combine results of `gradlab.scale.audit.worker.measure` on P processes and on one."""
-        scale = len(parts) if averaged else 1
+        scale = len(shares) if averaged else 1
         self.case, self.averaged, self.whole = case, averaged, float(alone["value"])
-        self.values = [float(part["value"]) for part in parts]
+        self.values = [float(share["value"]) for share in shares]
         self.rows, self.along = (job[name][:, case.sentences] for name in ("rows", "along"))
-        self.contributions = np.concatenate([part["contributions"] for part in parts], axis=2)
-        self.found = np.concatenate([part["gradient"] for part in parts], axis=1) / scale
+        self.contributions = np.concatenate([share["contributions"] for share in shares], axis=2)
+        self.computed = np.concatenate([share["gradient"] for share in shares], axis=1) / scale
         self.expected, self.separate = alone["gradient"], alone["separate"] / scale
-        self.slopes = np.stack([part["slopes"] for part in parts])
+        self.slopes = np.stack([share["slopes"] for share in shares])
         self.expected_slopes = alone["slopes"]
         self.parameters = {
-            name: (np.sum([part["parameters"][name] for part in parts], axis=0) / scale, expected)
+            name: (
+                np.sum([share["parameters"][name] for share in shares], axis=0) / scale,
+                expected,
+            )
             for name, expected in alone["parameters"].items()
         }
 
@@ -91,7 +94,7 @@ class Outcome:
     @property
     def error(self) -> float:
         """Largest difference of gradients, relative to the largest expected entry."""
-        return relative(self.found, self.expected)
+        return relative(self.computed, self.expected)
 
     def slopes_of(self, gradient: np.ndarray) -> np.ndarray:
         """Return the slopes, (..., q, c), of a gradient (..., columns, N, D)."""
@@ -146,7 +149,7 @@ def draw(processes: int, columns: int, seed: int, own: float = OWN) -> np.ndarra
     return np.asarray(rows / np.linalg.norm(rows, axis=-1, keepdims=True))
 
 
-def relative(found: np.ndarray, expected: np.ndarray) -> float:
+def relative(array: np.ndarray, expected: np.ndarray) -> float:
     """Return the largest difference over the largest expected entry; inf if only that one is 0."""
-    scale, difference = float(abs(expected).max()), float(abs(found - expected).max())
+    scale, difference = float(abs(expected).max()), float(abs(array - expected).max())
     return difference / scale if scale else float("inf") if difference else 0.0

@@ -9,7 +9,7 @@ import numpy as np
 from gradlab.scale.audit.cases import Outcome, relative
 
 # Coefficients below this share of the largest count as 0; float64 gradients give them to 1e-12.
-NOTHING = 1e-8
+NEGLIGIBLE = 1e-8
 # Tolerance of slopes by finite differences, relative to the largest slope.
 NEAR = 1e-3
 # name -> (usual cause, remedy)
@@ -41,8 +41,17 @@ ADVICE = {
     ),
     "factor 1/P": (
         "each process computes the loss of the whole batch but only its own rows carry gradient, "
-        "or it takes a sum, and gradients are averaged over P processes",
+        "and gradients are averaged over P processes",
         "multiply the loss by P; or, if it is that of the whole batch, gather with gradient",
+    ),
+    "divided by P": (
+        "the loss is divided by the number of processes P although gradients are averaged over "
+        "them already, or it divides the sum over its own sentences by the number of all",
+        "remove the division, or multiply the loss by P",
+    ),
+    "logit scale": (
+        "the temperature or the scale of the logits depends on the number of processes",
+        "use the same scale for any number of processes",
     ),
     "factor": (
         "a sum in place of a mean, or a mean over something else than sentences",
@@ -75,10 +84,11 @@ ADVICE = {
         "SyncBatchNorm), or gather first",
     ),
     "wrong": (
-        "a denominator that has a row too many, such as the positive again or padding, "
-        "lacks one, or has all rows twice",
-        "take every negative once and the positive once; or compare one process with "
-        "two by hand, two sentences each",
+        "not known: no fault that an audit recognises explains these gradients. Among what it "
+        "cannot tell apart are a denominator with a row too many (the positive again, padding, all "
+        "rows twice) or too few, and several faults at once",
+        "mend other faults first and audit again; then take every negative once and the positive "
+        "once; or compare one process with two by hand, two sentences each",
     ),
     "uneven shares": (
         "rows are gathered into buffers of this process's own size",
@@ -124,11 +134,11 @@ class Fault:
 
 
 def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> list[Fault]:
-    """Return the faults of a case: the first explanation that fits, and wrong parameter gradients.
+    """Return the faults of a case that explain its gradients, and wrong parameter gradients.
 
     With ``depends_on_split``, gradients change with the assignment of sentences to processes.
     """
-    found = [
+    of_parameters = [
         Fault(
             "parameter",
             f"the gradient of the loss's parameter {name} is off by {error:.3g} of its "
@@ -138,17 +148,18 @@ def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> l
         if (error := relative(*pair)) > tolerance
     ]
     if outcome.error <= tolerance:  # False if the error is NaN
-        return found
-    if not np.isfinite(outcome.found).all():
+        return of_parameters
+    if not np.isfinite(outcome.computed).all():
         text = "the gradients are infinite or not numbers, unlike on one process"
-        return [Fault("not finite", text), *found]
-    explanation = (
-        _cut(outcome)
-        or _weights(outcome, tolerance)
-        or _separate(outcome, tolerance)
-        or _pairs(outcome)
-    )
-    if explanation is None:
+        return [Fault("not finite", text), *of_parameters]
+    cut = _cut(outcome)
+    if cut is None:
+        faults = _wrong_function(outcome, tolerance)
+    elif cut.name == "cut gradient":
+        faults = [cut, *_faults_beside_a_cut(outcome)]
+    else:
+        faults = [cut]
+    if not faults:
         name, text = "wrong", "in a way that is not recognised"
         if depends_on_split:
             name = "depends on the split"
@@ -156,23 +167,27 @@ def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> l
                 "and change with which process has which sentence, although processes see each "
                 "other's rows"
             )
-        explanation = Fault(
-            name, f"gradients are off by {outcome.error:.3g} of the largest entry, {text}"
-        )
-    return [explanation, *found]
+        deviation = f"gradients are off by {outcome.error:.3g} of the largest entry"
+        faults = [Fault(name, f"{deviation}, {text}")]
+    return [*faults, *of_parameters]
 
 
-def _near(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    return np.asarray(abs(found - expected) <= NEAR * max(abs(found).max(), abs(expected).max()))
+def _near(array: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    scale = max(abs(array).max(), abs(expected).max())
+    return np.asarray(abs(array - expected) <= NEAR * scale)
+
+
+def _trusted(outcome: Outcome) -> np.ndarray:
+    """Return which slopes a gradient must have: those that the loss has on one process as well."""
+    return _near(outcome.expected_slopes, outcome.slopes_of(outcome.expected))
 
 
 def _cut(outcome: Outcome) -> Fault | None:
     """Detect losses that depend on rows without sending them a gradient, or that send none."""
-    idle = [str(p) for p, part in enumerate(outcome.contributions) if not part.any()]
+    idle = [str(p) for p, gradient in enumerate(outcome.contributions) if not gradient.any()]
     if idle:
         return Fault("no gradient", f"no gradient comes from the loss of process {', '.join(idle)}")
-    # Slopes are not compared where the loss stops gradients on one process as well.
-    trusted = _near(outcome.expected_slopes, outcome.slopes_of(outcome.expected))
+    trusted = _trusted(outcome)
     by_gradient = outcome.slopes_of(outcome.contributions)
     # If each process computes the whole batch's loss, it may leave other gradients to their owners.
     whole = _near(outcome.slopes, outcome.slopes[:1]).all()
@@ -184,26 +199,40 @@ def _cut(outcome: Outcome) -> Fault | None:
     return Fault("cut gradient", text) if lost.any() else None
 
 
+def _faults_beside_a_cut(outcome: Outcome) -> list[Fault]:
+    """Detect what is wrong with the values of losses that also cut gradients, by their slopes."""
+    slopes = outcome.slopes.sum(0) / (len(outcome.slopes) if outcome.averaged else 1)
+    expected = outcome.expected_slopes
+    factor = float((slopes * expected).sum() / (expected * expected).sum())
+    if _near(slopes, factor * expected)[_trusted(outcome)].all():
+        # Slopes by finite differences give the factor to about NEAR.
+        return [] if abs(factor - 1) < 10 * NEAR else [_factor(outcome, float(f"{factor:.3g}"))]
+    return _pairs(outcome)
+
+
+def _wrong_function(outcome: Outcome, tolerance: float) -> list[Fault]:
+    """Detect losses whose gradients are their own but not those of the whole batch's loss."""
+    weights = _weights(outcome, tolerance)
+    if weights is not None:
+        return [weights]
+    return _separate(outcome, tolerance) or _logit_scale(outcome) or _pairs(outcome)
+
+
 def _weights(outcome: Outcome, tolerance: float) -> Fault | None:
     """Detect losses of processes that are right up to factors, which may be equal."""
     sizes = np.bincount(outcome.case.owners)
     count = len(sizes)
     share = count if outcome.averaged else 1
     target = share * outcome.expected.ravel()
-    parts = outcome.contributions.reshape(count, -1).T
-    weights = np.linalg.lstsq(parts, target, rcond=None)[0]
-    if not weights.all() or relative(parts @ weights, target) > tolerance:
+    gradients = outcome.contributions.reshape(count, -1).T
+    weights = np.linalg.lstsq(gradients, target, rcond=None)[0]
+    if not weights.all() or relative(gradients @ weights, target) > tolerance:
         return None
     if np.ptp(weights) <= 1e-6 * abs(weights).max():
-        factor = 1 / weights.mean()
-        known = {"factor P": count, "factor 1/P": 1 / count}
-        name = next(
-            (name for name, value in known.items() if abs(factor / value - 1) < 1e-6), "factor"
-        )
-        return Fault(name, f"every gradient is {factor:.6g} times what it should be")
+        return _factor(outcome, float(1 / weights.mean()))
     text = (
         "the losses of processes 0, 1, ... should weigh "
-        f"{', '.join(f'{one:.4g}' for one in weights)}"
+        f"{', '.join(f'{weight:.4g}' for weight in weights)}"
     )
     if np.allclose(weights, share * sizes / sizes.sum(), rtol=1e-5):
         text += (
@@ -213,35 +242,95 @@ def _weights(outcome: Outcome, tolerance: float) -> Fault | None:
     return Fault("weights of processes", text)
 
 
-def _separate(outcome: Outcome, tolerance: float) -> Fault | None:
-    if relative(outcome.found, outcome.separate) > tolerance:
-        return None
+def _factor(outcome: Outcome, factor: float) -> Fault:
+    """Return the fault of gradients that are ``factor`` times too large."""
+    count = len(outcome.values)
+    name = "factor"
+    if abs(factor / count - 1) < 1e-6:
+        name = "factor P"
+    elif abs(factor * count - 1) < 1e-6:
+        # The value tells a division of the loss from gradients that are averaged once too often.
+        divided = abs(outcome.mean_value * count - outcome.whole) < NEAR * abs(outcome.whole)
+        name = "divided by P" if divided else "factor 1/P"
+    return Fault(name, f"every gradient is {factor:.6g} times what it should be")
+
+
+def _separate(outcome: Outcome, tolerance: float) -> list[Fault]:
+    """Detect processes that see their own sentences only, also with a factor on their losses."""
+    separate = outcome.separate
+    factor = float((outcome.computed * separate).sum() / (separate * separate).sum())
+    if relative(outcome.computed, factor * separate) > tolerance:
+        return []
     text = (
         "each process computes the loss of its own sentences, as if there were no others; "
-        "gradients are off by"
+        f"gradients are off by {outcome.error:.3g} of the largest entry"
     )
-    return Fault("separate losses", f"{text} {outcome.error:.3g} of the largest entry")
+    faults = [Fault("separate losses", text)]
+    return faults if abs(factor - 1) < 1e-6 else [*faults, _factor(outcome, factor)]
 
 
-def _pairs(outcome: Outcome) -> Fault | None:
-    """Detect pairs of rows that attract or repel each other on one process only.
+def _coefficients(outcome: Outcome) -> np.ndarray | None:
+    """Return the anchors' gradients as sums of the batch's vectors, (2, N, columns N).
 
-    The coefficients come from each anchor's gradient as a sum of the batch's vectors, if it is one.
+    The first are those on P processes, the second those on one; None if they are no such sums.
     """
-    columns, count, dimensions = outcome.rows.shape
-    vectors = outcome.rows.reshape(-1, dimensions)
-    gradients = np.stack([outcome.found[0], outcome.expected[0]])
-    coefficients = gradients @ np.linalg.pinv(vectors)
-    if relative(coefficients @ vectors, gradients) > 1e-6:
-        return None
-    found, expected = coefficients  # (N, columns N)
-    nothing = NOTHING * abs(expected).max()
-    owners = outcome.case.owners
-    # The positive is no negative: among anchors and positives, leave out the anchor's own sentence.
-    own = np.tile(np.eye(count, dtype=bool), columns) & (np.arange(columns * count) < 2 * count)
-    pulls = (found < -nothing, expected < -nothing)
-    wanted, seen = (~own & (abs(one) > nothing) for one in (expected, found))
-    return _wrong_positives(*pulls, found.argmin(1), own, owners) or _missing(wanted, seen, owners)
+    vectors = outcome.rows.reshape(-1, outcome.rows.shape[-1])
+    gradients = np.stack([outcome.computed[0], outcome.expected[0]])
+    coefficients: np.ndarray = gradients @ np.linalg.pinv(vectors)
+    return None if relative(coefficients @ vectors, gradients) > 1e-6 else coefficients
+
+
+def _own_columns(outcome: Outcome) -> np.ndarray:
+    """Return the columns, (N, columns N), of an anchor's own sentence, which is no negative."""
+    columns, count, _ = outcome.rows.shape
+    own = np.tile(np.eye(count, dtype=bool), columns)
+    own[:, 2 * count :] = False
+    return own
+
+
+def _logit_scale(outcome: Outcome) -> list[Fault]:
+    """Detect a softmax at another temperature: its log-coefficients are linear in the cosines."""
+    coefficients = _coefficients(outcome)
+    if coefficients is None:
+        return []
+    cosines = outcome.rows[0] @ outcome.rows.reshape(-1, outcome.rows.shape[-1]).T
+    scales = []
+    for pushes in coefficients:
+        negative = (pushes > NEGLIGIBLE * abs(pushes).max()) & ~_own_columns(outcome)
+        if negative.sum(1).min() < 2:
+            return []
+        # Deviations from the anchor's mean, in which the denominators cancel.
+        logs, angles = (
+            np.where(negative, quantity, 0.0)
+            - negative * (quantity * negative).sum(1, keepdims=True) / negative.sum(1)[:, None]
+            for quantity in (np.log(np.where(negative, pushes, 1.0)), cosines)
+        )
+        scale = float((logs * angles).sum() / (angles * angles).sum())
+        if not _near(logs, scale * angles).all():
+            return []
+        scales.append(scale)
+    scale, expected = scales
+    if abs(scale / expected - 1) < NEAR:
+        return []
+    count = len(outcome.values)
+    divided = " (divided by the number of processes)" * (abs(scale * count / expected - 1) < NEAR)
+    text = f"the logits are cosines times {scale:.4g}{divided}, on one process times {expected:.4g}"
+    return [Fault("logit scale", text)]
+
+
+def _pairs(outcome: Outcome) -> list[Fault]:
+    """Detect pairs of rows that attract or repel each other on one process only."""
+    coefficients = _coefficients(outcome)
+    if coefficients is None:
+        return []
+    on_processes, on_one = coefficients  # (N, columns N)
+    negligible = NEGLIGIBLE * abs(on_one).max()
+    owners, own = outcome.case.owners, _own_columns(outcome)
+    pulls = (on_processes < -negligible, on_one < -negligible)
+    needed, present = (~own & (abs(array) > negligible) for array in (on_one, on_processes))
+    wrong = _wrong_positives(*pulls, on_processes.argmin(1), own, owners)
+    missing = _missing(needed, present, owners)
+    return [fault for fault in (wrong, missing) if fault is not None]
 
 
 def _wrong_positives(
@@ -258,23 +347,23 @@ def _wrong_positives(
     if not wrong.any():
         return None
     first = int(np.flatnonzero(wrong)[0])
-    other = int(nearest[first] % count)
+    sentence = int(nearest[first] % count)
     return Fault(
         "wrong positives",
         f"{wrong.sum()} of {right.sum()} anchors are pulled to another sentence: "
         f"sentence {first} of the batch (process {owners[first]}) "
-        f"to sentence {other} (process {owners[other]})",
+        f"to sentence {sentence} (process {owners[sentence]})",
     )
 
 
-def _missing(wanted: np.ndarray, seen: np.ndarray, owners: np.ndarray) -> Fault | None:
+def _missing(needed: np.ndarray, present: np.ndarray, owners: np.ndarray) -> Fault | None:
     """Detect rows of a process that the anchors of some process do not see in some role."""
     count = len(owners)
-    places, roles = np.tile(owners, wanted.shape[1] // count), np.arange(wanted.shape[1]) // count
-    lost = np.zeros_like(wanted)
+    places, roles = np.tile(owners, needed.shape[1] // count), np.arange(needed.shape[1]) // count
+    lost = np.zeros_like(needed)
     for p, q, role in np.ndindex(owners.max() + 1, owners.max() + 1, roles.max() + 1):
-        block = (owners == p)[:, None] & (places == q) & (roles == role) & wanted
-        if block.sum() >= 3 and not (block & seen).any():
+        block = (owners == p)[:, None] & (places == q) & (roles == role) & needed
+        if block.sum() >= 3 and not (block & present).any():
             lost |= block
     if not lost.any():
         return None
@@ -285,7 +374,7 @@ def _missing(wanted: np.ndarray, seen: np.ndarray, owners: np.ndarray) -> Fault 
     columns = np.array([lost[:, roles == role].any() for role in range(roles.max() + 1)])
     return Fault(
         "missing negatives",
-        f"anchors do not see {(lost & where).sum()} of {(wanted & where).sum()} negatives "
+        f"anchors do not see {(lost & where).sum()} of {(needed & where).sum()} negatives "
         f"of {name} (rows in the role of {_named(columns)})",
     )
 

@@ -90,26 +90,26 @@ def measure(
 
     for case in job["cases"]:
         share = Share(job, case, rank)
-        found = on(share)
+        measured = on(share)
         # The cube root of the rounding error balances it with the error of a central difference.
-        step = torch.finfo(getattr(torch, found["dtype"])).eps ** (1 / 3)
-        found["slopes"] = np.zeros((count, len(share.columns)))
-        for owner, column in np.ndindex(found["slopes"].shape):
+        step = torch.finfo(getattr(torch, measured["dtype"])).eps ** (1 / 3)
+        measured["slopes"] = np.zeros((count, len(share.columns)))
+        for owner, column in np.ndindex(measured["slopes"].shape):
             change = torch.zeros_like(share.columns)
             own = share.owners == owner
             change[column, own] = step * share.along[column, own]
             up, down = (
                 on(share, change=sign * change, backward=False)["value"] for sign in (1, -1)
             )
-            found["slopes"][owner, column] = (up - down) / (2 * step)
+            measured["slopes"][owner, column] = (up - down) / (2 * step)
         if rank < 0:
-            alone = [on(Share(job, case, one))["gradient"] for one in range(count)]
-            found["separate"] = np.concatenate(alone, axis=1)
+            alone = [on(Share(job, case, process))["gradient"] for process in range(count)]
+            measured["separate"] = np.concatenate(alone, axis=1)
         else:
-            found["contributions"] = np.stack(
+            measured["contributions"] = np.stack(
                 [on(share, weight=float(rank == p))["gradient"] for p in range(count)]
             )
-        yield case.name, found
+        yield case.name, measured
     if rank < 0:
         yield "again", on(Share(job, job["cases"][0], rank), seed=1)
 
@@ -137,17 +137,19 @@ def evaluate(
     if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
         shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
         raise GradlabError(f"the loss must return a scalar that gradient flows from, not {shape}")
-    found = {"value": float(value.detach()), "dtype": dtype_name(value)}
+    measured = {"value": float(value.detach()), "dtype": dtype_name(value)}
     if not backward:
-        return found
+        return measured
     parameters = dict(loss.named_parameters()) if isinstance(loss, nn.Module) else {}
     for parameter in parameters.values():
         parameter.grad = None
     (value * weight).backward()
-    return found | {
+    return measured | {
         "gradient": torch.stack([_gradient(rows) for rows in leaves]).numpy(),
         "parameters": {
-            name: _gradient(one).numpy() for name, one in parameters.items() if one.requires_grad
+            name: _gradient(parameter).numpy()
+            for name, parameter in parameters.items()
+            if parameter.requires_grad
         },
     }
 
@@ -179,13 +181,15 @@ def _criterion(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
 def _on_sentences(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
     table, guide = GivenModel(), GivenModel()
     guide.rows = share.guide.flatten(0, 1)
-    for part in loss.modules():
-        for names, given in ((MODEL, table), (("guide",), guide)):
+    for module in loss.modules():
+        for names, model in ((MODEL, table), (("guide",), guide)):
             for name in names:
-                if isinstance(getattr(part, name, None), nn.Module):
-                    setattr(part, name, given)
+                if isinstance(getattr(module, name, None), nn.Module):
+                    setattr(module, name, model)
     of_classes = hasattr(loss, "sentence_embedder")  # all sentences are in one column
-    two = {base.__name__ for part in loss.modules() for base in type(part).__mro__} & OF_TWO_LABELS
+    two = {
+        base.__name__ for module in loss.modules() for base in type(module).__mro__
+    } & OF_TWO_LABELS
     labels = share.numbers.repeat(len(share.guide)) if of_classes else share.scores
     labels = (labels > 0.5).long() if two else labels
 
@@ -194,7 +198,9 @@ def _on_sentences(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
         ids = torch.arange(len(table.rows))[:, None].split(
             len(table.rows if of_classes else columns[0])
         )
-        features = [{"input_ids": one, "attention_mask": torch.ones_like(one)} for one in ids]
+        features = [
+            {"input_ids": column, "attention_mask": torch.ones_like(column)} for column in ids
+        ]
         value = loss(features, labels)
         return sum(value.values()) if isinstance(value, dict) else value  # type: ignore[return-value]  # a sum of tensors
 
@@ -211,8 +217,8 @@ def work(rank: int, job: dict[str, Any]) -> None:
     torch.set_num_threads(1)
     try:
         join(folder, rank, job["processes"], job["timeout"])
-        for name, found in measure(pickle.loads(job["build"]), job, rank):
-            (folder / f"{rank}.{name}").write_bytes(pickle.dumps(found))
+        for name, measured in measure(pickle.loads(job["build"]), job, rank):
+            (folder / f"{rank}.{name}").write_bytes(pickle.dumps(measured))
         if rank >= 0:
             torch.distributed.barrier()  # no process leaves while another still sends
         torch.distributed.destroy_process_group()
