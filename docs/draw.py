@@ -18,6 +18,7 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 
 import gradlab
+from gradlab.flow import synthetic_batch
 from gradlab.gradient.diagnostics import gini
 from gradlab.plotting.style import ANCHOR, COLORS, NEGATIVE, POSITIVE, empty_figure, save, style
 from gradlab.simulation.sphere import sample_views
@@ -198,6 +199,43 @@ def temperature() -> None:
     save(figure, FOLDER / "temperature.png")
 
 
+def dilemma() -> None:
+    """Where InfoNCE leads at each temperature: sentences on one topic, and different ones."""
+    batch = synthetic_batch()
+    values = np.geomspace(0.01, 1, 13)
+    curves = ("same_group_cosine", "different_cosine")
+    start, ends = {}, []
+    for value in values:
+        ended = gradlab.flow(
+            f"infonce(temperature={value})", batch.anchors, batch.positives, groups=batch.topics
+        )
+        start = {name: ended.curves[name][0] for name in curves}
+        ends.append([ended.last[name] for name in curves])
+        print(f"{value:.3f} {ended.end}", *(round(number, 3) for number in ends[-1]))
+    figure = empty_figure((7.2, 2.9))
+    left, right = figure.subplots(1, 2)
+    labels = ("same topic", "different topics")
+    for label, name, curve, color in zip(labels, curves, np.transpose(ends), COLORS, strict=False):
+        left.semilogx(values, curve, "o-", ms=3, color=color, label=label)
+        left.axhline(start[name], color=color, lw=0.8, ls=":")
+    left.set(title="Where the loss leads", xlabel="temperature τ", ylabel="mean cosine at the end")
+    left.legend()
+    together, apart = np.transpose(ends)
+    right.plot(apart, together, "-", color="#999999", lw=1)
+    right.scatter(apart, together, c=np.log(values), cmap="viridis", s=22, zorder=3)
+    for at in (0, 3, 4, 5, 6):
+        right.annotate(
+            f"τ = {values[at]:.2g}",
+            (apart[at], together[at]),
+            fontsize=7,
+            xytext=(5, -3),
+            textcoords="offset points",
+        )
+    right.set(title="The dilemma", xlabel="cosine of different topics (uniformity: low)")
+    right.set_ylabel("cosine within a topic\n(tolerance: high)")
+    save(figure, FOLDER / "dilemma.png")
+
+
 def hubs() -> None:
     """What each sentence of a batch receives as an anchor, and as a negative of the others."""
     rng = np.random.default_rng(0)
@@ -317,7 +355,7 @@ def badges() -> None:
 
 PICTURES = {
     f.__name__.replace("_", "-"): f
-    for f in (sphere, one_anchor, temperature, hubs, batch, house, badges)
+    for f in (sphere, one_anchor, temperature, dilemma, hubs, batch, house, badges)
 }
 
 if __name__ == "__main__":
