@@ -39,8 +39,7 @@ def _quoted(loss: Loss) -> str:
 
 def table() -> str:
     """Return the table as Markdown."""
-    headings = [heading.removeprefix("leads: ") for heading in HEADINGS.values()]
-    lines = [f"| loss | {' | '.join(headings)} |", "|---|--:|--:|--:|---|"]
+    lines = [f"| loss | {' | '.join(HEADINGS.values())} |", "|---|--:|--:|--:|---|"]
     for name, lead in stored_leads().items():
         cells = " | ".join(lead.cell(column) for column in HEADINGS)
         lines.append(f"| [`{name}`](losses/{name.partition('(')[0]}.md) | {cells} |")

@@ -8,6 +8,7 @@ whole batches.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import numpy as np
 from scipy.special import entr
 
 from gradlab.arrays import divide
+from gradlab.atlas.leads import HEADINGS, Lead, lead
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError
 from gradlab.files import read_packaged
@@ -88,6 +90,11 @@ class Entry:
         """Short text of the loss."""
         return call_text(self.loss)
 
+    @functools.cached_property
+    def leads(self) -> Lead:
+        """Where the loss leads; stored for published settings, otherwise a flow of some seconds."""
+        return lead(self.loss)
+
 
 class Atlas(list[Entry], Shown):
     """Losses with one row each; `plot` draws numbers by family, or gates on a given axis."""
@@ -97,7 +104,11 @@ class Atlas(list[Entry], Shown):
     def columns(self) -> dict[str, list[Any]]:
         """Return name, family and numbers of all losses."""
         names = {"loss": "name", "family": "family"} | {name: name for name in COLUMNS}
-        return {key: [getattr(one, name) for one in self] for key, name in names.items()}
+        numbers = {key: [getattr(entry, name) for entry in self] for key, name in names.items()}
+        ends = {
+            f"leads_{name}": [getattr(entry.leads, name) for entry in self] for name in HEADINGS
+        }
+        return numbers | ends
 
     def __repr__(self) -> str:
         return f"Atlas of {len(self)} losses\n{self.to_frame()}"

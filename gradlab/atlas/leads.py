@@ -20,11 +20,16 @@ from gradlab.settings import call_text
 
 STEPS = 1000
 HEADINGS = {
-    "positives": "leads: positives",
-    "same_topic": "leads: same topic",
-    "different": "leads: different",
+    "positives": "positives",
+    "same_topic": "same topic",
+    "different": "different",
     "end": "ends",
 }
+LEADS = "where it leads"
+LEADS_TEXT = (
+    "cosines within a topic, of different topics and of positives at the end of a flow from one "
+    "batch, and how it ended, see [Where a loss leads](flow.md)"
+)
 SETTING = (
     "120 sentences on 30 topics in 64 dimensions, with four near-duplicates and a common direction "
     "(`gradlab.flow.synthetic_batch()`), at first at mean cosines of 0.92 (positives), 0.63 (same "
@@ -47,6 +52,10 @@ class Lead:
     same_topic: float
     different: float
     end: str
+
+    def __str__(self) -> str:
+        cosines = " / ".join(map(self.cell, ("same_topic", "different", "positives")))
+        return f"{cosines}, {self.end}"
 
     def cell(self, name: str) -> str:
         """Return one attribute as text."""

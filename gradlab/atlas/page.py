@@ -24,6 +24,8 @@ from gradlab.atlas.entries import (
     atlas_names,
     measure,
 )
+from gradlab.atlas.leads import LEADS, LEADS_TEXT
+from gradlab.atlas.leads import SETTING as LEADS_SETTING
 from gradlab.atlas.models import KINDS, SETTING, TEMPERATURE, ModelEntry, measurable_models
 from gradlab.atlas.picture import draw_models
 from gradlab.batch.similarity import Negatives, PairSimilarity
@@ -87,8 +89,11 @@ def aligned(rows: Sequence[Sequence[str]], left: int) -> str:
 
 def text_table(entries: Sequence[Entry]) -> str:
     """Return the table of losses for a terminal."""
-    headings = ["loss", "family", *(heading for heading, _ in COLUMNS.values())]
-    rows = [[one.name, one.family, *(cell(one, name) for name in COLUMNS)] for one in entries]
+    headings = ["loss", "family", *(heading for heading, _ in COLUMNS.values()), LEADS]
+    rows = [
+        [entry.name, entry.family, *(cell(entry, name) for name in COLUMNS), str(entry.leads)]
+        for entry in entries
+    ]
     return aligned([headings, *rows], left=2)
 
 
@@ -123,6 +128,7 @@ def exchange(first: Entry, second: Entry) -> str:
         before, after = cell(first, name), cell(second, name)
         mark = "" if before == after else _change(name, getattr(first, name), getattr(second, name))
         lines.append(f"{heading.ljust(wide)}  {before:>18} -> {after:<18} {mark}".rstrip())
+    lines.append(f"{LEADS.ljust(wide)}  {first.leads} -> {second.leads}")
     ratios = first.ratio_both, second.ratio_both
     known = {
         "first": first,
@@ -150,8 +156,12 @@ def page(entries: Sequence[Entry]) -> str:
     """Return the documentation's page of the atlas, of all losses, as Markdown."""
     return rendered(
         "atlas.md",
-        rows=[(entry, [cell(entry, name) for name in COLUMNS]) for entry in entries],
-        columns=list(COLUMNS.values()),
+        rows=[
+            (entry, [*(cell(entry, name) for name in COLUMNS), str(entry.leads)])
+            for entry in entries
+        ],
+        columns=[*COLUMNS.values(), (LEADS, LEADS_TEXT)],
+        leads_setting=LEADS_SETTING,
     )
 
 
