@@ -14,10 +14,10 @@ const rungeKuttaStep = (field, point, first, size) => {
 
 // The flow of an anchor, step by step, until `end` says how it ended.
 class AnchorFlow {
-  // `field(point)` is the velocity, `dissipation(point)` a number.
-  constructor(field, dissipation, anchor) {
-    Object.assign(this, { field, dissipation, point: anchor, velocity: field(anchor), window: anchor });
-    Object.assign(this, { time: 0, count: 0, size: 0, fastest: 0, strongest: 1, jumpAngle: FLOW.jump_angle, nearJump: 0, jumps: 0, next: 0, recorded: 0, end: "" });
+  // `field(point)` is the velocity, `push(point)` the relative push.
+  constructor(field, push, anchor) {
+    Object.assign(this, { field, push, point: anchor, velocity: field(anchor), window: anchor });
+    Object.assign(this, { time: 0, count: 0, size: 0, fastest: 0, jumpAngle: FLOW.jump_angle, nearJump: 0, jumps: 0, next: 0, recorded: 0, end: "" });
     this.trail = [anchor];
     this.judge();
   }
@@ -72,9 +72,8 @@ class AnchorFlow {
       end = slow && !this.jumps ? "at rest" : "still moving";
     }
     if (end || this.time >= this.next || this.count - this.recorded >= FLOW.sparsest) {
-      const dissipation = Math.abs(this.dissipation(this.point));
-      this.strongest = Math.max(this.strongest, dissipation);
-      if (dissipation <= FLOW.stopped * this.strongest && (speed <= FLOW.stopped * this.fastest || this.fastest === 0)) end = "stopped learning";
+      const push = Math.abs(this.push(this.point)) || 0; // NaN: no negative acts
+      if (push <= FLOW.stopped && (speed <= FLOW.stopped * this.fastest || this.fastest === 0)) end = "stopped learning";
       this.next = this.time * Math.exp(1 / FLOW.density);
       this.recorded = this.count;
     }

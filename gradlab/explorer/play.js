@@ -14,7 +14,7 @@ const flowOf = (panel, points) => {
     const { moved } = evaluated(panel, points, anchor);
     return minus(scaled(moved, 1 / dot(moved, anchor)), anchor);
   };
-  return new AnchorFlow(field, (anchor) => evaluated(panel, points, anchor).dissipation, points.anchor);
+  return new AnchorFlow(field, (anchor) => evaluated(panel, points, anchor).relative_push, points.anchor);
 };
 
 const playKey = () => JSON.stringify([state.points, state.panels, state.mates]);

@@ -15,7 +15,7 @@ from gradlab.flow.forces import Forces, Velocity
 from gradlab.flow.integration import largest
 from gradlab.gradient.diagnostics import ACTIVE, effective_rank
 
-STOPPED = 1e-4  # dissipation below which a loss has stopped, as a share of the largest before
+STOPPED = 1e-4  # relative push below which a loss has stopped
 # Records per factor of e in time, and the fewest steps in which one record is made.
 DENSITY, SPARSEST = 5.0, 50
 COMPARED = 1024  # anchors whose cosines are measured, with all positives
@@ -26,8 +26,8 @@ CURVES = {
     "time": "time t; the velocity is minus the gradient of the loss summed over anchors",
     "steps": "steps until then",
     "value": "the loss, as a mean over anchors",
-    "dissipation": "gradient dissipation of the anchors, mean",
-    "learning": f"share of anchors whose dissipation is at least {ACTIVE}",
+    "relative_push": "push on an anchor over its largest push as its positive moves, mean",
+    "learning": f"share of anchors whose relative push is at least {ACTIVE}",
     "positive_cosine": "cosine of an anchor and its positive, mean",
     "same_group_cosine": "cosine of an anchor and another positive of its group, mean",
     "different_cosine": "cosine of an anchor and a positive of another group, mean",
@@ -45,14 +45,13 @@ class Course:
         curves: by name in `CURVES`, one number per record.
         path: states at the records, (r, d) each; only the first and the last of a large state.
         fastest: largest velocity so far.
-        strongest: largest dissipation so far, at least 1.
     """
 
     def __init__(self, forces: Forces, groups: Int[np.ndarray, "n"] | None, bar: Any) -> None:
         self.forces, self.groups, self.bar = forces, groups, bar
         self.curves: dict[str, list[float]] = {name: [] for name in CURVES}
         self.path: list[np.ndarray] = []
-        self.fastest, self.strongest = 0.0, 1.0
+        self.fastest = 0.0
         self.share = 1.0 if forces.is_scalar else 1 / forces.batch.count
         self._next, self._last_step = 0.0, 0
 
@@ -68,15 +67,14 @@ class Course:
         velocity: Velocity,
         batches: Iterable[tuple[Forces, Tensor]],
     ) -> np.ndarray:
-        """Add a record; return the dissipation of anchors in the batches, (n,)."""
-        dissipation = np.concatenate([forces.dissipation(state) for forces, state in batches])
-        self.strongest = max(self.strongest, float(dissipation.max()))
+        """Add a record; return the relative push on anchors of the batches, (n,)."""
+        push = np.abs(np.concatenate([forces.relative_push(state) for forces, state in batches]))
         numbers = {
             "time": time,
             "steps": step,
             "value": velocity.value * self.share,
-            "dissipation": float(dissipation.mean()),
-            "learning": float(np.mean(dissipation >= ACTIVE)),
+            "relative_push": float(push.mean()),
+            "learning": float(np.mean(push >= ACTIVE)),
             "speed": largest(velocity.rows),
             **cosine_statistics(self.forces, rows, self.groups),
         }
@@ -93,11 +91,11 @@ class Course:
         self.bar.set_postfix_str(
             f"t = {time:.2g}, different {numbers['different_cosine']:.2f}", refresh=False
         )
-        return dissipation
+        return push
 
-    def stopped(self, dissipation: np.ndarray, speed: float) -> bool:
+    def stopped(self, push: np.ndarray, speed: float) -> bool:
         """Return whether no anchor is pushed any more, nor anything pulled."""
-        closed = float(dissipation.max()) <= STOPPED * self.strongest
+        closed = float(push.max()) <= STOPPED
         return closed and (speed <= STOPPED * self.fastest or self.fastest == 0)
 
 

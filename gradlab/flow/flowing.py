@@ -168,8 +168,8 @@ def _all_at_once(course: Course, steps: int, last_time: float, tolerance: float)
         if not name and (step == steps or time >= last_time):
             name = "at rest" if _rests(course, speed, time, stepper) else "still moving"
         if name or course.due(time, step):
-            dissipation = course.record(time, step, rows, velocity, [(forces, rows)])
-            if course.stopped(dissipation, speed):
+            push = course.record(time, step, rows, velocity, [(forces, rows)])
+            if course.stopped(push, speed):
                 name, jump = "stopped learning", False
         if name:
             return _End(name, rows, jump)
@@ -198,8 +198,8 @@ def _in_batches(
         if over or course.due(time, step):
             whole = forces(rows)
             pairs = [(piece, rows[numbers]) for piece, numbers in batches.epoch()]
-            dissipation = course.record(time, step, rows, whole, pairs)
-            if course.stopped(dissipation, largest(velocity.rows)):
+            push = course.record(time, step, rows, whole, pairs)
+            if course.stopped(push, largest(velocity.rows)):
                 return _End("stopped learning", rows)
         if over:
             break

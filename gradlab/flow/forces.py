@@ -14,13 +14,13 @@ from torch import Tensor
 from gradlab.arrays import recording_gradients, to_numpy
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
-from gradlab.gradient.paradigm import first_components
-from gradlab.losses.base import Loss
-from gradlab.losses.components import project
+from gradlab.gradient.relative_push import opposite_push
+from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.components import as_share, project
 from gradlab.scale import blockwise
 
 BLOCKS_FROM = 2048  # sentences from which on a loss is evaluated in blocks
-MEASURED = 512  # anchors whose dissipation is measured
+MEASURED, FEW = 512, 16  # anchors whose relative push is measured
 Arguments = Mapping[str, Any]  # of `gradlab.components`, after the loss
 
 
@@ -116,12 +116,17 @@ class Forces:
         total = self.loss.value_of(self.batch_at(rows)).sum()
         return total
 
-    def dissipation(self, rows: Tensor) -> np.ndarray:
-        """Return the dissipation of the first `MEASURED` anchors, (n,), as the loss declares it.
+    def relative_push(self, rows: Tensor) -> np.ndarray:
+        """Return the relative push on the first anchors, (n,): 1 if all of it is alive, 0 if none.
 
-        All curves and ends of flows read this quantity.
+        Of `MEASURED` anchors at most, and of `FEW` where each costs an evaluation of the loss.
         """
+        batch = self.batch_at(rows)
+        if batch.count > MEASURED:
+            by_rows = isinstance(self.loss, PairLoss)
+            batch = batch.rows(0, MEASURED) if by_rows else batch.first(MEASURED)
         with torch.no_grad():
-            components = first_components(self.loss, self.batch_at(rows), MEASURED)
-            dissipation: np.ndarray = np.abs(to_numpy(components.gate))
-            return dissipation
+            opposite = opposite_push(self.loss, batch, count=FEW)
+            push = self.loss.components_of(batch).total_push[: len(opposite)]
+            shares: np.ndarray = np.nan_to_num(to_numpy(as_share(push, opposite)))
+        return shares  # without negatives there is no push

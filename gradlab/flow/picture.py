@@ -26,12 +26,15 @@ COSINES = {
     "same_group_cosine": ("same topic", COLORS[0]),
     "different_cosine": ("different", COLORS[1]),
 }
-LEARNING = {"dissipation": ("dissipation", "black"), "learning": ("share still learning", "0.6")}
+LEARNING = {
+    "relative_push": ("relative push", "black"),
+    "learning": ("share still learning", "0.6"),
+}
 FRAMES, PAUSE, LAST_PAUSE = 40, 90, 2500  # frames of a film, and milliseconds between them
 
 
 def draw_flow(flow: Flow, ax: Axes | None = None) -> tuple[Figure, Any]:
-    """Draw cosines, and below them the dissipation, over log time; on a given axis cosines only."""
+    """Draw cosines and the relative push over log time; on a given axis the cosines only."""
     if ax is None:
         return draw_flows([flow])
     _cosines(ax, flow)
@@ -60,7 +63,7 @@ def draw_flows(flows: Sequence[Flow], ax: Axes | None = None) -> tuple[Figure, A
             bottom.plot(times, flow.curves[name], color=color, label=label)
         bottom.set_xscale("log")
         bottom.set(xlim=top.get_xlim(), xlabel="time")
-    strongest = max(float(np.max(flow.curves["dissipation"])) for flow in flows)
+    strongest = max(float(np.max(flow.curves["relative_push"])) for flow in flows)
     axes[1, 0].set(ylim=(-0.03, 1.05 if strongest <= 1 else None))
     axes[0, 0].set_ylabel("cosine")
     for row in axes:

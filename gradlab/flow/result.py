@@ -87,7 +87,7 @@ class Flow(Shown):
     def _end_words(self) -> str:
         if self.end == "stopped learning":
             return (
-                f"Stopped learning: no anchor's dissipation exceeds {STOPPED:g}, "
+                f"Stopped learning: no anchor's relative push exceeds {STOPPED:g}, "
                 "so the loss leaves the embeddings where they are."
             )
         if self.jump:
