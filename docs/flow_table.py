@@ -1,7 +1,8 @@
 """Where all losses lead at published settings: the atlas's data, and the table of docs/flow.md.
 
-python docs/flow_table.py          # a few minutes
-python docs/flow_table.py --table  # only the table, from the data
+python docs/flow_table.py               # a few minutes
+python docs/flow_table.py infonce mpt   # these losses; the others as stored
+python docs/flow_table.py --table       # only the table, from the data
 """
 
 from __future__ import annotations
@@ -12,29 +13,29 @@ from pathlib import Path
 import gradlab
 from gradlab.atlas.leads import HEADINGS, SETTING, flow_to_end, stored_leads
 from gradlab.files import write_text
-from gradlab.losses.base import Loss
 
 DOCS = Path(__file__).parent
 DATA = Path(gradlab.__file__).parent / "atlas" / "leads.toml"
 START, END = "<!-- Made by docs/flow_table.py -->", "<!-- until here -->"
 
 
-def write_data() -> None:
-    """Let all losses flow, and write where they lead."""
-    losses = [gradlab.get_loss(name) for name in gradlab.loss_names() if name != "recombined"]
+def write_data(names: list[str]) -> None:
+    """Let losses flow, all of them if there are no names, and write where they lead."""
     lines = ["# Where each loss leads at published settings. Made by docs/flow_table.py."]
-    for loss in losses:
-        lead = flow_to_end(loss, progress=True)
-        lines += ["", f"[{_quoted(loss)}]"]
-        for name in HEADINGS:
-            entry = getattr(lead, name)
-            lines.append(f'{name} = "{entry}"' if name == "end" else f"{name} = {entry:.4f}")
-        print(lines[-5:], flush=True)
+    for name in gradlab.loss_names():
+        if name == "recombined":
+            continue
+        loss = gradlab.get_loss(name)
+        stored = stored_leads().get(name)
+        lead = stored if names and name not in names else None
+        lead = lead or flow_to_end(loss, progress=True)
+        lines += ["", f"[{name}]"]
+        for column in HEADINGS:
+            entry = getattr(lead, column)
+            lines.append(f'{column} = "{entry}"' if column == "end" else f"{column} = {entry:.4f}")
+        if lead != stored:
+            print(lines[-5:], flush=True)
     write_text(DATA, "\n".join(lines) + "\n")
-
-
-def _quoted(loss: Loss) -> str:
-    return f'"{loss}"' if "(" in str(loss) else str(loss)
 
 
 def table() -> str:
@@ -57,6 +58,6 @@ def write_table() -> None:
 
 if __name__ == "__main__":
     if "--table" not in sys.argv:
-        write_data()
+        write_data(sys.argv[1:])
         stored_leads.cache_clear()
     write_table()

@@ -86,7 +86,7 @@ def flow_to_end(loss: Loss, progress: bool | None = None) -> Lead:
         raise GradlabError(f"{call_text(loss)} leads to its teacher, whom the batch does not have")
     batch = synthetic_batch()
     context: dict[str, Any] = {"groups": batch.topics, "steps": STEPS, "progress": progress}
-    if loss.has(CandidateLoss):
+    if any(isinstance(base, CandidateLoss) for base in loss.bases):
         context["labels"] = batch.topics
     ended: Flow = flow(loss, batch.anchors, batch.positives, **context)
     last = ended.last

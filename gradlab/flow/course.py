@@ -68,7 +68,9 @@ class Course:
         batches: Iterable[tuple[Forces, Tensor]],
     ) -> np.ndarray:
         """Add a record; return the relative push on anchors of the batches, (n,)."""
-        push = np.abs(np.concatenate([forces.relative_push(state) for forces, state in batches]))
+        push: np.ndarray = np.abs(
+            np.concatenate([forces.relative_push(state) for forces, state in batches])
+        )
         numbers = {
             "time": time,
             "steps": step,

@@ -15,8 +15,9 @@ from gradlab.arrays import recording_gradients, to_numpy
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.gradient.relative_push import opposite_push
-from gradlab.losses.base import Loss, PairLoss
+from gradlab.losses.base import Loss
 from gradlab.losses.components import as_share, project
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.scale import blockwise
 
 BLOCKS_FROM = 2048  # sentences from which on a loss is evaluated in blocks
