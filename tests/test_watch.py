@@ -19,6 +19,7 @@ from gradlab import GradlabError
 from gradlab.gradient.diagnostics import diagnose
 from gradlab.monitor.history import read_metrics
 from gradlab.monitor.probe import Probe, Snapshot
+from gradlab.monitor.run_reader import read_recording
 from gradlab.monitor.watch import LoopWatch, TrainingWarning
 from gradlab.report import write_report
 from tests.sentence_training import (
@@ -29,6 +30,7 @@ from tests.sentence_training import (
     relative_difference,
     weights,
 )
+from tests.tiny_models import make_sentences
 
 adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
 
@@ -732,3 +734,45 @@ def test_what_a_loss_has_learned_is_recorded_once_a_step(tmp_path):
     rows = read_metrics(tmp_path / "metrics.csv")
     assert "learned_log_temperature" in {name for _, _, name, _ in rows}
     assert len(rows) == len({row[:3] for row in rows})
+
+
+def _evaluating(bert, folder, watched, **options):
+    """A trainer with dropout, an evaluator and held-out data, trained for six steps."""
+    try:
+        from sentence_transformers.sentence_transformer import evaluation
+    except ImportError:  # before version 6
+        from sentence_transformers import evaluation
+    texts = make_sentences(96)
+    evaluator = evaluation.EmbeddingSimilarityEvaluator(
+        texts[:12], texts[12:24], [n / 11 for n in range(12)], name="dev", write_csv=False
+    )
+    table = {"anchor": texts[:48], "positive": texts[48:]}
+    from datasets import Dataset
+
+    trainer = make_trainer(
+        bert, folder, lambda model: losses.MultipleNegativesRankingLoss(model), table,
+        evaluator=evaluator, eval_dataset=Dataset.from_dict(table), eval_strategy="steps",
+        eval_steps=3, max_steps=6,
+    )  # fmt: skip
+    watch = gradlab.watch(trainer, every=1, **options) if watched else None
+    trainer.train()
+    return trainer, watch
+
+
+def test_a_score_before_training_is_measured_and_changes_no_weight(bert, tmp_path):
+    plain, _ = _evaluating(bert, tmp_path / "plain", watched=False)
+    trainer, watch = _evaluating(bert, tmp_path / "watched", watched=True)
+    (score, *_) = watch.history.scores()
+    # Only the manifest knows what the evaluator calls primary.
+    (primary, *_) = read_recording(tmp_path / "watched").history.scores()
+    assert score.before is not None
+    assert primary.name == "eval_dev_spearman_cosine"
+    assert primary.is_primary
+    for name, weight in weights(plain.model).items():
+        assert torch.equal(weight, weights(trainer.model)[name]), name
+
+
+def test_an_evaluation_before_training_can_be_left_out(bert, tmp_path):
+    trainer, watch = _evaluating(bert, tmp_path, watched=True, evaluate_first=False)
+    assert not trainer.args.eval_on_start
+    assert watch.history.scores()[0].before is None

@@ -174,7 +174,8 @@ class History:
         return values[place - 1] if place else None
 
     def score(self, name: str) -> Score:
-        return Score(name, tuple(sorted(self.points(EVALUATION, name).items())))
+        points = tuple(sorted(self.points(EVALUATION, name).items()))
+        return Score(name, points, bool(self.primary) and name.endswith(self.primary))
 
     def scores(self) -> list[Score]:
         """Return all scores that are ever finite: `primary` first, then qualities; losses last."""
@@ -183,9 +184,9 @@ class History:
         finite = [s for s in scores if any(math.isfinite(value) for _, value in s.points)]
         return sorted(finite, key=self._rank)
 
-    def _rank(self, score: Score) -> tuple[bool, bool, bool]:
-        is_primary = bool(self.primary) and score.name.endswith(self.primary)
-        return not is_primary, not score.is_quality, score.is_loss
+    @staticmethod
+    def _rank(score: Score) -> tuple[bool, bool, bool]:
+        return not score.is_primary, not score.is_quality, score.is_loss
 
     def to_frame(self) -> DataFrame:
         """Return the records as a pandas DataFrame indexed by step, one row per record.
@@ -252,6 +253,7 @@ class Score:
 
     name: str
     points: tuple[tuple[int, float], ...]
+    is_primary: bool = False  # whether its evaluator calls it primary
 
     @property
     def title(self) -> str:
@@ -264,8 +266,10 @@ class Score:
 
     @property
     def is_quality(self) -> bool:
-        """Whether it selects encoders: a correlation with human judgements, or retrieval's nDCG."""
-        return any(kind in self.name for kind in ("stsb_dev", "spearman", "pearson", "ndcg"))
+        """Whether it selects encoders: primary, a correlation with judgements, or an nDCG."""
+        return self.is_primary or any(
+            kind in self.name for kind in ("stsb_dev", "spearman", "pearson", "ndcg")
+        )
 
     @property
     def before(self) -> float | None:

@@ -19,6 +19,7 @@ from gradlab.monitor.library_losses import seen_by
 from gradlab.monitor.library_versions import require
 from gradlab.monitor.probe import Snapshot
 from gradlab.monitor.watch import LoopWatch, Watch, WatchedLoss, WatchedModule
+from gradlab.seeds import random_state, restore_random_state
 from gradlab.settings import names_arguments
 
 # Settings of a trainer that the report lists.
@@ -47,6 +48,7 @@ def watch(
     every: int | None = None,
     output: str | Path | None = None,
     total_steps: int | None = None,
+    evaluate_first: bool = True,
 ) -> Any:
     """Watch a training run: record dissipation, hardest share, ratio and shape of the embeddings.
 
@@ -67,6 +69,9 @@ def watch(
         every: steps between records; None is 25, or a twentieth of a run shorter than 500 steps.
         output: folder to record in; None: ``gradlab`` in a trainer's folder, or ``gradlab-watch``.
         total_steps: planned length of your own loop, in steps.
+        evaluate_first: let a trainer that has an evaluator and evaluates during training also
+            evaluate before it (``eval_on_start``), as no score is judged without that; training
+            itself stays the same to the last bit.
 
     Returns:
         a `Watch`; for a loop of your own a `LoopWatch`, or for its loss a `WatchedLoss`.
@@ -86,7 +91,7 @@ def watch(
             "loss='infonce', say, for batches that you pass to observe"
         )
     if is_trainer(target):
-        return _watch_trainer(target, views, loss, every, output)
+        return _watch_trainer(target, views, loss, every, output, evaluate_first)
     if views is not None and not callable(views):
         raise GradlabError(
             "names of views belong to a Trainer; for a loss give a function of its arguments"
@@ -119,7 +124,12 @@ def is_trainer(target: Any) -> bool:
 
 
 def _watch_trainer(
-    trainer: Any, views: Views, loss: Any, every: int | None, output: str | Path | None
+    trainer: Any,
+    views: Views,
+    loss: Any,
+    every: int | None,
+    output: str | Path | None,
+    evaluate_first: bool,
 ) -> Watch:
     require("transformers", "accelerate")
     if getattr(trainer.compute_loss, "watched_by", None) is not None:
@@ -136,10 +146,24 @@ def _watch_trainer(
         settings=_settings(trainer),
         named=loss is not None,
         listeners=[functools.partial(_tell_trackers, trainer)],
+        primary=lambda: str(getattr(_evaluator_of(trainer), "primary_metric", None) or ""),
     )
     _wrap(trainer, watch, capture)
-    trainer.add_callback(_callback(watch))
+    starts = evaluate_first and _evaluates(trainer) and not trainer.args.eval_on_start
+    if starts:
+        trainer.args.eval_on_start = True
+    trainer.add_callback(_callback(watch, keeps_random_state=starts))
     return watch
+
+
+def _evaluator_of(trainer: Any) -> Any:
+    return getattr(trainer, "evaluator", None)
+
+
+def _evaluates(trainer: Any) -> bool:
+    """Return whether a trainer evaluates by an evaluator during training."""
+    strategy = getattr(trainer.args.eval_strategy, "value", trainer.args.eval_strategy)
+    return _evaluator_of(trainer) is not None and strategy != "no"
 
 
 def _wrap(trainer: Any, watch: Watch, capture: Capture) -> None:
@@ -183,9 +207,15 @@ def _outputs_of(model: Any) -> Iterator[list[Any]]:
         yield outputs
 
 
-def _callback(watch: Watch) -> Any:
-    """Return the callback that tells the watch about the beginning, end and logs of a run."""
+def _callback(watch: Watch, keeps_random_state: bool) -> Any:
+    """Return the callback that tells the watch about the beginning, end and logs of a run.
+
+    With ``keeps_random_state``, an evaluation before the first step leaves random generators as
+    they were.
+    """
     from transformers import TrainerCallback
+
+    states: list[dict[str, Any]] = []
 
     class WatchCallback(TrainerCallback):
         """Forwards a trainer's events to the watch."""
@@ -193,6 +223,15 @@ def _callback(watch: Watch) -> Any:
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             if state.is_world_process_zero:
                 watch.start(state.global_step, state.max_steps)
+            if keeps_random_state:
+                states.append(random_state())
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if states:
+                restore_random_state(states.pop())
+
+        def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            states.clear()
 
         def on_log(
             self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any

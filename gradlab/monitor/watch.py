@@ -88,6 +88,7 @@ class Watch(Recorder):
         settings: Mapping[str, Any] | None = None,
         named: bool = True,
         listeners: Iterable[Listener] = (),
+        primary: Callable[[], str] = str,
     ) -> None:
         """Prepare to watch; nothing is written before the first record.
 
@@ -97,6 +98,8 @@ class Watch(Recorder):
             encoders, named: see `Probe`.
             settings: settings of the run, for the report.
             listeners: see `Recorder.begin`.
+            primary: returns the name of the score that the evaluator calls primary, once it is
+                known; else an empty text.
 
         Raises:
             GradlabError: a bad schedule, or an unknown name of a loss.
@@ -109,7 +112,7 @@ class Watch(Recorder):
         }
         used = {name: probe.in_use for name, probe in self._probes.items()}
         super().__init__(output, total_steps=total_steps, losses=used)
-        self.settings = dict(settings or {})
+        self.settings, self._primary = dict(settings or {}), primary
         self._every, self._listening, self._began = every, list(listeners), time.perf_counter()
         # Step of each dataset's latest record, and first step of the recording or its continuation.
         self._last: dict[str, int] = {}
@@ -262,6 +265,7 @@ class Watch(Recorder):
                 "known": {name: probe.loss is not None for name, probe in probes.items()},
                 "settings": {name: probe.in_use.settings for name, probe in probes.items()},
                 "notes": self._notes,
+                "primary": self._primary(),
             },
             "versions": versions(*PACKAGES),
             "status": status,

@@ -21,6 +21,7 @@ from gradlab.verdict import Verdict
 TERMS = {
     "Learning": {
         "Mean gradient dissipation": "gradient_dissipation",
+        "Mean relative push": "relative_push",
         f"The share of anchors above {ACTIVE:g}": "active",
     },
     "Hard negatives": {

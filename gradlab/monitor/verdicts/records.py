@@ -64,7 +64,7 @@ class Records:
 
         The list is empty if there are fewer records; a number that is missing is NaN.
         """
-        series = [self.points(name) for name in names]
+        series = [self.history.points(self._group, name) for name in names]
         if len(series[0]) < count:
             return []
         steps = list(itertools.islice(reversed(series[0]), count))

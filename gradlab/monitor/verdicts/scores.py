@@ -13,8 +13,8 @@ from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 WORSE = 1.1
 # Where a score was before training, and how to have it measured.
 EVALUATE = (
-    "Give the trainer an evaluator and evaluate before training (eval_on_start=True), at equal "
-    "distances, and at the end."
+    "Give the trainer an evaluator and eval_strategy='steps'; gradlab.watch then also evaluates "
+    "before training. A run of gradlab train takes --sts."
 )
 
 
