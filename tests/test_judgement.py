@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("sentence_transformers")
 pytest.importorskip("peft")
 
-from tests.judgement import retrieval, scoring, table
+from tests.judgement import boundaries, retrieval, scoring, table
 from tests.judgement.case import TOOLS, Case, cases
 from tests.judgement.freeze import BAD, GOOD, NOT_JUDGED, WATCH, Said, judged
 from tests.judgement.mutation import Limit
@@ -117,6 +117,11 @@ def test_intervals_are_those_of_clopper_and_pearson():
 def test_limits_are_doubled_and_halved(text, others):
     limit = Limit(scoring.SCORE, 1, 0, text, "LIMIT", "report")
     assert [float(one) for one in limit.mutants()] == pytest.approx([float(one) for one in others])
+
+
+@pytest.mark.parametrize(("title", "measured", "grade"), boundaries.measurements())
+def test_the_doctor_judges_either_side_of_a_limit(title, measured, grade):
+    assert [one.grade for one in judged({"doctor": measured})] == [grade] * bool(grade), title
 
 
 def test_explain_answers_phrases_as_its_score_says():

@@ -74,7 +74,7 @@ def judged_doctor(measurements: Mapping[str, Any]) -> list[Said]:
 
 
 def _said(tool: str, verdict: Any) -> Said:
-    text = f"{verdict.title}: {verdict.seen} {verdict.change}".strip()
+    text = f"{verdict.title}: {verdict.finding} {verdict.change}".strip()
     return Said(tool, verdict.title, verdict.grade, text)
 
 

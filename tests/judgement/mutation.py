@@ -214,8 +214,9 @@ def preload() -> None:
 
 
 def mutate(root: Path, cases: Sequence[Any], only: str = "") -> Iterator[tuple[Limit, str, str]]:
-    """Yield each mutant with a case that notices it, or ''."""
+    """Yield each mutant with a case or boundary that notices it, or ''."""
     from tests.judgement import scoring
+    from tests.judgement.boundaries import measurements
 
     preload()
     measured = {f"{case.half}/{case.name}": scoring.frozen(case) for case in cases}
@@ -223,6 +224,7 @@ def mutate(root: Path, cases: Sequence[Any], only: str = "") -> Iterator[tuple[L
         tool: [(name, {tool: one[tool]}) for name, one in measured.items() if tool in one]
         for tool in ROOMS.values()
     }
+    frozen["doctor"] += [(title, {"doctor": one}) for title, one, _ in measurements()]
     expected = {tool: dict(grades(known)) for tool, known in frozen.items()}
     forget_rooms()
     for limit in limits(root):
