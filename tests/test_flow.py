@@ -52,7 +52,7 @@ def all_pairs_infonce(anchors, positives):
         "supcon(temperature=0.5)",
         all_pairs_infonce,
     ],
-    ids=str,
+    ids=lambda loss: getattr(loss, "__name__", loss),
 )
 def test_pairs_end_in_the_simplex(loss):
     """Lu and Steinerberger 2020, Cho et al. 2023: N <= D + 1 pairs become a regular simplex."""
