@@ -1,6 +1,6 @@
 """Is a training that is killed resumed to the same bits, with one and two processes?
 
-    python tests/manual/kills.py [--repeats 10] [--seed 0]
+    python tests/manual/kills.py [--repeats 10] [--seed 0] [--processes 1 2]
 
 For each signal (SIGKILL, SIGTERM) and each number of processes, a tiny encoder is trained and the
 signal sent to all processes at a random moment of the training: SIGTERM to one of them only in
@@ -109,6 +109,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     options = parser.parse_args()
     draw, failures = random.Random(options.seed), 0
     with tempfile.TemporaryDirectory(prefix="gradlab-kills-") as place:
@@ -119,17 +120,16 @@ def main() -> int:
             "--batch-size", "8", "--max-length", "16", "--save-every", "7", "--log-every", "1",
             "--diagnostics-every", "10", "--device", "cpu", "--precision", "float32",
         ]  # fmt: skip
-        for count in (1, 2):
+        for count in options.processes:
             undisturbed = folder / f"undisturbed-{count}"
             log = folder / f"undisturbed-{count}.log"
             codes = wait(launch(folder, count, log, *settings, "--output", str(undisturbed)))
             assert codes == [0] * count, log.read_text()
             for name in SIGNALS:
-                problems = [
-                    disturbed(folder, name, count, number, draw, settings)
-                    for number in range(options.repeats)
-                ]
-                wrong = [f"run {n}: {problem}" for n, problem in enumerate(problems) if problem]
+                wrong = []
+                for number in range(options.repeats):
+                    if problem := disturbed(folder, name, count, number, draw, settings):
+                        wrong.append(f"run {number}: {problem}")
                 failures += len(wrong)
                 print(
                     f"{name}, {count} process{'es' if count > 1 else ''}: "
