@@ -12,10 +12,10 @@ import gradlab
 from gradlab.errors import GradlabError
 from gradlab.gradient.diagnostics import diagnose, gradient_statistics
 from gradlab.gradient.relative_push import (
-    BESIDE,
-    _opposite_at_once,
-    _opposite_by_row,
-    opposite_positives,
+    AWAY,
+    _at_once,
+    _by_row,
+    displaced_positives,
     relative_push,
 )
 from gradlab.gradient.vectorised import gradients_at
@@ -74,9 +74,11 @@ def test_a_loss_has_one_relative_push_by_every_route(text):
 @pytest.mark.parametrize("text", COMBINATORS)
 def test_all_rows_at_once_as_one_by_one(text):
     loss, views = get_loss(text), get_loss(text).batch(*batch())
-    at_once = _opposite_at_once(loss, views)
-    if at_once is not None:
-        np.testing.assert_allclose(at_once, _opposite_by_row(loss, views, "anchors", 9), rtol=1e-12)
+    for angle in AWAY:
+        pushes = _at_once(loss, views, angle)
+        if pushes is not None:
+            one_by_one = _by_row(loss, views, "anchors", 9, angle)
+            np.testing.assert_allclose(pushes, one_by_one, rtol=1e-12)
 
 
 def test_infonce_from_its_definition():
@@ -88,7 +90,7 @@ def test_infonce_from_its_definition():
         share = np.exp(logits) / np.exp(logits).sum()
         return share[np.arange(9) != i].sum() / tau
 
-    shares = [push(i, cosines[i, i]) / push(i, math.cos(math.pi - BESIDE)) for i in range(9)]
+    shares = [push(i, cosines[i, i]) / push(i, math.cos(AWAY[-1])) for i in range(9)]
     components = gradlab.components("infonce(temperature=0.5)", anchors, positives)
     np.testing.assert_allclose(components.relative_push, shares, rtol=1e-12)
     np.testing.assert_allclose(
@@ -96,16 +98,31 @@ def test_infonce_from_its_definition():
     )
 
 
-def test_opposite_positives_are_on_the_great_circle():
+@pytest.mark.parametrize("angle", AWAY)
+def test_displaced_positives_are_on_the_great_circle(angle):
     anchors, positives = batch()
-    opposite = opposite_positives(anchors, positives)
-    np.testing.assert_allclose(np.arccos((anchors * opposite).sum(1)), math.pi - BESIDE, rtol=1e-9)
-    volumes = [
-        np.linalg.matrix_rank(np.stack(rows), tol=1e-6)
-        for rows in zip(anchors, positives, opposite, strict=True)
-    ]
-    assert set(volumes) == {2}
-    np.testing.assert_allclose(opposite_positives(anchors, anchors), -anchors, atol=1e-15)
+    displaced = displaced_positives(anchors, positives, angle)
+    np.testing.assert_allclose(np.arccos((anchors * displaced).sum(1)), angle, rtol=1e-9)
+    for rows in zip(anchors, positives, displaced, strict=True):
+        assert np.linalg.matrix_rank(np.stack(rows), tol=1e-6) == 2
+    np.testing.assert_allclose(displaced_positives(anchors, anchors, angle), -anchors, atol=1e-15)
+
+
+def test_a_push_that_is_largest_at_a_right_angle():
+    """With the squared cosine of the positive, an opposite positive closes the gate again."""
+
+    def squares(anchors, positives):
+        cosines = anchors @ positives.T
+        own = torch.eye(len(cosines), dtype=torch.bool)
+        logits = torch.where(own, cosines**2, cosines) / 0.05
+        return torch.nn.functional.cross_entropy(logits, torch.arange(len(cosines)))
+
+    anchors, positives = batch("clustered")
+    pushes = gradlab.components(squares, anchors, positives).relative_push
+    shares = np.exp(anchors @ positives.T / 0.05)
+    np.fill_diagonal(shares, 0)
+    rest, own = shares.sum(1), np.exp((anchors * positives).sum(1) ** 2 / 0.05)
+    np.testing.assert_allclose(pushes, rest / (rest + own) * (rest + 1) / rest, rtol=1e-6)
 
 
 def test_attraction_is_negative_and_no_negatives_are_nan():

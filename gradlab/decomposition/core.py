@@ -29,7 +29,7 @@ from gradlab.decomposition.checking import (
     obstacle_to_lifting,
     turn,
 )
-from gradlab.decomposition.opposite import opposite_push_of
+from gradlab.decomposition.displaced import displaced_push_of
 from gradlab.decomposition.reading import read_lifted, read_span
 from gradlab.decomposition.report import Decomposition
 from gradlab.errors import GradlabError, listed
@@ -145,7 +145,7 @@ def decompose(
     return (of("anchors"), of("positives")) if side == "both" else of(side)
 
 
-def opposite_push(
+def displaced_push(
     function: Callable[..., Any],
     name: str,
     batch: Batch,
@@ -153,14 +153,14 @@ def opposite_push(
     count: int,
     context: Mapping[str, Any],
 ) -> Float[Array, "count"]:
-    """Return the push of a two-view loss on each of ``count`` rows whose own positive is opposite.
+    """Return the push of a two-view loss on each of ``count`` rows whose own positive is away.
 
     ``batch`` has unit rows; arguments as of `CheckedLoss`.
     """
     rows = batch.mapped(lambda _, rows: unit_rows(_in_double(rows)))
     seen = rows if side == "anchors" else rows.exchanged()
     loss = CheckedLoss(function, name, side, seen, rows.own_negatives, context)
-    push = opposite_push_of(loss, count)
+    push = displaced_push_of(loss, count)
     return push if is_torch_array(batch.anchors) else push.numpy()
 
 
@@ -247,20 +247,20 @@ def _decompose(
         views=loss.views,
         side=loss.side,
         own_negatives=loss.own,
-        opposite_push=None if obstacle else _opposite(loss),
+        displaced_push=None if obstacle else _displaced(loss),
         **arrays,
     )
 
 
-def _opposite(loss: CheckedLoss) -> Callable[..., Float[Array, "_"]]:
-    """Return a function that computes the push at opposite positives once, when it is asked."""
+def _displaced(loss: CheckedLoss) -> Callable[..., Float[Array, "_"]]:
+    """Return a function that computes the displaced push once, when it is asked."""
 
     @cache
-    def opposite(count: int | None = None) -> Float[Array, "_"]:
-        push = opposite_push_of(loss, loss.sentences if count is None else count)
+    def displaced(count: int | None = None) -> Float[Array, "_"]:
+        push = displaced_push_of(loss, loss.sentences if count is None else count)
         return push.numpy() if is_numpy_array(loss.views.anchors) else push
 
-    return opposite
+    return displaced
 
 
 def _own_part(

@@ -25,7 +25,7 @@ from gradlab.decomposition.adapters import (
     two_views,
 )
 from gradlab.decomposition.checking import scalar_of
-from gradlab.decomposition.core import decompose, opposite_push
+from gradlab.decomposition.core import decompose, displaced_push
 from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
@@ -109,11 +109,11 @@ class OwnLoss(Loss):
         value = scalar_of(functools.partial(function, **keywords), self.name, rows)
         return value if is_torch_array(views.anchors) else value.detach().numpy()
 
-    def opposite_push(self, views: Batch, side: str, count: int) -> Float[Array, "count"]:
-        """Return the push on rows whose own positive is opposite; see `gradient.relative_push`."""
+    def displaced_push(self, views: Batch, side: str, count: int) -> Float[Array, "count"]:
+        """Return the push on rows whose own positive is away; see `gradient.relative_push`."""
         self._check(views)
         context = context_of(views.mapped(lambda _, rows: rows), self.looks_at)
-        return opposite_push(self._double, self.name, views, side, count, context)
+        return displaced_push(self._double, self.name, views, side, count, context)
 
     def components_of(self, views: Batch) -> Components:
         """Return components of the anchors, from gradients; errors as in `gradlab.decompose`."""

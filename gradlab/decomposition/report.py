@@ -15,6 +15,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, cached_property, divide, to_numpy
 from gradlab.batch.batch import Batch
+from gradlab.decomposition.findings import findings
 from gradlab.decomposition.matching import PRACTICALLY, Match, Target, nearest_losses
 from gradlab.drawing import Shown
 from gradlab.errors import GradlabError, listed
@@ -78,8 +79,8 @@ class Decomposition(Shown):
         side: ``"anchors"`` or ``"positives"``: the view whose gradient is decomposed.
         left_out: pairs that are not negatives, as in `Components`; known of gradlab's losses alone.
         own_negatives: (n, h, d), those of the anchors, also on the side of the positives, or None.
-        opposite_push: returns the total push on each anchor (or on as many as its argument says) if
-            its own positive were opposite; None if the loss is not a function of dot products.
+        displaced_push: returns the push on each anchor (or on as many as its argument says) with
+            its own positive away; None if the loss is not a function of dot products.
     """
 
     loss: str
@@ -98,7 +99,7 @@ class Decomposition(Shown):
     own_gradient: Float[Array, "n h"] | None = None
     left_out: Mapping[str, LeftOut] = dataclasses.field(default_factory=dict)
     own_negatives: Float[Array, "n h d"] | None = None
-    opposite_push: Callable[..., Float[Array, "_"]] | None = None
+    displaced_push: Callable[..., Float[Array, "_"]] | None = None
 
     artist = "gradlab.plotting.results:draw_components"
 
@@ -128,9 +129,9 @@ class Decomposition(Shown):
 
         NaN for a loss that is not a function of dot products.
         """
-        if self.opposite_push is None:
+        if self.displaced_push is None:
             return array_namespace(self.positive).full_like(self.positive, math.nan)
-        return as_share(self.total_push, self.opposite_push())
+        return as_share(self.total_push, self.displaced_push())
 
     @cached_property
     def _every(self) -> Components:
@@ -145,7 +146,7 @@ class Decomposition(Shown):
             side=self.side,
             left_out=self.left_out,
             declared=False,
-            opposite_push=self.opposite_push,
+            displaced_push=self.displaced_push,
         )
 
     @property
@@ -253,6 +254,19 @@ class Decomposition(Shown):
         return nearest_losses(self.target)
 
     @property
+    def nearest(self) -> list[Match]:
+        """`matches` in the order of the printed distance, unless a loss is found."""
+        if not self.matches or self.matches[0].mismatch <= PRACTICALLY:
+            return self.matches
+        return sorted(self.matches, key=lambda match: match.mismatch)
+
+    @cached_property
+    def findings(self) -> list[str]:
+        """Sentences on what is unusual, the gravest first; see `gradlab.decomposition.findings`."""
+        arrays = (self.coefficients, self._every.negative_cosines, self.positive)
+        return findings(*map(to_numpy, arrays), to_numpy(self.views.positive.angle))
+
+    @property
     def caption(self) -> str:
         """Title of the picture."""
         side = "" if self.side == "anchors" else ", its positives"
@@ -278,14 +292,16 @@ class Decomposition(Shown):
             if np.any(to_numpy(self.coefficients)):
                 return "No registered loss has anything in common with it on this batch."
             return f"No negative acts on the {self.side} of this batch."
-        best, n = self.matches[0], len(self.residual)
+        best, n = self.nearest[0], len(self.residual)
+        unusual = " ".join(self.findings) if best.mismatch > PRACTICALLY else ""
         if best.mismatch > UNLIKE:
-            return "No registered loss is close."
+            return f"{unusual} No registered loss is close.".lstrip()
         away = f"{100 * best.mismatch:.2g}% away"
         if best.mismatch > PRACTICALLY:
             far = best.mismatch > FAR
             near = "No registered loss is close; the nearest is" if far else "Closest to"
-            return f"{near} {best.words()} ({away}): {'; '.join(_differences(self, best))}."
+            differences = "; ".join(_differences(self, best))
+            return f"{unusual} {near} {best.words()} ({away}): {differences}.".lstrip()
         if best.free:
             free = listed([name.replace("_", " ") for name in best.free])
             return (
@@ -333,7 +349,7 @@ class Decomposition(Shown):
         errors = ("relative_residual", "relative_error", "rotation_change")
         nearest = [
             {"loss": one.text(len(self.residual)), "mismatch": one.mismatch}
-            for one in self.matches[:3]
+            for one in self.nearest[:3]
         ]
         results = {name: getattr(self, name) for name in names + errors} | {
             "sentence": self.summary(),
@@ -409,7 +425,15 @@ def both_sides_text(anchors: Decomposition, positives: Decomposition) -> str:
         "push_spread": "push on anchors (Gini)",
     }
     rows = [f"  {label:<28}{numbers[name]:>11.4g}" for name, label in names.items()]
-    return "\n".join([f"{anchors.loss}: both sides together", "", *rows])
+    pushes = [float(abs(to_numpy(side.coefficients)).sum()) for side in (anchors, positives)]
+    largest = max(pushes)
+    words = ""
+    if largest and min(pushes) < 0.98 * largest:
+        weaker = "positives" if pushes[1] < pushes[0] else "anchors"
+        share = f"{100 * min(pushes) / largest:.2g}% of the push on the other side"
+        words = f"The sides differ: the {weaker} get {share}."
+    title = f"{anchors.loss}: both sides together"
+    return "\n".join([title, *filter(None, [words]), "", *rows])
 
 
 def _facts(found: Decomposition) -> Iterator[tuple[str, str]]:
@@ -450,7 +474,7 @@ def _facts(found: Decomposition) -> Iterator[tuple[str, str]]:
         if others := ", ".join(match.name for match in same[1:]):
             yield "on this batch also of", others
         return
-    for place, match in enumerate(found.matches[:3]):
+    for place, match in enumerate(found.nearest[:3]):
         text = f"{match.text(n)}: {match.mismatch:.2g}"
         yield ("", text) if place else ("nearest registered losses", f"{text} relative")
 

@@ -18,7 +18,7 @@ from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import Script, compile_script
 from gradlab.gradient.lemma import projected_sphere_bounds, tangent_bounds
-from gradlab.gradient.relative_push import opposite_positives
+from gradlab.gradient.relative_push import AWAY, displaced_positives, largest_size
 from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.components import Components, as_share
@@ -77,7 +77,7 @@ def run_scene(
     if type(parts) is not Components:
         raise GradlabError("one set of components is drawn, and it has several")
     xp = array_namespace(anchors)
-    opposite = loss.components_of(_with_opposite_positive(views))
+    displaced = [loss.components_of(_with_displaced_positive(views, angle)) for angle in AWAY]
     no_pull = dataclasses.replace(parts, given_pull=xp.zeros_like(parts.pull))
     no_push = dataclasses.replace(parts, weight=xp.zeros_like(parts.weight), given_pull=parts.pull)
     moved = unit_rows(anchors - step * parts.gradient(exact=True))
@@ -85,7 +85,9 @@ def run_scene(
     elsewhere = {"pull_shares": parts.pull_shares, "target": parts.target}
     return {name: value[0, ...] for name, value in elsewhere.items() if value is not None} | {
         "dissipation": parts.gradient_dissipation[0],
-        "relative_push": as_share(parts.total_push, opposite.total_push)[0],
+        "relative_push": as_share(
+            parts.total_push, largest_size([components.total_push for components in displaced])
+        )[0],
         "ratio": parts.scalar_ratio[0],
         "positive_weight": parts.positive_weight[0, ...],
         "hardest_share": parts.hardest_share[0],
@@ -99,10 +101,10 @@ def run_scene(
     }
 
 
-def _with_opposite_positive(views: Batch) -> Batch:
-    """Return the batch with the positive of the first anchor opposite, as `relative_push` does."""
+def _with_displaced_positive(views: Batch, angle: float) -> Batch:
+    """Return the batch with the positive of the first anchor away, as `relative_push` does."""
     xp, positives = array_namespace(views.anchors), views.positives
-    moved = opposite_positives(views.anchors, positives)
+    moved = displaced_positives(views.anchors, positives, angle)
     first = xp.arange(positives.shape[0]) == 0
     return dataclasses.replace(views, positives=xp.where(first[:, None], moved, positives))
 

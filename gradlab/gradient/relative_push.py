@@ -4,11 +4,12 @@ The *push* of an anchor, ``P_i = Σ_j ∂L/∂cos θ_ij`` over its negatives j, 
 carries the factor 1/N of a mean, the 1/τ of a softmax and the weight of a term. The *relative push*
 is the push over the largest push as the anchor's positive moves, with the negatives as they are:
 
-    P_i / max(|P_i|, |P_i at the opposite positive|)
+    P_i / max(|P_i|, |P_i with the positive at a right angle|, |P_i with it opposite|)
 
-The opposite positive lies on the great circle from the anchor through its positive, `BESIDE`
-radians before the antipode, where every derivative of an angle is finite. Only the positive of the
-one anchor moves; all other vectors of the batch stay. The definition needs values and gradients of
+The positive moves on the great circle from the anchor through itself: to a right angle, where the
+push of a loss of squared cosines is largest, and to π - 0.001, beside the antipode, where that of
+all registered losses is, and every derivative of an angle is finite. Only the positive of the one
+anchor moves; all other vectors of the batch stay. The definition needs values and gradients of
 the loss only, so it is one number for a loss by name, in a combinator, as code, or by autograd.
 It is 1 if the whole push is alive, 0 if the loss leaves the anchor alone, negative if the anchor's
 negatives attract it, and NaN if no negative acts on the anchor.
@@ -19,6 +20,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 
 from array_api_compat import array_namespace
 
@@ -27,7 +29,7 @@ from gradlab.batch.batch import Batch, unit_rows
 from gradlab.losses.base import Loss
 from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.candidate_loss import CandidateLoss
-from gradlab.losses.combinator import Combinator, OtherCandidates
+from gradlab.losses.combinator import Combinator
 from gradlab.losses.components import Components, as_share
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.per_prefix import PerPrefix, prefix
@@ -36,7 +38,8 @@ from gradlab.losses.symmetric import Symmetric
 # Rows whose relative push is recorded in a run where each costs an evaluation; in batches of more
 # than `MANY` sentences, fewer.
 RECORDED, MANY, RECORDED_OF_MANY = 64, 256, 16
-BESIDE = 1e-3  # radians between the opposite positive and the antipode of the anchor
+# Angles in radians to which the positive is displaced.
+AWAY = (math.pi / 2, math.pi - 1e-3)
 
 
 def relative_push(
@@ -59,21 +62,21 @@ def relative_push(
     """
     anchors_side = side == "anchors"
     components = loss.components_of(batch) if anchors_side else loss.sides_of(batch)[1]
-    opposite = opposite_push(loss, batch, side=side, count=count)[:count]
-    return as_share(components.total_push[:count], opposite)
+    displaced = displaced_push(loss, batch, side=side, count=count)[:count]
+    return as_share(components.total_push[:count], displaced)
 
 
 def with_relative_push(components: Components, loss: Loss, batch: Batch) -> Components:
     """Return components whose `Components.relative_push` is computed when it is first read."""
 
     @functools.cache
-    def opposite(count: int | None = None) -> Float[Array, "_"]:
-        return opposite_push(loss, batch, side=components.side, count=count)
+    def displaced(count: int | None = None) -> Float[Array, "_"]:
+        return displaced_push(loss, batch, side=components.side, count=count)
 
     counterpart = components.counterpart
     if counterpart is not None:
         counterpart = with_relative_push(counterpart, loss, batch)
-    return dataclasses.replace(components, opposite_push=opposite, counterpart=counterpart)
+    return dataclasses.replace(components, displaced_push=displaced, counterpart=counterpart)
 
 
 def recorded_push(components: Components) -> Float[Array, "_"] | None:
@@ -82,20 +85,20 @@ def recorded_push(components: Components) -> Float[Array, "_"] | None:
     The first rows stand for all where every row costs an evaluation of the loss (`RECORDED_OF_MANY`
     of them in batches of more than `MANY` sentences). None if it is not known.
     """
-    if components.opposite_push is None:
+    if components.displaced_push is None:
         return None
     rows = components.total_push.shape[0]
-    opposite = components.opposite_push(min(rows, RECORDED if rows <= MANY else RECORDED_OF_MANY))
-    return as_share(components.total_push[: opposite.shape[0]], opposite)
+    displaced = components.displaced_push(min(rows, RECORDED if rows <= MANY else RECORDED_OF_MANY))
+    return as_share(components.total_push[: displaced.shape[0]], displaced)
 
 
-def opposite_positives(
-    anchors: Float[Array, "*n d"], positives: Float[Array, "*n d"]
+def displaced_positives(
+    anchors: Float[Array, "*n d"], positives: Float[Array, "*n d"], angle: float
 ) -> Float[Array, "*n d"]:
-    """Return the positives moved past 90 degrees to an angle of π - `BESIDE` from their anchors.
+    """Return the positives moved to an angle from their anchors, on the great circle through both.
 
     A positive that coincides with its anchor, or with the antipode, has no direction and moves to
-    the antipode itself.
+    the antipode.
     """
     xp = array_namespace(anchors)
     along = xp.sum(anchors * positives, axis=-1, keepdims=True)
@@ -103,82 +106,86 @@ def opposite_positives(
     length = xp.sqrt(xp.sum(across * across, axis=-1, keepdims=True))
     near = length < 1e-12
     direction = across / xp.where(near, xp.ones_like(length), length)
-    direction = xp.where(near, xp.zeros_like(direction), direction)
-    return unit_rows(math.sin(BESIDE) * direction - math.cos(BESIDE) * anchors)
+    moved = math.sin(angle) * direction + math.cos(angle) * anchors
+    return unit_rows(xp.where(near, -anchors, moved))
 
 
-def opposite_push(
+def displaced_push(
     loss: Loss, batch: Batch, *, side: str = "anchors", count: int | None = None
-) -> Float[Array, "count"]:
-    """Return the push on each row if its own positive were opposite.
+) -> Float[Array, "_"]:
+    """Return the largest size of the push on each row with its own positive at the angles `AWAY`.
 
     Of the first ``count`` rows at least: of all rows if that costs no more.
     """
     rows = batch.anchors.shape[0]
     count = rows if count is None else min(count, rows)
     if not (loss.closed_form or loss.is_combinator):
-        return loss.opposite_push(batch, side, count)  # type: ignore[attr-defined]  # of a loss given as code
-    at_once = _opposite_at_once(loss, batch) if side == "anchors" else None
-    return _opposite_by_row(loss, batch, side, count) if at_once is None else at_once
+        return loss.displaced_push(batch, side, count)  # type: ignore[attr-defined]  # of a loss given as code
+    pushes = []
+    for angle in AWAY:
+        push = _at_once(loss, batch, angle) if side == "anchors" else None
+        pushes.append(_by_row(loss, batch, side, count, angle) if push is None else push)
+    return largest_size(pushes)
 
 
-def _opposite_at_once(loss: Loss, batch: Batch) -> Float[Array, "n"] | None:
-    """Return the opposite push of all anchors from one evaluation of each term, if possible.
+def largest_size(pushes: Sequence[Float[Array, "*n"]]) -> Float[Array, "*n"]:
+    """Return the largest absolute entry of several arrays, element by element."""
+    xp = array_namespace(pushes[0])
+    return functools.reduce(xp.maximum, map(xp.abs, pushes))
+
+
+def _at_once(loss: Loss, batch: Batch, angle: float) -> Float[Array, "n"] | None:
+    """Return the push on all anchors from one evaluation of each term, if possible.
 
     That takes a loss in which an anchor's positive acts on its own row only. None otherwise.
     """
     if isinstance(loss, PerPrefix):
-        return _opposite_at_once(loss.loss, prefix(batch, max(loss.prefixes)))
-    if isinstance(loss, OtherCandidates):
-        terms = (
-            [(1.0, loss.loss, loss.inner_batch(batch))] if len(loss.terms_of(batch)) == 1 else []
-        )
-    elif isinstance(loss, Symmetric):
-        return _opposite_of_symmetric(loss, batch)
-    elif isinstance(loss, Combinator) and not any(isinstance(b, BatchLoss) for b in loss.bases):
-        terms = loss.terms_of(batch)
-    else:
-        return _opposite_rows(loss, batch)
-    pushes = [_opposite_at_once(term, views) for _, term, views in terms]
-    if not pushes or any(push is None for push in pushes):
+        return _at_once(loss.loss, prefix(batch, max(loss.prefixes)), angle)
+    if isinstance(loss, Symmetric):
+        return _of_symmetric(loss, batch, angle)
+    if not isinstance(loss, Combinator) or any(isinstance(b, BatchLoss) for b in loss.bases):
+        return _of_rows(loss, batch, angle)
+    terms = loss.terms_of(batch)
+    pushes = [_at_once(term, views, angle) for _, term, views in terms]
+    if any(push is None for push in pushes):
         return None
     scaled = [factor * push for (factor, _, _), push in zip(terms, pushes, strict=True)]  # type: ignore[operator]
     return sum(scaled[1:], scaled[0])
 
 
-def _opposite_rows(loss: Loss, batch: Batch) -> Float[Array, "n"] | None:
+def _of_rows(loss: Loss, batch: Batch, angle: float) -> Float[Array, "n"] | None:
     """Move the positives of all rows, but not the columns that other rows compare with."""
     rows_are_apart = isinstance(loss, PairLoss | CandidateLoss)
     if not rows_are_apart or batch.candidates.pools != ("other",):
         return None
-    moved = opposite_positives(batch.anchors, batch.positives)
+    moved = displaced_positives(batch.anchors, batch.positives, angle)
     rows = dataclasses.replace(batch.rows(0, batch.anchors.shape[0]), positives=moved)
     return loss.components_of(rows).total_push
 
 
-def _opposite_of_symmetric(loss: Symmetric, batch: Batch) -> Float[Array, "n"] | None:
-    """Return half of the rows' opposite push, and half of what the other direction pushes now.
+def _of_symmetric(loss: Symmetric, batch: Batch, angle: float) -> Float[Array, "n"] | None:
+    """Return half of the rows' displaced push, and half of what the other direction pushes now.
 
     An anchor is a negative in the rows of the other direction, which its positive does not enter.
     """
-    rows = _opposite_at_once(loss.terms[0], batch)
+    rows = _at_once(loss.terms[0], batch, angle)
     if rows is None or not loss.shares_coefficients(batch):
         return None
     (_, _, _), (_, reverse, exchanged) = loss.terms_of(batch)
     return (rows + reverse.sides_of(exchanged)[1].total_push) / 2
 
 
-def _opposite_by_row(loss: Loss, batch: Batch, side: str, count: int) -> Float[Array, "count"]:
+def _by_row(loss: Loss, batch: Batch, side: str, count: int, angle: float) -> Float[Array, "count"]:
     """Move one positive at a time."""
     xp = array_namespace(batch.anchors)
     names = ("anchors", "positives") if side == "anchors" else ("positives", "anchors")
     first, second = (getattr(batch, name) for name in names)
-    opposite = opposite_positives(first, second)
+    displaced = displaced_positives(first, second, angle)
     numbers = xp.arange(batch.count, device=batch.anchors.device)
     pushes = []
     for row in range(count):
         own = (numbers == row)[:, None]
-        moved = dataclasses.replace(batch, **{names[1]: xp.where(own, opposite, second)})
+        moved = dataclasses.replace(batch, **{names[1]: xp.where(own, displaced, second)})
         parts = loss.components_of(moved) if side == "anchors" else loss.sides_of(moved)[1]
         pushes.append(parts.total_push[row])
     return xp.stack(pushes)

@@ -63,8 +63,8 @@ class Components(Shown):
             read `gate` instead.
         declared: whether the split is that of the loss's formulas; False if it was found from
             gradients, where the dissipation is the total push.
-        opposite_push: returns the total push on each row (or on at least as many as its argument
-            says) if the row's own positive were opposite, which `relative_push` compares with; None
+        displaced_push: returns the total push on each row (or on at least as many as its argument
+            says) with the row's own positive away, which `relative_push` compares with; None
             if `gradlab.components` did not compute these components.
 
         given_pull: ``a`` if GD times `positive_weight` would lose it (GD is 0 for a sentence that
@@ -90,7 +90,7 @@ class Components(Shown):
     left_out: Mapping[str, LeftOut] = dataclasses.field(default_factory=dict, repr=False)
     given_gate: Float[Array, "*n"] | None = dataclasses.field(default=None, repr=False)
     declared: bool = dataclasses.field(default=True, repr=False)
-    opposite_push: Callable[..., Float[Array, "_"]] | None = dataclasses.field(
+    displaced_push: Callable[..., Float[Array, "_"]] | None = dataclasses.field(
         default=None, repr=False, compare=False
     )
 
@@ -216,7 +216,7 @@ class Components(Shown):
     @property
     def _numbers(self) -> dict[str, Float[Array, "*n"]]:
         names = ["gradient_dissipation"] if self.declared else []
-        if self.opposite_push is not None:
+        if self.displaced_push is not None:
             names.append("relative_push")
         names += ["total_push", "total_weight", "hardest_share"]
         return {name: getattr(self, name) for name in names} | {"ratio": self.scalar_ratio}
@@ -254,12 +254,12 @@ class Components(Shown):
         Raises:
             GradlabError: `gradlab.components` did not compute these components.
         """
-        if self.opposite_push is None:
+        if self.displaced_push is None:
             raise GradlabError(
                 "only gradlab.components knows the largest push of a loss; "
                 "call it on embeddings, or gradlab.simulate on angles"
             )
-        return as_share(self.total_push, self.opposite_push())
+        return as_share(self.total_push, self.displaced_push())
 
     @property
     def ratio(self) -> Float[Array, "*n"] | Float[Array, "n d"]:
@@ -367,13 +367,13 @@ def column_sizes(batch: Batch, negative_view: str) -> dict[str, int]:
     return sizes | ({} if own is None else {"own": own.shape[1]})
 
 
-def as_share(push: Float[Array, "*n"], opposite: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """Return a push over the larger of itself and the push at the opposite positive, in [-1, 1].
+def as_share(push: Float[Array, "*n"], displaced: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """Return a push over the larger of itself and the push with its positive away, in [-1, 1].
 
     NaN where both are 0: no negative acts.
     """
     xp = array_namespace(push)
-    return divide(push, xp.maximum(xp.abs(push), xp.abs(opposite)))
+    return divide(push, xp.maximum(xp.abs(push), xp.abs(displaced)))
 
 
 def of_rows(values: Float[Array, "*n"], like: Float[Array, "..."]) -> Float[Array, "..."]:

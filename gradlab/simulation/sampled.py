@@ -10,7 +10,6 @@ anchor's gradient is the vector's coefficient times a sine, so that no system ha
 from __future__ import annotations
 
 import functools
-import math
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.gradient.diagnostics import pull_along
-from gradlab.gradient.relative_push import BESIDE, opposite_positives
+from gradlab.gradient.relative_push import AWAY, displaced_positives, largest_size
 from gradlab.gradient.vectorised import gradients_at
 from gradlab.losses.base import Loss
 from gradlab.losses.components import as_share
@@ -46,7 +45,7 @@ class Forces(NamedTuple):
     """What acts on the anchor in each of b batches, (b,) each."""
 
     push: Float[np.ndarray, "b"]  # total push
-    opposite: Float[np.ndarray, "b"]  # the same with the positive opposite to the anchor
+    displaced: Float[np.ndarray, "b"]  # largest size of the push with the positive away
     pull: Float[np.ndarray, "b"]
     hardest_share: Float[np.ndarray, "b"]
 
@@ -75,15 +74,15 @@ def sampled(
         announce(loss, setting, batches, progress)
     positive, negative = draw(setting, batches, generator)
     shape = (setting.mu_pos.size, setting.mu_neg.size, batches)
-    push, opposite, pull, share = (np.empty(shape) for _ in range(4))
+    push, displaced, pull, share = (np.empty(shape) for _ in range(4))
     with progress_bar(None, progress, total=shape[0] * shape[1], unit="cell") as bar:
         for column, mean in enumerate(setting.mu_neg):
             forces_at = forces(setting.means(mean) + setting.spreads * negative)
             for row, mu_pos in enumerate(setting.mu_pos):
                 at, near = (row, column), mu_pos + setting.sigma_pos * positive
-                push[at], opposite[at], pull[at], share[at] = forces_at(near)
+                push[at], displaced[at], pull[at], share[at] = forces_at(near)
                 bar.update()
-    relative = as_share(push, opposite)
+    relative = as_share(push, displaced)
     relative[np.isnan(relative)] = 0.0  # no negative acts
     open_, closed = np.abs(relative) > 1 - SHARP, np.abs(relative) < SHARP
     means = {name: moments_of(values) for name, values in (("relative", relative), ("push", push))}
@@ -113,7 +112,7 @@ def draw(
 
 def announce(loss: Loss, setting: Setting, batches: int, progress: bool | None) -> None:
     """Say on standard error how many gradients will be computed, if many and progress is shown."""
-    gradients = 2 * setting.mu_pos.size * setting.mu_neg.size * batches
+    gradients = (1 + len(AWAY)) * setting.mu_pos.size * setting.mu_neg.size * batches
     if gradients >= MANY and (sys.stderr.isatty() if progress is None else progress):
         print(
             f"{loss}: {gradients:,} gradients of batches of {setting.columns + 1} sentences "
@@ -134,21 +133,21 @@ def _row_forces(loss: Loss) -> ForcesOf | None:
     row: Any = loss.row_loss()
     if row is None:
         return None
-    opposite_positive = PairSimilarity.from_angles(np.array(math.pi - BESIDE))
+    away = [PairSimilarity.from_angles(np.array(angle)) for angle in AWAY]
 
     def forces(far: Float[np.ndarray, "b k"]) -> ForcesAt:
         negatives = Negatives.from_angles(far)
         with np.errstate(all="ignore"):
             summary, weight = row.summary(negatives), row.weight(negatives)
             total = weight.sum(-1)
-            opposite = total * row.dissipation(opposite_positive, summary)
+            displaced = largest_size([total * row.dissipation(pair, summary) for pair in away])
             share = divide(np.abs(weight).max(-1), np.abs(weight).sum(-1))
 
         def at(near: Float[np.ndarray, "b sentences"]) -> Forces:
             positive = PairSimilarity.from_angles(near[:, 0])
             with np.errstate(all="ignore"):
                 push = total * row.dissipation(positive, summary)
-                return Forces(push, opposite, push * row.ratio(positive, summary), share)
+                return Forces(push, displaced, push * row.ratio(positive, summary), share)
 
         return at
 
@@ -179,15 +178,16 @@ def _vector_forces(loss: Loss, setting: Setting) -> ForcesOf:
 
     def forces(far: Float[np.ndarray, "b k"]) -> ForcesAt:
         batches, count = far.shape
-        negatives = torch.from_numpy(np.concatenate([far, far]))
-        leaves = torch.zeros(2 * batches, 2 + 2 * count, dtype=torch.float64)
+        negatives = torch.from_numpy(np.concatenate([far] * (1 + len(AWAY))))
+        leaves = torch.zeros(len(negatives), 2 + 2 * count, dtype=torch.float64)
         leaves[:, 0] = 1.0
         entries = 2 * (1 + count) ** 2
 
         def at(near: Float[np.ndarray, "b sentences"]) -> Forces:
-            moved = near.copy()
-            moved[:, 0] = math.pi - BESIDE
-            angles = torch.from_numpy(np.concatenate([near, moved]))
+            moved = [near.copy() for _ in AWAY]
+            for rows, angle in zip(moved, AWAY, strict=True):
+                rows[:, 0] = angle
+            angles = torch.from_numpy(np.concatenate([near, *moved]))
             given = (angles, negatives)
             gradients = gradients_at(with_anchor, leaves, given, entries=entries, progress=False)
             # Each vector's entry in its own dimension is the sine of its angle.
@@ -197,7 +197,7 @@ def _vector_forces(loss: Loss, setting: Setting) -> ForcesOf:
             total, sizes = pushes.sum(1), np.abs(pushes[:batches])
             return Forces(
                 total[:batches],
-                total[batches:],
+                np.abs(total[batches:]).reshape(len(AWAY), batches).max(0),
                 -pull[:batches, 0].numpy() / np.sin(near[:, 0]),
                 divide(sizes.max(1), sizes.sum(1)),
             )
@@ -224,13 +224,15 @@ def _component_forces(loss: Loss) -> ForcesOf:
                     rows.numpy() @ _rotation(len(rows) * 2) for rows in views(*given)
                 )
                 components = loss.components_of(Batch(anchors, positives))
-                opposite = positives.copy()
-                opposite[0] = opposite_positives(anchors[:1], positives[:1])[0]
-                moved = loss.components_of(Batch(anchors, opposite))
+                pushes = []
+                for angle in AWAY:
+                    moved = positives.copy()
+                    moved[0] = displaced_positives(anchors[:1], positives[:1], angle)[0]
+                    pushes.append(abs(loss.components_of(Batch(anchors, moved)).total_push[0]))
                 batches.append(
                     (
                         components.total_push[0],
-                        moved.total_push[0],
+                        max(pushes),
                         pull_along(components)[0],
                         components.hardest_share[0],
                     )

@@ -1,4 +1,4 @@
-"""Push of a loss given as code on anchors whose own positive is opposite; see `relative_push`.
+"""Push of a loss given as code on anchors whose own positive is away; see `relative_push`.
 
 The total push on one anchor needs one extra coordinate only. Every vector but the anchor and its
 positive gets the entry δ there; the anchor's gradient in this coordinate is then δ times the sum of
@@ -15,7 +15,7 @@ from gradlab.arrays import Float
 from gradlab.batch.batch import unit_rows
 from gradlab.decomposition.checking import CheckedLoss
 from gradlab.errors import GradlabError
-from gradlab.gradient.relative_push import opposite_positives
+from gradlab.gradient.relative_push import AWAY, displaced_positives, largest_size
 from gradlab.gradient.vectorised import gradients_at
 
 # δ² is lost in rounding, and δ stays far above the rounding error of a loss's arithmetic.
@@ -24,13 +24,17 @@ DELTA = 2.0**-26
 ODD = 1e-9
 
 
-def opposite_push_of(loss: CheckedLoss, count: int) -> Float[Tensor, "count"]:
-    """Return the total push on the first ``count`` anchors, each with its own positive opposite.
+def displaced_push_of(loss: CheckedLoss, count: int) -> Float[Tensor, "count"]:
+    """Return the largest size of the push on ``count`` anchors with their own positives away.
 
-    One gradient per anchor; two for a loss with an additive constant in its distances.
+    That takes two gradients per anchor; four for a loss with an additive constant in its distances.
     """
+    return largest_size([_push_at(loss, count, angle) for angle in AWAY])
+
+
+def _push_at(loss: CheckedLoss, count: int, angle: float) -> Float[Tensor, "count"]:
     first, second, *negatives = loss.split(in_fewest_dimensions(loss.rows))
-    opposite = opposite_positives(first, second)
+    displaced = displaced_positives(first, second, angle)
     n = len(first)
 
     def coordinate(numbers: Float[Tensor, "rows"], delta: float) -> Float[Tensor, "rows"]:
@@ -57,7 +61,7 @@ def opposite_push_of(loss: CheckedLoss, count: int) -> Float[Tensor, "count"]:
         gradients = gradients_at(
             value,
             pad(first[numbers], (0, 1)),
-            (owned, opposite[numbers], deltas),
+            (owned, displaced[numbers], deltas),
             entries=len(loss.rows) * max(n, first.shape[1]),
             progress=True,
             title=f"largest push of {loss.name}",

@@ -1,0 +1,100 @@
+"""Losses of recent papers as functions of two views, as a reader of the papers would write them."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn.functional import cross_entropy, softplus
+
+TAU = 0.05
+
+
+def _others(cosines):
+    return ~torch.eye(len(cosines), dtype=torch.bool)
+
+
+def focal_infonce(anchors, positives, m=0.3):
+    """Focal-InfoNCE (Hou & Li 2023): hard negatives up, easy positives down."""
+    s = anchors @ positives.T
+    own = s.diagonal()
+    logits = torch.where(_others(s), s * (s + m), torch.diag(own**2)) / TAU
+    return cross_entropy(logits, torch.arange(len(s)))
+
+
+def angle(anchors, positives, tau=0.05):
+    """AnglE (Li & Li 2023): angles of complex numbers made of halves of the coordinates."""
+    half = anchors.shape[1] // 2
+    a, b = anchors[:, None, :half], anchors[:, None, half : 2 * half]
+    c, d = positives[None, :, :half], positives[None, :, half : 2 * half]
+    norm = (c**2 + d**2).sum(-1)
+    difference = (((a * c + b * d) + (b * c - a * d)).sum(-1) / norm).abs()
+    gaps = (difference[_others(difference)][None] - difference.diagonal()[:, None]) / tau
+    return softplus(-gaps).mean()
+
+
+def rankcse(anchors, positives, *, teacher):
+    """RankCSE's ListNet term (Liu et al. 2023): a teacher's softmax over the batch."""
+    target = (teacher[0] @ teacher[1].T / TAU).softmax(1)
+    return -(target * (anchors @ positives.T / TAU).log_softmax(1)).sum(1).mean()
+
+
+def debcse(anchors, positives, threshold=0.6, weight=0.5):
+    """DebCSE (Miao et al. 2023), simplified: negatives above a threshold count less."""
+    s = anchors @ positives.T
+    doubtful = _others(s) & (s.detach() > threshold)
+    return cross_entropy(s / TAU + doubtful * torch.log(torch.tensor(weight)), torch.arange(len(s)))
+
+
+def simcse_hard(anchors, positives, extra_negatives):
+    """Supervised SimCSE (Gao et al. 2021): one hard negative for each sentence, shared."""
+    logits = anchors @ torch.cat([positives, extra_negatives]).T / TAU
+    return cross_entropy(logits, torch.arange(len(anchors)))
+
+
+class Queue(torch.nn.Module):
+    """MoCo (He et al. 2020): negatives of a queue that the loss keeps itself."""
+
+    def __init__(self, rows):
+        super().__init__()
+        self.register_buffer("queue", rows)
+
+    def forward(self, anchors, positives):
+        logits = anchors @ torch.cat([positives, self.queue]).T / TAU
+        return cross_entropy(logits, torch.arange(len(anchors)))
+
+
+class LearnedTemperature(torch.nn.Module):
+    """A temperature for each sentence (as in iSogCLR, Qiu et al. 2023)."""
+
+    def __init__(self, temperatures):
+        super().__init__()
+        self.temperatures = torch.nn.Parameter(temperatures)
+
+    def forward(self, anchors, positives):
+        logits = anchors @ positives.T / self.temperatures[:, None]
+        return cross_entropy(logits, torch.arange(len(anchors)))
+
+
+def vicreg(anchors, positives):
+    """VICReg (Bardes et al. 2022): variances and covariances of coordinates."""
+
+    def spread(rows):
+        rows = rows - rows.mean(0)
+        covariance = rows.T @ rows / (len(rows) - 1)
+        squares = covariance**2
+        return (1 - rows.std(0)).relu().mean() + (squares.sum() - squares.diagonal().sum()) / len(
+            squares
+        )
+
+    return ((anchors - positives) ** 2).mean() + spread(anchors) + spread(positives)
+
+
+def energy(anchors, positives, margin=0.4, width=0.1):
+    """An energy loss: negatives in a shell around the margin are pushed, others are not."""
+    s = anchors @ positives.T
+    walls = torch.special.erf((s - margin) / (2**0.5 * width))
+    return walls[_others(s)].mean() - s.diagonal().mean()
+
+
+def wrong_sign(anchors, positives):
+    """InfoNCE of dissimilarities: the logits have lost their minus."""
+    return cross_entropy(-(anchors @ positives.T) / TAU, torch.arange(len(anchors)))
