@@ -124,7 +124,7 @@ def animate(
     frames = []
     for share in progress_bar(np.linspace(0, 1, FRAMES), progress, unit="frame", desc="film"):
         with look():
-            figure = empty_figure((3.3 * len(flows), 3.6))
+            figure = empty_figure((3.3 * len(flows), 4.0))
             axes = np.atleast_1d(figure.subplots(1, len(flows)))
             for ax, flow, plane in zip(axes, flows, planes, strict=True):
                 _frame(ax, flow, plane, float(share))
@@ -157,7 +157,7 @@ def _plane(flow: Flow) -> np.ndarray:
 
 def _frame(ax: Axes, flow: Flow, plane: np.ndarray, share: float) -> None:
     times = _times(flow)
-    moment = np.interp(share, [0, 1], np.log(times[[0, -1]]))
+    moment = np.interp(share, [0, 1], np.log(times[[_first_change(flow), -1]]))
     record = int(np.searchsorted(np.log(times), moment + 1e-9, side="right")) - 1
     count = len(flow.anchors)
     points = flow.path[record] @ plane
