@@ -14,7 +14,7 @@ from torch import Tensor
 from gradlab.arrays import recording_gradients, to_numpy
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
-from gradlab.gradient.relative_push import opposite_push
+from gradlab.gradient.relative_push import displaced_push
 from gradlab.losses.base import Loss
 from gradlab.losses.components import as_share, project
 from gradlab.losses.pair_loss import PairLoss
@@ -127,7 +127,7 @@ class Forces:
             by_rows = isinstance(self.loss, PairLoss)
             batch = batch.rows(0, MEASURED) if by_rows else batch.first(MEASURED)
         with torch.no_grad():
-            opposite = opposite_push(self.loss, batch, count=FEW)
-            push = self.loss.components_of(batch).total_push[: len(opposite)]
-            shares: np.ndarray = np.nan_to_num(to_numpy(as_share(push, opposite)))
+            displaced = displaced_push(self.loss, batch, count=FEW)
+            push = self.loss.components_of(batch).total_push[: len(displaced)]
+            shares: np.ndarray = np.nan_to_num(to_numpy(as_share(push, displaced)))
         return shares  # without negatives there is no push
