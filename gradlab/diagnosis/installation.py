@@ -79,7 +79,7 @@ def _gpu(device: torch.device) -> Verdict:
             "Install a PyTorch with CUDA that your driver supports, and look at "
             "CUDA_VISIBLE_DEVICES."
         )
-        return Verdict("GPU", BAD, finding, change, "GPU not finding")
+        return Verdict("GPU", BAD, finding, change, "GPU not seen")
     return Verdict("GPU", GOOD, f"No GPU: PyTorch computes on {device_name(device)}.", name="CPU")
 
 
