@@ -97,7 +97,7 @@ class Course:
 
     def stopped(self, push: np.ndarray, speed: float) -> bool:
         """Return whether no anchor is pushed any more, nor anything pulled."""
-        closed = float(push.max()) <= STOPPED
+        closed = self.forces.has_gate and float(push.max()) <= STOPPED
         return closed and (speed <= STOPPED * self.fastest or self.fastest == 0)
 
 

@@ -16,6 +16,7 @@ from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.gradient.relative_push import displaced_push
 from gradlab.losses.base import Loss
+from gradlab.losses.batch_loss import UngatedBatchLoss
 from gradlab.losses.components import as_share, project
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.scale import blockwise
@@ -63,6 +64,12 @@ class Forces:
         batch = self.batch if self._blockwise is None else self.batch.first(2)
         with torch.no_grad():
             return bool(self.loss.value_of(batch).ndim == 0)
+
+    @property
+    def has_gate(self) -> bool:
+        """Whether a vanished push means that a gate has closed, and not that the loss is least."""
+        ungated = any(isinstance(base, UngatedBatchLoss) for base in self.loss.bases)
+        return not (ungated or self.loss.needs_teacher)
 
     @property
     def start(self) -> Tensor:
