@@ -37,6 +37,7 @@ class Verdict:
         evidence: the numbers that decided, by name.
         dataset: data set whose loss shows it, if each data set has its own; else empty.
         step: step at which a failure of training was confirmed; None for other verdicts.
+        cause: name of the verdict that explains this one; empty if there is none.
     """
 
     subject: str
@@ -48,6 +49,7 @@ class Verdict:
     evidence: Mapping[str, float] = dataclasses.field(default_factory=dict)
     dataset: str = ""
     step: int | None = None
+    cause: str = ""
 
     @property
     def title(self) -> str:
@@ -75,8 +77,13 @@ class Verdict:
 
 
 def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Return verdicts from bad to good; within a grade they keep their order."""
-    return sorted(verdicts, key=lambda verdict: list(GRADES).index(verdict.grade))
+    """Return verdicts from bad to good; the first problem that no other one explains leads.
+
+    Within a grade they keep their order.
+    """
+    ordered = sorted(verdicts, key=lambda verdict: list(GRADES).index(verdict.grade))
+    root = next((v for v in ordered if v.is_problem and not v.cause), None)
+    return ordered if root is None else [root, *(v for v in ordered if v is not root)]
 
 
 def graded(verdicts: Iterable[Verdict], *grades: Grade) -> list[Verdict]:
@@ -100,7 +107,7 @@ def with_causes(verdicts: Sequence[Verdict], effects: Mapping[str, Iterable[str]
             roots.append(verdict)
         else:
             words = f"“{cause.title}” explains this: act on that first."
-            explained.append(dataclasses.replace(verdict, change=words))
+            explained.append(dataclasses.replace(verdict, change=words, cause=cause.name))
     return [*roots, *explained]
 
 

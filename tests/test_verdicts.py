@@ -329,7 +329,10 @@ def test_each_dataset_has_its_own_verdicts(tmp_path):
         found.history.add(10 * number, "diagnostics first", SOUND | {"lemma_share": 0.1})
         found.history.add(10 * number, "diagnostics second", SOUND)
     judgement = judge_run(found)
-    assert "Pull and push (first)" in graded(judgement, WATCH)
+    assert graded(judgement, BAD) == ["Pull and push (first)"]  # from the first record on
+    # The numbers of both data sets stand still, which explains it and comes first.
+    assert judgement.verdicts[0].title == "Progress (first)"
+    assert judgement.headline.startswith("Progress (first): Check that the learning rate")
     assert "Pull and push (second)" in graded(judgement, GOOD)
 
 

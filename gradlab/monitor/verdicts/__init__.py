@@ -172,9 +172,8 @@ def _too_early(verdict: Verdict, records: int) -> Verdict:
 
 
 def _grade(verdicts: Sequence[Verdict], running: bool) -> Grade:
-    worst = verdicts[0].grade
-    if worst in (BAD, WATCH):
-        return worst
+    if problems := graded(verdicts, BAD, WATCH):
+        return BAD if graded(problems, BAD) else WATCH
     sound = {verdict.subject for verdict in verdicts if verdict.grade == GOOD}
     unfinished = running or "Run" not in sound
     return NOT_JUDGED if unfinished or not sound.issuperset(IMPORTANT) else GOOD
