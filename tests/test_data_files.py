@@ -269,6 +269,9 @@ def test_labels_and_scores_beside_pairs_are_flagged(tmp_path):
         TrainingFile.open(path).count_rows()
     summary = TrainingFile.open(path, Roles("query", "answer")).summary()
     assert "column 'label' (entailment 8, neutral 8, contradiction 8) is not used" in summary
+    path.write_text(table(ANSWERS, kind=["entailment_judgment", *map(str.upper, labels)]))
+    with pytest.raises(GradlabError, match=r"labels \(ENTAILMENT 8"):
+        TrainingFile.open(path).count_rows()
     path.write_text(table(ANSWERS, score=["score", *map(str, range(COUNT))]))
     assert "column 'score' is not used: every row is a positive pair" in (
         TrainingFile.open(path).summary()

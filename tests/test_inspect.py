@@ -518,3 +518,19 @@ def test_embeddings_that_a_kill_left_are_removed_by_the_next_inspection(tmp_path
         assert not killed.exists()
         assert not old.exists()
     assert sorted(tmp_path.glob("inspect-*")) == [running, begun]
+
+
+def test_texts_that_the_model_reads_in_part_are_counted(bert):
+    """Two texts differ only behind the cut; two others are short."""
+    beginnings = corpus(20, length=12)
+    texts = [*beginnings, beginnings[0][:-1] + " melo.", "One."]
+    found = gradlab.inspect(bert, texts, batch_size=8, batches=2, max_length=8)
+    numbers = found.numbers
+    assert (numbers["cut"], numbers["alike_when_cut"], numbers["max_length"]) == (21, 1, 8)
+    assert numbers["cut_share"] == pytest.approx(21 / 22)
+    (finding,) = (one for one in found.advice if "beginnings" in one.title)
+    assert "95% of the texts (21) are longer than 8 tokens" in finding.text
+    assert "1 text begins as an earlier one does" in finding.text
+    whole = gradlab.inspect(bert, texts, batch_size=8, batches=2)
+    assert whole.numbers["cut"] == 0
+    assert whole.numbers["max_length"] == 64

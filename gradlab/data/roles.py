@@ -23,7 +23,7 @@ POSITIVES = (
     "paraphrase",
 )  # fmt: skip
 _NEGATIVE = re.compile(r"(hard_?)?neg(ative)?s?(_passages)?(_?\d+)?")
-LABELS = ("label", "labels", "gold_label", "class")
+LABELS = ("label", "labels", "gold_label", "class", "entailment_judgment", "is_duplicate")
 SCORES = ("score", "scores", "similarity", "similarity_score", "relatedness_score")
 # Longest name of a column, beyond which the first row is taken for one of sentences.
 _LONGEST_NAME = 60
