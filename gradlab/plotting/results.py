@@ -19,6 +19,7 @@ from gradlab.plotting.style import (
     COLORS,
     empty_figure,
     figure_of,
+    is_column,
     new_figure,
     pi_axis,
 )
@@ -57,7 +58,9 @@ def draw_components(
     shown = {name: matrix for name, matrix in weights.items() if np.any(matrix)}
     panels = max(3, 2 + len(shown))
     rows, count = {3: (1, 3), 4: (2, 2)}.get(panels, (2, 3))
-    figure = empty_figure((3.6 * count, 3.3 * rows))
+    if is_column():
+        rows, count = panels, 1
+    figure = empty_figure((3.6 * count, (2.6 if is_column() else 3.3) * rows))
     axes = [figure.add_subplot(rows, count, place + 1) for place in range(panels)]
     _push(axes[0], columns)
     _ratio(axes[1], columns)
@@ -67,7 +70,8 @@ def draw_components(
         _say(axes[2], "no negative has weight")
         axes[2].set_title("weights")
     if found.caption:
-        figure.suptitle(found.caption)
+        caption = found.caption.replace("   (", "\n(") if is_column() else found.caption
+        figure.suptitle(caption)
     return figure, axes
 
 

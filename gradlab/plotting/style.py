@@ -109,6 +109,11 @@ def use() -> None:
     matplotlib.rcParams.update(SETTINGS)
 
 
+def is_column() -> bool:
+    """Return whether figures are now drawn for one printed column, which stacks their panels."""
+    return _printed.get() == "column"
+
+
 def empty_figure(size: tuple[float, float]) -> Figure:
     """Return a figure of ``size`` inches, scaled to the width of a column or page in print.
 
