@@ -186,6 +186,6 @@ def _by_row(loss: Loss, batch: Batch, side: str, count: int, angle: float) -> Fl
     for row in range(count):
         own = (numbers == row)[:, None]
         moved = dataclasses.replace(batch, **{names[1]: xp.where(own, displaced, second)})
-        parts = loss.components_of(moved) if side == "anchors" else loss.sides_of(moved)[1]
-        pushes.append(parts.total_push[row])
+        components = loss.components_of(moved) if side == "anchors" else loss.sides_of(moved)[1]
+        pushes.append(components.total_push[row])
     return xp.stack(pushes)

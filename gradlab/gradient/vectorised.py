@@ -25,48 +25,56 @@ AGREEMENT = 1e-9  # relative difference up to which both ways count as equal
 def gradients_at(
     value: Callable[..., Tensor],
     leaves: Float[Tensor, "points d"],
-    others: tuple[Tensor, ...] = (),
+    arguments: tuple[Tensor, ...] = (),
     *,
     entries: int = 1,
     progress: bool | None = None,
     title: str = "",
 ) -> Float[Tensor, "points d"]:
-    """Return the gradient of ``value(leaf, *others)`` with respect to the leaf, at each point.
+    """Return the gradient of ``value(leaf, *arguments)`` with respect to the leaf, at each point.
 
     Args:
         value: returns a scalar tensor.
         leaves: the points, one per row.
-        others: further arguments, with one entry per point along the first axis.
+        arguments: further arguments, with one entry per point along the first axis.
         entries: entries of the largest array in one call, such as N x N; it sets how many calls run
             together.
         progress: show a bar if it takes over two seconds; None does so on a terminal.
         title: of the bar.
     """
     points, chunk = len(leaves), max(1, CHUNK_ENTRIES // max(1, entries))
-    first = _gradient(value, leaves[0], *(other[0] for other in others))
-    each: Any = None
+    first = _gradient(value, leaves[0], *(argument[0] for argument in arguments))
+    vectorised: Any = None
     if points > 2:
-        each = torch.func.vmap(torch.func.grad(lambda leaf, *rest: value(leaf, *rest).reshape(())))
-        each = each if _agrees(each, leaves, others, first) else None
+        vectorised = torch.func.vmap(
+            torch.func.grad(lambda leaf, *row: value(leaf, *row).reshape(()))
+        )
+        vectorised = vectorised if _agrees(vectorised, leaves, arguments, first) else None
     gradients = [first[None]]
     with progress_bar(None, progress, total=points, unit="gradient", desc=title or None) as bar:
         bar.update()
-        step = 1 if each is None else chunk
+        step = 1 if vectorised is None else chunk
         for start in range(1, points, step):
-            part = slice(start, start + step)
-            if each is None:
-                rows = _gradient(value, leaves[start], *(other[start] for other in others))[None]
+            chunk_rows = slice(start, start + step)
+            if vectorised is None:
+                rows = _gradient(
+                    value, leaves[start], *(argument[start] for argument in arguments)
+                )[None]
             else:
-                rows = _quietly(each, leaves[part], *(other[part] for other in others))
+                rows = _quietly(
+                    vectorised,
+                    leaves[chunk_rows],
+                    *(argument[chunk_rows] for argument in arguments),
+                )
             gradients.append(rows.detach())
             bar.update(len(rows))
     return torch.cat(gradients)
 
 
-def _gradient(value: Callable[..., Tensor], leaf: Float[Tensor, "d"], *others: Tensor) -> Tensor:
+def _gradient(value: Callable[..., Tensor], leaf: Float[Tensor, "d"], *arguments: Tensor) -> Tensor:
     with recording_gradients():
         leaf = leaf.detach().clone().requires_grad_()
-        result = value(leaf, *others)
+        result = value(leaf, *arguments)
         if not result.requires_grad:
             return torch.zeros_like(leaf)
         (gradient,) = torch.autograd.grad(result.reshape(()), leaf, materialize_grads=True)
@@ -74,19 +82,19 @@ def _gradient(value: Callable[..., Tensor], leaf: Float[Tensor, "d"], *others: T
 
 
 def _agrees(
-    each: Any, leaves: Float[Tensor, "points d"], others: tuple[Tensor, ...], first: Tensor
+    vectorised: Any, leaves: Float[Tensor, "points d"], arguments: tuple[Tensor, ...], first: Tensor
 ) -> bool:
     """Return whether the vectorised function works and gives the gradient of the first point."""
     try:
-        rows = _quietly(each, leaves[:2], *(other[:2] for other in others))
+        rows = _quietly(vectorised, leaves[:2], *(argument[:2] for argument in arguments))
     except Exception:  # of any kind: the loss decides what vmap meets
         return False
     size = float(first.abs().max()) or 1.0
     return bool(rows[0].shape == first.shape and (rows[0] - first).abs().max() <= AGREEMENT * size)
 
 
-def _quietly(each: Any, *arguments: Tensor) -> Tensor:
+def _quietly(vectorised: Any, *arguments: Tensor) -> Tensor:
     with warnings.catch_warnings(), recording_gradients():
         warnings.simplefilter("ignore")  # operations that vmap runs in a loop of its own
-        rows: Tensor = each(*arguments)
+        rows: Tensor = vectorised(*arguments)
     return rows
