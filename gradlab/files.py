@@ -185,13 +185,19 @@ def write_csv(
     Texts that a spreadsheet would compute get an apostrophe in front (`spreadsheet_text`), unless
     ``exact``, as in training data.
     """
-    lists = (
+    cells = [
         column.tolist() if hasattr(column, "tolist") else column for column in columns.values()
-    )
+    ]
+    lines = [list(columns), *cells]  # the header, which a spreadsheet shows as well
+    if not exact:
+        lines = [
+            [spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in line]
+            for line in lines
+        ]
+    header, *cells = lines
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        rows = itertools.chain([columns], zip(*lists, strict=True))
-        writer.writerows(rows if exact else (map(spreadsheet_text, row) for row in rows))
+        writer.writerows(itertools.chain([header], zip(*cells, strict=True)))
     return Path(path)
 
 

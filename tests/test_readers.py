@@ -255,6 +255,13 @@ def test_texts_in_tables_are_no_formulas_of_a_spreadsheet(tmp_path):
     assert exact.read_text(encoding="utf-8") == "text\n-x\n"
 
 
+def test_csv_looks_only_at_texts(tmp_path, monkeypatch):
+    cells = []
+    monkeypatch.setattr("gradlab.files.spreadsheet_text", lambda cell: cells.append(cell) or cell)
+    write_csv(tmp_path / "table.csv", {"number": np.arange(3.0), "text": ["a", 1, "b"]})
+    assert cells == ["number", "text", "a", "b"]
+
+
 def test_the_code_of_a_sweeps_runs_is_named_not_run(evil):
     settings = {"model": "bert", "train_file": "lines.txt", "output": "out", "loss": "infonce"}
     content_of_code(settings)
