@@ -30,10 +30,10 @@ class Contrast:
     @property
     def weights(self) -> Mapping[str, float]:
         """Label -> its factor."""
-        found = {label: 1 / len(self.plus) for label in self.plus}
+        weights = {label: 1 / len(self.plus) for label in self.plus}
         for label in self.minus:
-            found[label] = found.get(label, 0.0) - 1 / len(self.minus)
-        return found
+            weights[label] = weights.get(label, 0.0) - 1 / len(self.minus)
+        return weights
 
     def interval(self, rows: pd.DataFrame) -> Interval:
         """Of the difference in points, over the seeds that have all of its conditions."""
@@ -41,30 +41,30 @@ class Contrast:
 
 
 def declared(
-    part: Mapping[str, Any], labels: Collection[str], kind: str = "contrasts"
+    design: Mapping[str, Any], labels: Collection[str], kind: str = "contrasts"
 ) -> tuple[Contrast, ...]:
     """The contrasts that are declared for a part of these conditions.
 
     Raises:
         GradlabError: a pattern that is no condition's label.
     """
-    score, found = part.get("score", "sts"), []
-    for one in part.get(kind, ()):
-        plus, minus = (_matching(one[side], labels) for side in ("plus", "minus"))
-        found.append(Contrast(one["name"], plus, minus, one.get("margin"), score))
-    return tuple(found)
+    score, contrasts = design.get("score", "sts"), []
+    for entry in design.get(kind, ()):
+        plus, minus = (_matching(entry[side], labels) for side in ("plus", "minus"))
+        contrasts.append(Contrast(entry["name"], plus, minus, entry.get("margin"), score))
+    return tuple(contrasts)
 
 
 def _matching(patterns: Iterable[str], labels: Collection[str]) -> tuple[str, ...]:
-    found: list[str] = []
+    matches: list[str] = []
     for pattern in patterns:
-        matching = fnmatch.filter(labels, pattern)
-        if not matching:
+        own = fnmatch.filter(labels, pattern)
+        if not own:
             raise GradlabError(
                 f"a contrast names {pattern!r}, which is none of the conditions' labels"
             )
-        found += matching
-    return tuple(found)
+        matches += own
+    return tuple(matches)
 
 
 def by_seed(table: pd.DataFrame, weights: Mapping[str, float], score: str = "sts") -> list[float]:
@@ -79,12 +79,15 @@ def numbers(interval: Interval) -> dict[str, float]:
     return interval.columns("estimate", "low", "high", "seeds")
 
 
-def judged(found: Sequence[tuple[Mapping[str, Any], Contrast, Interval]]) -> pd.DataFrame:
+def judged_table(
+    measured: Sequence[tuple[Mapping[str, Any], Contrast, Interval]],
+) -> pd.DataFrame:
     """A row for each contrast, judged as one family: its origin, its interval and its verdict."""
-    verdicts = judge([(interval, 0.0, contrast.margin) for _, contrast, interval in found])
+    verdicts = judge([(interval, 0.0, contrast.margin) for _, contrast, interval in measured])
     rows = []
-    for (about, contrast, interval), one in zip(found, verdicts, strict=True):
-        row = {**about, "name": contrast.name, **numbers(interval), "p": interval.p, "holm": one.p}
-        row |= {"margin": contrast.margin, "equivalence": one.equivalence, "verdict": one.verdict}
+    for (origin, contrast, interval), verdict in zip(measured, verdicts, strict=True):
+        row = {**origin, "name": contrast.name, **numbers(interval)}
+        row |= {"p": interval.p, "holm": verdict.p, "margin": contrast.margin}
+        row |= {"equivalence": verdict.equivalence, "verdict": verdict.verdict}
         rows.append(row)
     return pd.DataFrame(rows)

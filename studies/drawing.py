@@ -21,10 +21,10 @@ def panels(
     return figure, list(figure.subplots(rows, columns, squeeze=False, **layout).ravel())
 
 
-def write_picture(path: Path, draw: Callable[..., Figure], *told: Any) -> Path:
+def write_picture(path: Path, draw: Callable[..., Figure], *content: Any) -> Path:
     """Draw in gradlab's style, and write the picture."""
     with plot_style():
-        figure = draw(*told)
+        figure = draw(*content)
     save(figure, path)
     close(figure)
     return path

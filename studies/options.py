@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +34,13 @@ def inputs(function: Any) -> Any:
     return model(train_file(sts(function)))
 
 
-def group(epilog: str) -> Any:
-    """A group of commands in the style of gradlab's."""
-    return click.group(
-        cls=CommandGroup, epilog=epilog, context_settings={"help_option_names": ["-h", "--help"]}
-    )
+def group(epilog: str, **settings: Any) -> Any:
+    """Return a decorator that makes a group of commands in the style of gradlab's."""
+    context = {"help_option_names": ["-h", "--help"]}
+    return click.group(cls=CommandGroup, epilog=epilog, context_settings=context, **settings)
+
+
+def first_sentence(sweep: Path) -> str:
+    """Return what a sweep's file says it is about, in its first sentence."""
+    about = str(tomllib.loads(sweep.read_text(encoding="utf-8"))["about"])
+    return re.split(r"(?<! al)\. ", " ".join(about.split()))[0].rstrip(".")

@@ -1,12 +1,17 @@
-"""Pages in Markdown from the templates of a study."""
+"""Pages in Markdown from the templates of a study, and tables as CSV files."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from gradlab.files import write_csv
+from studies.statistics import six
 
 
 def render(
@@ -20,3 +25,8 @@ def render(
     templates.filters |= filters
     text = templates.get_template(template).render(**content)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def write_table(path: Path, table: pd.DataFrame) -> Path:
+    """Write a table as a CSV file, with six significant digits."""
+    return write_csv(path, dict(table.map(six)))

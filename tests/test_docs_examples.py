@@ -176,7 +176,7 @@ def commands(block: str, values: dict[str, list[str]]) -> Iterator[list[str]]:
 def run_command(words: list[str], where: str, parsed: bool) -> None:
     """Run a command of gradlab or of a study in this process, or check its options alone."""
     program: click.Command = cli
-    if words[:2] == ["python", "-m"] and words[2].startswith("studies."):
+    if words[:2] == ["python", "-m"] and words[2].split(".")[0] == "studies":
         program = importlib.import_module(f"{words[2]}.__main__").command
         words = ["gradlab", *words[3:]]
     elif OTHERS.fullmatch(words[0]):

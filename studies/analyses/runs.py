@@ -13,12 +13,11 @@ import pandas as pd
 
 from gradlab import GradlabError
 from gradlab.errors import nearest
-from gradlab.monitor import History
+from gradlab.monitor import History, read_metrics
 from gradlab.plotting import Table, rounded
 from gradlab.sweep import flatten, settings_text
 from gradlab.train import RESUMABLE_CHANGES, RunFolder, TrainConfig, decay
 from studies.analyses.distance import measured_distances, traceable_distance
-from studies.runs import recorded
 
 # In what runs of one series may differ: places, and what is told by other settings.
 _NO_SERIES = RESUMABLE_CHANGES - {"train_file"} | {"seed", "backbone"}
@@ -75,6 +74,12 @@ class FinishedRun:
         )
 
 
+def read_history(run: Path) -> History:
+    """Return what the run in a folder recorded; empty if it recorded nothing."""
+    file = run / "metrics.csv"
+    return History.of(read_metrics(file) if file.exists() else ())
+
+
 def find_runs(folders: Iterable[str | Path]) -> list[FinishedRun]:
     """The finished runs among folders of runs, and in those of sweeps.
 
@@ -92,7 +97,7 @@ def find_runs(folders: Iterable[str | Path]) -> list[FinishedRun]:
             if manifest["status"] == "finished":
                 # What ran, not what the recipe would give today.
                 config = TrainConfig.of_run(manifest["config"])
-                run = FinishedRun(place.name, config, manifest["results"], recorded(place))
+                run = FinishedRun(place.name, config, manifest["results"], read_history(place))
                 found.append(run)
     if not found:
         raise GradlabError("none of the runs there is finished")

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from gradlab import get_loss, loss_names
-from gradlab.files import atomic_path, write_json, write_text
+from gradlab.files import atomic_path, read_object, write_json, write_text
 from gradlab.gradient import LEMMA_STEP
 from gradlab.plotting import close, save
 from gradlab.simulation import Setting
@@ -30,6 +30,7 @@ from studies.pages import render
 from studies.statistics import OVER_SEEDS, OVER_SENTENCES, six
 
 Row = Mapping[str, Any]
+PAGES = ("report.md", "verdicts.md")
 # Up to so many seeds the report says that they are few.
 FEW_SEEDS = 2
 # From here on a share has no room left to grow.
@@ -66,18 +67,25 @@ def write_report(
         if len(table):
             with atomic_path(place / f"{name}.csv") as temporary:
                 table.map(six).to_csv(temporary, index=False, lineterminator="\n")
-    # From the files, so that the pictures and the page can show nothing that is not in them.
-    written = read_tables(place)
-    drawn = {name: draw(written) for name, draw in FIGURES.items()}
-    pictures = {name: found[0] for name, found in drawn.items() if found is not None}
+    manifest = about | {"runs": len(runs), "finished": len(results.runs), "parts": list(parts)}
+    write_json(place / "manifest.json", manifest)
+    rewrite_report(place)
+    return place
+
+
+def rewrite_report(place: Path) -> list[Path]:
+    """Draw the pictures and write the pages of a report from its tables, and return their files.
+
+    Pictures and pages can thus show nothing that is not in the tables.
+    """
+    tables, manifest = read_tables(place), read_object(place / "manifest.json")
+    drawings = {name: draw(tables) for name, draw in FIGURES.items()}
+    pictures = {name: drawing[0] for name, drawing in drawings.items() if drawing is not None}
     for name, figure in pictures.items():
         save(figure, place / f"{name}.png")
         close(figure)
-    manifest = about | {"runs": len(runs), "finished": len(results.runs), "parts": list(parts)}
-    write_json(place / "manifest.json", manifest)
-    for name in ("report.md", "verdicts.md"):
-        write_text(place / name, page(name, written, list(pictures), manifest))
-    return place
+    pages = {name: page(name, tables, list(pictures), manifest) for name in PAGES}
+    return [write_text(place / name, text) for name, text in pages.items()]
 
 
 def page(template: str, tables: Frames, figures: Sequence[str], manifest: Mapping[str, Any]) -> str:

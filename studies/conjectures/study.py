@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlab import GradlabError
-from gradlab.data import check_file
+from gradlab.data import check_file, hash_file
 from gradlab.encoder import Encoder
 from gradlab.evaluate import load_stsb_dev
 from gradlab.files import read_object, versions, write_json
@@ -30,9 +30,11 @@ from studies.conjectures.conditions import sweep_of
 from studies.conjectures.report import write_report
 from studies.conjectures.settings import EXTENDABLE, PARTS_OF, StudySettings, check_parts
 from studies.conjectures.untuned import UNTUNED, score_untuned
-from studies.manifest import PACKAGES, inputs
 
 STUDY = "study.json"
+PACKAGES = (
+    "torch", "transformers", "numpy", "scipy", "pandas", "tokenizers", "scikit-learn", "matplotlib",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -130,17 +132,19 @@ def _description(
     model: str, train_file: str | os.PathLike[str], settings: StudySettings, device: Any, jobs: int
 ) -> dict[str, Any]:
     """What a study says of itself; in its command folders are left for the reader to fill in."""
-    about = inputs(model, train_file)
-    given = f"--model {about['model']} --train-file {about['data']['file']}"
+    name = Path(model).name if Path(model).is_dir() else model
+    data = {"file": Path(train_file).name, "sha256": hash_file(train_file)}
+    inputs = f"--model {name} --train-file {data['file']}"
     places = "--sts SentEval/data/downstream --output study"
     machine = {"type": device.type, "name": device_name(device), "cores": os.cpu_count()}
     return {
-        **about,
+        "model": name,
+        "data": data,
         "evaluation": "SentEval data/downstream",
         "settings": settings.to_dict(),
         "device": {**machine, "jobs": jobs},
-        "versions": versions(*PACKAGES, "tokenizers", "scikit-learn", "matplotlib"),
-        "command": f"python -m studies.conjectures {given} {places} {settings.options()}",
+        "versions": versions(*PACKAGES),
+        "command": f"python -m studies.conjectures {inputs} {places} {settings.options()}",
     }
 
 

@@ -15,8 +15,7 @@ import pandas as pd
 from scipy import stats
 
 from gradlab.sweep import read_spec
-from studies.contrasts import Contrast, by_seed, declared, judged, numbers
-from studies.evidence.features import FEATURES, RIVALS
+from studies.contrasts import Contrast, by_seed, declared, judged_table, numbers
 from studies.statistics import Interval, along_line, over_seeds
 
 Frames = dict[str, pd.DataFrame]
@@ -25,6 +24,9 @@ DECLARED = tomllib.loads(Path(__file__).with_name("contrasts.toml").read_text(en
     "parts"
 ]
 REGIMES = ("encoder", "linear")
+# What predictions are made from, measured in the first steps of a run, and their rivals.
+FEATURES = ("push", "hardest_share", "pull", "pull_squared")
+RIVALS = ("alignment", "uniformity")
 # VICReg's exchanges are withdrawn: its ratio is in the thousands, and in two of its arms nearly all
 # first gradients lie below the optimiser's eps, so that they compare sizes of steps.
 ORIGINALS = {
@@ -37,10 +39,10 @@ def read_frames(folder: Path) -> Frames:
     """The rows of finished runs by file name, with the conditions of a comparison in one table."""
     frames = {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
     frames = {name: frame for name, frame in frames.items() if len(frame) and "seed" in frame}
-    for part, about in DECLARED.items():
-        parts = [f"encoder-{one}" for one in (part, *about.get("with", ()))]
-        if len(parts) > 1 and set(parts) <= frames.keys():
-            frames[parts[0]] = pd.concat([frames[one] for one in parts], ignore_index=True)
+    for experiment, about in DECLARED.items():
+        names = [f"encoder-{name}" for name in (experiment, *about.get("with", ()))]
+        if len(names) > 1 and set(names) <= frames.keys():
+            frames[names[0]] = pd.concat([frames[name] for name in names], ignore_index=True)
     return frames
 
 
@@ -56,59 +58,62 @@ def analyse(rows: Frames, predictions: Frames | None = None) -> Frames:
         {**about, "name": contrast.name, **numbers(interval)}
         for about, contrast, interval in contrasts(rows, "explored")
     ]
-    verdicts = judged(list(contrasts(rows, "contrasts")))
-    found: Frames = {"contrasts": verdicts, "explored": pd.DataFrame(explored)}
+    results: Frames = {
+        "contrasts": judged_table(list(contrasts(rows, "contrasts"))),
+        "explored": pd.DataFrame(explored),
+    }
     for regime in REGIMES:
-        parts = {
+        of_regime = {
             name.removeprefix(f"{regime}-"): table
             for name, table in rows.items()
             if name.startswith(regime)
         }
-        tables: Frames = {
-            f"{part}-cells": cell_scores(parts[part])
-            for part in ("factorial", "longer")
-            if part in parts
-        }
-        if "exchanges" in parts:
-            tables |= exchanges(parts["exchanges"])
-        if "theta_neg" in parts.get("dissipation", ()):
-            tables["dissipation-angles"] = angles(parts["dissipation"])
-        if {"features", "factorial"} <= parts.keys():
-            trained, features = parts["factorial"], parts["features"]
-            beforehand = predict(trained, features, (predictions or {}).get(regime))
-            for part in ("prediction", "atlas"):
-                if part in parts:
-                    compared = prediction(beforehand, parts[part], trained, features)
-                    tables |= {f"{part}-{name}": one for name, one in compared.items()}
-        if "open" in parts:
-            tables["open-shares"] = open_shares(parts["open"])
-        elif "dissipation_mean" in parts.get("factorial", ()):
-            cells = parts["factorial"].rename(columns={"dissipation_mean": "mean"})
-            tables["open-shares"] = open_shares(cells)
-        found |= {f"{regime}-{name}": table for name, table in tables.items()}
-    return {name: table for name, table in found.items() if len(table)}
+        tables = regime_tables(of_regime, (predictions or {}).get(regime))
+        results |= {f"{regime}-{name}": table for name, table in tables.items()}
+    return {name: table for name, table in results.items() if len(table)}
+
+
+def regime_tables(rows: Frames, predictions: pd.DataFrame | None) -> Frames:
+    """Tables of one regime, from its rows and the committed predictions."""
+    tables = {
+        f"{name}-cells": cell_scores(rows[name]) for name in ("factorial", "longer") if name in rows
+    }
+    if "exchanges" in rows:
+        tables |= exchanges(rows["exchanges"])
+    if "theta_neg" in rows.get("dissipation", ()):
+        tables["dissipation-angles"] = angles(rows["dissipation"])
+    for name in ("prediction", "atlas"):
+        if predictions is not None and name in rows:
+            compared = prediction(predictions, rows[name], rows["factorial"], rows["features"])
+            tables |= {f"{name}-{kind}": table for kind, table in compared.items()}
+    if "open" in rows:
+        tables["open-shares"] = open_shares(rows["open"])
+    elif "dissipation_mean" in rows.get("factorial", ()):
+        cells = rows["factorial"].rename(columns={"dissipation_mean": "mean"})
+        tables["open-shares"] = open_shares(cells)
+    return tables
 
 
 def contrasts(rows: Frames, kind: str) -> Iterator[tuple[dict[str, str], Contrast, Interval]]:
     """Origin, contrast and interval of the declared contrasts that two seeds have whole."""
-    for regime, (part, about) in itertools.product(REGIMES, DECLARED.items()):
-        if (table := rows.get(f"{regime}-{part}")) is None:
+    for regime, (experiment, about) in itertools.product(REGIMES, DECLARED.items()):
+        if (table := rows.get(f"{regime}-{experiment}")) is None:
             continue
-        files = [SWEEPS / f"{name}.toml" for name in (part, *about.get("with", ()))]
+        files = [SWEEPS / f"{name}.toml" for name in (experiment, *about.get("with", ()))]
         specs = [read_spec(file) for file in files if file.stem not in about.get("retired", ())]
         labels = [point.label for spec in specs for point in spec.points({})]
         labels += about.get("labels", ())
         for contrast in declared(about, labels, kind):
             interval = contrast.interval(table)
             if interval.count > 1:
-                yield {"regime": regime, "part": part}, contrast, interval
+                yield {"regime": regime, "part": experiment}, contrast, interval
 
 
 def with_cells(table: pd.DataFrame) -> pd.DataFrame:
     """The factorial's rows with gate, weight and ratio."""
     pattern = r"^(?P<gate>\S+) / (?P<weight>.+), loss_settings\.ratio=(?P<ratio>[\d.]+)$"
-    parts = table.label.str.extract(pattern)
-    return table.assign(gate=parts.gate, weight=parts.weight, ratio=parts.ratio.astype(float))
+    factors = table.label.str.extract(pattern)
+    return table.assign(gate=factors.gate, weight=factors.weight, ratio=factors.ratio.astype(float))
 
 
 def cell_scores(table: pd.DataFrame) -> pd.DataFrame:
@@ -130,36 +135,41 @@ def exchanges(table: pd.DataFrame) -> Frames:
     """Shapley values of each repair's parts; native originals beside their parts recombined."""
     splits, natives = [], []
     means = 100 * table.groupby("label").sts.mean()
-    for base, parts in ORIGINALS.items():
-        labels = {frozenset(one): f"{base}: {'+'.join(one) or 'none'}" for one in _subsets(parts)}
+    for base, components in ORIGINALS.items():
+        labels = {
+            frozenset(subset): f"{base}: {'+'.join(subset) or 'none'}"
+            for subset in _subsets(components)
+        }
         if not set(labels.values()) <= set(table.label):
             continue
-        whole = {frozenset(parts): 1.0, frozenset[str](): -1.0}
-        for part, weights in {"all": whole, **shapley_weights(parts)}.items():
+        whole = {frozenset(components): 1.0, frozenset[str](): -1.0}
+        for component, weights in {"all": whole, **shapley_weights(components)}.items():
             named = {labels[coalition]: factor for coalition, factor in weights.items()}
-            found = over_seeds(by_seed(table, named))
-            splits.append({"loss": base, "part": part} | numbers(found))
+            interval = over_seeds(by_seed(table, named))
+            splits.append({"loss": base, "part": component} | numbers(interval))
         none, native = f"{base}: none", f"{base}: native"
         if native in means:
-            found = over_seeds(by_seed(table, {none: 1.0, native: -1.0}))
+            interval = over_seeds(by_seed(table, {none: 1.0, native: -1.0}))
             about = {"loss": base, "native": means[native], "recombined": means[none]}
-            natives.append(about | numbers(found))
+            natives.append(about | numbers(interval))
     return {"exchanges-shapley": pd.DataFrame(splits), "exchanges-native": pd.DataFrame(natives)}
 
 
-def shapley_weights(parts: Sequence[str]) -> dict[str, dict[frozenset[str], float]]:
+def shapley_weights(components: Sequence[str]) -> dict[str, dict[frozenset[str], float]]:
     """Part -> coalition -> the factor on its value in that part's Shapley value.
 
     It is the mean, over all orders in which parts join, of what the part adds to those before it.
     """
-    found: dict[str, dict[frozenset[str], float]] = {part: defaultdict(float) for part in parts}
-    share = 1 / math.factorial(len(parts))
-    for order in itertools.permutations(parts):
-        for place, part in enumerate(order):
+    weights: dict[str, dict[frozenset[str], float]] = {
+        component: defaultdict(float) for component in components
+    }
+    share = 1 / math.factorial(len(components))
+    for order in itertools.permutations(components):
+        for place, component in enumerate(order):
             before = frozenset(order[:place])
-            found[part][before | {part}] += share
-            found[part][before] -= share
-    return found
+            weights[component][before | {component}] += share
+            weights[component][before] -= share
+    return weights
 
 
 def angles(table: pd.DataFrame) -> pd.DataFrame:
@@ -172,43 +182,26 @@ def angles(table: pd.DataFrame) -> pd.DataFrame:
         for arm in ("off", "random", "scaled"):
             if {arm, "on"} <= set(wide):
                 about = {"angle": measure, "arm": arm, "mean": wide[arm].mean()}
-                found = over_seeds((wide[arm] - wide["on"]).to_numpy())
-                rows.append(about | {"gate": wide["on"].mean()} | numbers(found))
+                interval = over_seeds((wide[arm] - wide["on"]).to_numpy())
+                rows.append(about | {"gate": wide["on"].mean()} | numbers(interval))
     return pd.DataFrame(rows)
 
 
-def predict(
-    trained: pd.DataFrame, features: pd.DataFrame, committed: pd.DataFrame | None = None
-) -> pd.DataFrame:
-    """Least squares on the factorial's cells: loss -> score.
-
-    Scores are predicted from the declared features, from their rivals, and by the mean. What was
-    ``committed`` stays as it is.
-    """
-    scores = 100 * trained.groupby("label").sts.mean()
-    means = features.groupby("label")[[*FEATURES, *RIVALS]].mean()
-    known = means.index.isin(scores.index)
-    table = pd.DataFrame({"loss": means.index[~known]})
-    table["mean"] = scores.loc[means.index[known]].mean()
-    for name, columns in (("components", FEATURES), ("alignment and uniformity", RIVALS)):
-        table[name] = _fitted(means, scores, columns, table.loss)
-    if committed is None:
-        return table
-    return pd.concat([committed, table[~table.loss.isin(committed.loss)]], ignore_index=True)
-
-
-def _fitted(
-    means: pd.DataFrame, scores: pd.Series, columns: Sequence[str], new: pd.Series
+def _predicted(
+    means: pd.DataFrame, scores: pd.Series, columns: Sequence[str], losses: pd.Series
 ) -> np.ndarray:
+    """Predict scores of losses from features, (n,), by least squares on the factorial's cells."""
     means = means[list(columns)]
-    known = means.loc[means.index.isin(scores.index)]
-    return along_line(known, scores.loc[known.index], means.loc[new])
+    cells = means.loc[means.index.isin(scores.index)]
+    return along_line(cells, scores.loc[cells.index], means.loc[losses])
 
 
 def prediction(
     predicted: pd.DataFrame, results: pd.DataFrame, trained: pd.DataFrame, features: pd.DataFrame
 ) -> Frames:
-    """Scores of losses that the factorial did not train: predicted from first steps, and measured.
+    """Scores of losses that the factorial did not train, predicted from first steps, and measured.
+
+    What is ``predicted`` was committed before these losses were trained.
 
     Two rivals were added after the fact: the mean of the factorial's softmax cells, and the
     components fitted on these alone. ``outside`` says which losses have a feature beyond all cells
@@ -221,7 +214,7 @@ def prediction(
     scores = 100 * trained.groupby("label").sts.mean()
     softmax = scores[scores.index.str.contains("softmax")]
     table["mean of the softmax cells"] = softmax.mean()
-    table["components, softmax cells"] = _fitted(means, softmax, FEATURES, table.loss)
+    table["components, softmax cells"] = _predicted(means, softmax, FEATURES, table.loss)
     own = means[list(FEATURES)]
     fitted, new = own.loc[own.index.isin(scores.index)], own.loc[table.loss]
     table["outside"] = ((new < fitted.min()) | (new > fitted.max())).any(axis=1).to_numpy()
@@ -267,8 +260,12 @@ def open_shares(table: pd.DataFrame) -> pd.DataFrame:
     return table.groupby(["gate", "weight"], as_index=False, sort=False)[["mean"]].mean()
 
 
-def _subsets(parts: Sequence[str]) -> list[tuple[str, ...]]:
-    return [one for size in range(len(parts) + 1) for one in itertools.combinations(parts, size)]
+def _subsets(components: Sequence[str]) -> list[tuple[str, ...]]:
+    return [
+        subset
+        for size in range(len(components) + 1)
+        for subset in itertools.combinations(components, size)
+    ]
 
 
 def _error(values: np.ndarray, truth: np.ndarray, axis: int = -1) -> Any:

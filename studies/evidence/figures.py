@@ -62,7 +62,7 @@ def _factorial(table: pd.DataFrame, start: pd.Series | None) -> Figure:
             axis.plot(means.index + beside, means, color=color, label=weight)
         _baseline(axis, start)
         axis.set_title(f"gate: {gate}")
-        axis.set_xticks(RATIOS, [f"{one:g}" for one in RATIOS])
+        axis.set_xticks(RATIOS, [f"{ratio:g}" for ratio in RATIOS])
         axis.set_xlabel("ratio")
     axes[0].set_ylabel(SCORE)
     figure_legend(figure, axes[0], "outside upper center", title="weight", ncols=4)
@@ -73,22 +73,22 @@ def _contrasts(table: pd.DataFrame, regime: str) -> Figure:
     table = table[(table.regime == regime) & (table.seeds > 2)]
     figure, (axis,) = panels(1.0 + 0.25 * len(table))
     low, high = SHOWN
-    for place, one in enumerate(table.itertuples(index=False)):
-        if one.margin > 0:
-            axis.barh(place, 2 * one.margin, left=-one.margin, color="0.88", height=0.8, zorder=0)
-        if not low < one.estimate < high:
-            right = one.estimate > 0
+    for place, row in enumerate(table.itertuples(index=False)):
+        if row.margin > 0:
+            axis.barh(place, 2 * row.margin, left=-row.margin, color="0.88", height=0.8, zorder=0)
+        if not low < row.estimate < high:
+            right = row.estimate > 0
             axis.annotate(
-                f"{one.estimate:.1f} ({one.low:.1f} to {one.high:.1f})",
+                f"{row.estimate:.1f} ({row.low:.1f} to {row.high:.1f})",
                 (high if right else low, place),
                 xytext=(-4 if right else 4, 0), textcoords="offset points",
                 ha="right" if right else "left", va="center", fontsize=7.5,
             )  # fmt: skip
             continue
-        error = [[one.estimate - max(one.low, low)], [min(one.high, high) - one.estimate]]
+        error = [[row.estimate - max(row.low, low)], [min(row.high, high) - row.estimate]]
         look: Any = {"fmt": "o", "color": COLORS[0], "ms": 4, "capsize": 2}
-        face = COLORS[0] if one.holm < 0.05 else "white"
-        axis.errorbar(one.estimate, place, xerr=error, mfc=face, **look)
+        face = COLORS[0] if row.holm < 0.05 else "white"
+        axis.errorbar(row.estimate, place, xerr=error, mfc=face, **look)
     axis.axvline(0, color="0.5", lw=0.8)
     axis.set(xlim=(low, high), ylim=(len(table) - 0.4, -0.6))
     axis.set_yticks(range(len(table)), table.part + ": " + table.name)
@@ -102,14 +102,14 @@ def _exchanges(tables: Frames, regime: str) -> Figure:
     table = tables[f"{regime}-exchanges-shapley"]
     losses = list(dict.fromkeys(table.loss))
     figure, (axis,) = panels(2.8)
-    for index, part in enumerate(("gate", "weight", "ratio", "all")):
-        chosen = table[table.part == part]
+    for index, component in enumerate(("gate", "weight", "ratio", "all")):
+        chosen = table[table.part == component]
         places = [losses.index(loss) + 0.18 * (index - 1.5) for loss in chosen.loss]
         error = bars(chosen.estimate, chosen.low, chosen.high)
         look: Any = {"fmt": "o", "color": COLORS[index]}
-        if part == "all":
+        if component == "all":
             look = {"fmt": "s", "color": "0.3"}
-        axis.errorbar(places, chosen.estimate, error, capsize=2, ms=4, label=part, **look)
+        axis.errorbar(places, chosen.estimate, error, capsize=2, ms=4, label=component, **look)
     axis.axhline(0, color="0.5", lw=0.8)
     axis.set_xticks(range(len(losses)), [loss.replace("_", " ") for loss in losses])
     axis.set_ylabel("gain in points")
@@ -120,7 +120,7 @@ def _exchanges(tables: Frames, regime: str) -> Figure:
 
 
 def _recipes(rows: Frames, start: pd.Series | None) -> Figure:
-    shown = [
+    charts = [
         ("encoder-recipes", "sts", SCORE, "recipes", {
             "SimCSE": "SimCSE\n(MLP at random)", "ESimCSE": "ESimCSE\n(MLP at random)",
             "MoCoSE": "MoCoSE\n(heads: identity)"}),
@@ -129,11 +129,11 @@ def _recipes(rows: Frames, start: pd.Series | None) -> Figure:
             "predictor, no inertia": "predictor,\nη = 0",
             "symmetric, no inertia": "no predictor,\nη = 0"}),
     ]  # fmt: skip
-    shown = [one for one in shown if one[0] in rows]
-    figure, axes = panels(2.9, 1, len(shown), width_ratios=[len(one[-1]) for one in shown])
-    for axis, (name, score, label, title, order) in zip(axes, shown, strict=True):
-        for place, one in enumerate(order):
-            values = 100 * rows[name][rows[name].label == one][score]
+    charts = [chart for chart in charts if chart[0] in rows]
+    figure, axes = panels(2.9, 1, len(charts), width_ratios=[len(chart[-1]) for chart in charts])
+    for axis, (name, score, label, title, order) in zip(axes, charts, strict=True):
+        for place, condition in enumerate(order):
+            values = 100 * rows[name][rows[name].label == condition][score]
             beside = np.linspace(-0.12, 0.12, len(values))
             axis.plot(place + beside, values, "o", ms=4, color=COLORS[0])
             if len(values):
@@ -149,8 +149,8 @@ def _recipes(rows: Frames, start: pd.Series | None) -> Figure:
 def _prediction(tables: Frames, regime: str) -> Figure:
     figure, axes = panels(3.0, 1, 2)
     titles = {"prediction": "losses with known results", "atlas": "losses without any result"}
-    for axis, (part, title) in zip(axes, titles.items(), strict=True):
-        table = tables[f"{regime}-{part}-losses"].sort_values("score")
+    for axis, (name, title) in zip(axes, titles.items(), strict=True):
+        table = tables[f"{regime}-{name}-losses"].sort_values("score")
         places = np.arange(len(table))
         outside, own, rival = table.outside.to_numpy(), "components", "alignment and uniformity"
         look: Any = {"ms": 4, "color": COLORS[0], "label": f"predicted by {own}"}

@@ -13,8 +13,7 @@ from gradlab.sweep import read_spec
 from studies.evidence import analysis
 from studies.evidence.analysis import Frames
 from studies.evidence.figures import REGIMES, draw
-from studies.pages import render
-from studies.runs import write_table
+from studies.pages import render, write_table
 
 SHOWN_STEPS = (1, 2, 5, 10, 20, 60, 120)
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from gradlab.plotting import COLORS
 from studies.drawing import figure_legend, mark_untrained, panels
-from studies.second_round.rounds import sweep_of
+from studies.second_round.declarations import labels_of
 from studies.statistics import over_seeds
 
 # The line that others are compared with, if there is one of that name; else the first.
@@ -21,27 +21,27 @@ AT = {"after the last step": "sts_last", "at the best evaluation": "sts"}
 AT_DEV = {"after the last step": "stsb_dev", "at the best evaluation": "stsb_dev_best"}
 
 
-def table_of(part: str, rows: pd.DataFrame, at: Mapping[str, str] = AT) -> pd.DataFrame:
+def table_of(name: str, rows: pd.DataFrame, at: Mapping[str, str] = AT) -> pd.DataFrame:
     """Scores in points, with columns panel, line, rate and seed; a sole ``panel`` is empty.
 
     Runs that are evaluated on the way have a panel for each column of scores in ``at``. Lines and
     panels are in the order of the declaration.
     """
-    told = rows.label.str.extract(
+    settings = rows.label.str.extract(
         r"^(?P<line>[^,]+), learning_rate=(?P<rate>[^,]+)(?:, .*ratio=(?P<ratio>\S+))?$"
     )
-    table = told.assign(
-        rate=told.rate.astype(float), seed=rows.seed, panel="", score=100 * rows.sts
+    table = settings.assign(
+        rate=settings.rate.astype(float), seed=rows.seed, panel="", score=100 * rows.sts
     )
-    if told.ratio.notna().all():
-        table["panel"] = told.line.str.replace("τ .", "τ = 0.")
-        table["line"] = [f"ratio {float(ratio):g}" for ratio in told.ratio]
+    if settings.ratio.notna().all():
+        table["panel"] = settings.line.str.replace("τ .", "τ = 0.")
+        table["line"] = [f"ratio {float(ratio):g}" for ratio in settings.ratio]
         table = table.sort_values(["panel", "line"], kind="stable")
     if AT["after the last step"] in rows:
         table = pd.concat(
             [table.assign(panel=panel, score=100 * rows[column]) for panel, column in at.items()]
         )
-    declared = [point.title().partition(",")[0] for point in sweep_of(part).points({})]
+    declared = [label.partition(",")[0] for label in labels_of(name)]
     order = {name: place for place, name in enumerate(dict.fromkeys(declared))}
     table = table.sort_values("rate", kind="stable")
     table = table.sort_values("line", key=lambda lines: lines.map(order).fillna(0), kind="stable")
@@ -52,7 +52,7 @@ def means(table: pd.DataFrame) -> pd.DataFrame:
     """Mean score of every condition, with Student's t interval over seeds."""
     names = ["panel", "line", "rate"]
     groups = table.groupby(names, sort=False).score
-    rows = [dict(zip(names, key, strict=True)) | _interval(one) for key, one in groups]
+    rows = [dict(zip(names, key, strict=True)) | _interval(scores) for key, scores in groups]
     return pd.DataFrame(rows)
 
 
@@ -78,17 +78,17 @@ def _pairs(conditions: list[tuple[str, str]]) -> Iterator[tuple[tuple[str, str],
     panels = list(dict.fromkeys(panel for panel, _ in conditions))
     lines = list(dict.fromkeys(line for _, line in conditions))
     reference = REFERENCE if REFERENCE in lines else lines[0]
-    others = [line for line in lines if line != reference]
-    for panel, line in itertools.product(panels, others):
+    other_lines = [line for line in lines if line != reference]
+    for panel, line in itertools.product(panels, other_lines):
         yield (panel, line), (panel, reference)
     for later, line in itertools.product(panels[1:], lines):
         yield (later, line), (panels[0], line)
-    for later, line in itertools.product(panels[1:], others):
+    for later, line in itertools.product(panels[1:], other_lines):
         yield (panels[0], line), (later, reference)
 
 
 def _said(condition: tuple[str, str]) -> str:
-    return " ".join(part for part in reversed(condition) if part)
+    return " ".join(word for word in reversed(condition) if word)
 
 
 def _interval(scores: pd.Series) -> dict[str, float]:
@@ -97,15 +97,15 @@ def _interval(scores: pd.Series) -> dict[str, float]:
 
 def draw(table: pd.DataFrame, untrained: float) -> Figure:
     """Scores over the learning rate: a dot a seed, lines through the means."""
-    shown, lines = list(dict.fromkeys(table.panel)), list(dict.fromkeys(table.line))
-    figure, axes = panels(3.0, 1, len(shown), sharey=True)
-    for axis, panel in zip(axes, shown, strict=True):
+    titles, lines = list(dict.fromkeys(table.panel)), list(dict.fromkeys(table.line))
+    figure, axes = panels(3.0, 1, len(titles), sharey=True)
+    for axis, panel in zip(axes, titles, strict=True):
         for place, line in enumerate(lines):
-            one = table[(table.panel == panel) & (table.line == line)]
+            points = table[(table.panel == panel) & (table.line == line)]
             # Dots of different lines do not hide each other.
-            beside = one.rate * 1.08 ** (place - 1)
-            axis.plot(beside, one.score, "o", color=COLORS[place], ms=4, mec="none", alpha=0.6)
-            of_rate = one.groupby("rate").score.mean()
+            beside = points.rate * 1.08 ** (place - 1)
+            axis.plot(beside, points.score, "o", color=COLORS[place], ms=4, mec="none", alpha=0.6)
+            of_rate = points.groupby("rate").score.mean()
             axis.plot(of_rate.index, of_rate, color=COLORS[place], lw=1.6, label=line)
         mark_untrained(axis, untrained)
         axis.set(xscale="log", xlabel="learning rate", title=panel)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from gradlab import GradlabError
-from gradlab.sweep import Point, read_spec
 from studies.evidence.analysis import read_frames
-from studies.second_round.rounds import ROWS, declaration, sweep_of
+from studies.second_round.declarations import ROWS, declaration
 from studies.statistics import along_line, percentiles
 
 FEATURES = ROWS / "features.csv"
 # Bootstrap samples of losses.
 RESAMPLES = 10_000
-FIRST_ROUND = Path(__file__).parents[1] / "sweeps/evidence"
 FEATURE, CONSTANT = "feature", "mean of the softmax runs"
 # Predictor -> the columns that a line is fitted on; learning rates count by their logarithm.
 PREDICTORS = {
@@ -47,37 +44,21 @@ FIRST = Design(("factorial",), ("prediction", "atlas"))
 
 def declared() -> Design:
     """What is declared for the second round."""
-    about = declaration()["prediction"]
-    return Design(about["fitted_on"], about["tested_on"])
-
-
-def points_of(part: str, changes: Mapping[str, Any]) -> list[Point]:
-    """The points of a declared part, or of a first-round part in the second round's precision."""
-    if part in FIRST.parts:
-        base = {**changes, "precision": declaration()["protocol"]["precision"]}
-        return read_spec(FIRST_ROUND / f"{part}.toml").with_base(base).points({})
-    return sweep_of(part, changes).points({})
+    design = declaration()["prediction"]
+    return Design(design["fitted_on"], design["tested_on"])
 
 
 def first_runs() -> pd.DataFrame:
     """``part``, ``label`` and mean ``score`` (points) of the first round's conditions."""
     frames = read_frames(ROWS.parent / "evidence")
-    rows = pd.concat([frames[f"encoder-{part}"].assign(part=part) for part in FIRST.parts])
+    rows = pd.concat([frames[f"encoder-{name}"].assign(part=name) for name in FIRST.parts])
     return rows.groupby(["part", "label"]).sts.mean().mul(100).rename("score").reset_index()
 
 
-def runs_of_parts(rows: Mapping[str, pd.DataFrame], design: Design) -> pd.DataFrame:
+def runs_of(rows: Mapping[str, pd.DataFrame], design: Design) -> pd.DataFrame:
     """``part``, ``label`` and ``score`` (points) of the second round's runs that a design needs."""
-    found = pd.concat([rows[part].assign(part=part) for part in design.parts])
-    return found.assign(score=100 * found.sts)[["part", "label", "score"]]
-
-
-def unmeasured(features: pd.DataFrame, runs: pd.DataFrame) -> int:
-    """How many conditions of the runs have no features yet."""
-    known, wanted = (
-        pd.MultiIndex.from_frame(one[["part", "label"]]).unique() for one in (features, runs)
-    )
-    return len(wanted.difference(known))
+    runs = pd.concat([rows[name].assign(part=name) for name in design.parts])
+    return runs.assign(score=100 * runs.sts)[["part", "label", "score"]]
 
 
 def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST) -> pd.DataFrame:
@@ -93,12 +74,10 @@ def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST
     keys = ["part", "label"]
     table = features.assign(learning_rate=np.log(features.learning_rate))
     measured = runs[keys].drop_duplicates().merge(table, how="left")
-    lacking = measured[measured[columns].isna().any(axis=1)]
-    if len(lacking):
-        one = lacking.iloc[0]
+    if len(missing := measured[measured[columns].isna().any(axis=1)]):
         raise GradlabError(
-            f"{one.label!r} of {one.part!r} has no features, or some that are no numbers; "
-            "every tested and fitted run counts"
+            f"{missing.label.iloc[0]!r} of {missing.part.iloc[0]!r} has no features, or some that "
+            "are no numbers; every tested and fitted run counts"
         )
     table = runs.merge(table.groupby(keys, as_index=False)[columns].mean())
     fitted, tested = table[table.part.isin(design.fitted)], table[table.part.isin(design.tested)]
@@ -108,12 +87,12 @@ def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST
     )
     # Labels of the first round name the weight; all fitted runs of the second have a softmax's.
     softmax = fitted.label.str.contains("softmax|τ=")
-    found = tested[["part", "label", "score"]].reset_index(drop=True)
-    found.insert(2, "loss", loss_of(found.label))
-    found[CONSTANT] = fitted.score[softmax].mean()
-    for name, own in PREDICTORS.items():
-        found[name] = along_line(fitted[own], fitted.score, tested[own])
-    return found
+    predictions = tested[["part", "label", "score"]].reset_index(drop=True)
+    predictions.insert(2, "loss", loss_of(predictions.label))
+    predictions[CONSTANT] = fitted.score[softmax].mean()
+    for name, columns in PREDICTORS.items():
+        predictions[name] = along_line(fitted[columns], fitted.score, tested[columns])
+    return predictions
 
 
 def loss_of(labels: pd.Series) -> pd.Series:
@@ -149,19 +128,20 @@ def errors(table: pd.DataFrame) -> pd.DataFrame:
         sums = {name: of_loss[name].to_numpy()[drawn].sum(axis=1) for name in names}
         return {name: np.sqrt(total / count) for name, total in sums.items()}
 
-    every, better = sizes(pd.Series(True, index=table.index)), sizes(above)
+    all_runs, better = sizes(pd.Series(True, index=table.index)), sizes(above)
     rows = []
     for name in names:
         row: dict[str, Any] = {"predictor": name}
         samples = {
-            ("error", "error_low", "error_high"): every[name],
+            ("error", "error_low", "error_high"): all_runs[name],
             ("error_above", "above_low", "above_high"): better[name],
         }
         if name != FEATURE:
-            samples["excess", "low", "high"] = every[FEATURE] - every[name]
-        for columns, found in samples.items():
-            others = found[1:][~np.isnan(found[1:])]  # a sample may lack a tested loss
-            row |= dict(zip(columns, (found[0], *percentiles(others)), strict=True))
+            samples["excess", "low", "high"] = all_runs[FEATURE] - all_runs[name]
+        for columns, (estimate, *resampled) in samples.items():
+            usable = np.array(resampled)
+            usable = usable[~np.isnan(usable)]  # a sample may lack a tested loss
+            row |= dict(zip(columns, (estimate, *percentiles(usable)), strict=True))
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -175,31 +155,34 @@ def by_part(table: pd.DataFrame) -> pd.DataFrame:
         is NaN where the predictor says the same of all runs.
     """
     rows = []
-    for part, own in table.groupby("part", sort=False):
-        scores = {"score": own.score.mean(), "deviation": own.score.std(ddof=0)}
+    for experiment, runs in table.groupby("part", sort=False):
+        scores = {"score": runs.score.mean(), "deviation": runs.score.std(ddof=0)}
         for name in (CONSTANT, *PREDICTORS):
-            error = float(np.sqrt(((own[name] - own.score) ** 2).mean()))
-            rank = own[name].corr(own.score, "spearman") if own[name].nunique() > 1 else np.nan
-            about = {"part": part, "runs": len(own), **scores, "predictor": name}
+            error = float(np.sqrt(((runs[name] - runs.score) ** 2).mean()))
+            # Runs of one condition are predicted alike, up to rounding.
+            predictions = runs[name].round(9)
+            differ = predictions.nunique() > 1
+            rank = predictions.corr(runs.score, "spearman") if differ else np.nan
+            about = {"part": experiment, "runs": len(runs), **scores, "predictor": name}
             rows.append(about | {"error": error, "rank_correlation": rank})
     return pd.DataFrame(rows)
 
 
-def outcome(found: pd.DataFrame) -> str:
+def outcome(errors: pd.DataFrame) -> str:
     """What becomes of the declared claim, from `errors`.
 
     It is a success if the feature's error is below every rival's and each interval of the
     difference excludes 0. Else it is none, and it is said which rivals are beaten, which are ahead,
     and which are not told apart.
     """
-    rivals = found[found.predictor != FEATURE]
+    rivals = errors[errors.predictor != FEATURE]
     beaten, ahead = (rivals.high < 0) & (rivals.excess < 0), (rivals.low > 0) & (rivals.excess > 0)
     if beaten.all():
         return "success"
-    told = {"better than": beaten, "not told apart from": ~(beaten | ahead), "worse than": ahead}
-    parts = [
+    groups = {"better than": beaten, "not told apart from": ~(beaten | ahead), "worse than": ahead}
+    phrases = [
         f"{words} {', '.join(rivals.predictor[which])}"
-        for words, which in told.items()
+        for words, which in groups.items()
         if which.any()
     ]
-    return f"no success; {'; '.join(parts)}"
+    return f"no success; {'; '.join(phrases)}"

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from gradlab.plotting import COLORS
 from studies.drawing import figure_legend, mark_untrained, panels
-from studies.second_round.rounds import declaration, sobol_points
+from studies.second_round.declarations import declaration, sobol_points
 
 # Column -> name of its axis. The open share was measured; the margin that was drawn only sets it.
 FACTORS = {
@@ -35,8 +35,8 @@ def factors_of(rows: pd.DataFrame) -> pd.DataFrame:
     design = declaration()["parts"]["surface"]["sobol"]
     points = pd.DataFrame(sobol_points(design)).set_index("label").loc[rows.label].reset_index()
     temperature, margin = (
-        points[f"loss_settings.{part}"].str.extract(r"=([^)]+)")[0].astype(float)
-        for part in ("weight", "gate")
+        points[f"loss_settings.{component}"].str.extract(r"=([^)]+)")[0].astype(float)
+        for component in ("weight", "gate")
     )
     return pd.DataFrame(
         {
@@ -93,18 +93,18 @@ def ten_fold(table: pd.DataFrame, split: int = 0) -> pd.DataFrame:
     from sklearn.model_selection import KFold, cross_val_predict
 
     score, folds = table.score.to_numpy(), KFold(FOLDS, shuffle=True, random_state=split)
-    above, seen, every = score > np.median(score), inputs(table), models()
-    fits = [(name, model, seen) for name, model in every.items()]
+    above, design, estimators = score > np.median(score), inputs(table), models()
+    fits = [(name, model, design) for name, model in estimators.items()]
     process = models(len(FACTORS) - 1)["Gaussian process"]
     for column, name in enumerate(FACTORS):
         factor = name.replace("_", " ")
-        without = np.delete(seen, column, axis=1)
+        without = np.delete(design, column, axis=1)
         fits.append((f"Gaussian process without {factor}", process, without))
     for source in ("open_share", "margin"):
-        other, told = seen.copy(), source.replace("_", " ")
-        other[:, list(FACTORS).index("open_share")] = np.log(table[source])
+        changed, factor = design.copy(), source.replace("_", " ")
+        changed[:, list(FACTORS).index("open_share")] = np.log(table[source])
         for name in ("additive", "Gaussian process"):
-            fits.append((f"{name} with the logarithm of the {told}", every[name], other))
+            fits.append((f"{name} with the logarithm of the {factor}", estimators[name], changed))
     rows = []
     for name, model, columns in fits:
         with _unbounded_lengths():
@@ -126,19 +126,19 @@ def curves(table: pd.DataFrame) -> pd.DataFrame:
     Returns:
         ``model``, ``factor``, ``value``, ``score``.
     """
-    seen, score = inputs(table), table.score.to_numpy()
+    design, score = inputs(table), table.score.to_numpy()
     rows = []
     for name, model in models().items():
         if name == "mean":
             continue
         with _unbounded_lengths():
-            fitted = model.fit(seen, score)
+            fitted = model.fit(design, score)
         for column, factor in enumerate(FACTORS):
-            for value in np.linspace(seen[:, column].min(), seen[:, column].max(), GRID):
-                moved = seen.copy()
+            for value in np.linspace(design[:, column].min(), design[:, column].max(), GRID):
+                moved = design.copy()
                 moved[:, column] = value
-                at = value if factor == "open_share" else np.exp(value)
-                rows.append((name, factor, at, float(fitted.predict(moved).mean())))
+                place = value if factor == "open_share" else np.exp(value)
+                rows.append((name, factor, place, float(fitted.predict(moved).mean())))
     return pd.DataFrame(rows, columns=["model", "factor", "value", "score"])
 
 
@@ -154,8 +154,8 @@ def draw(table: pd.DataFrame, lines: pd.DataFrame, untrained: float) -> Figure:
             look: Any = {"mfc": fill, "mec": "0.6", "mew": 0.7, "ms": 3.5}
             axis.plot(rows[factor], rows.score, "o", label=label, **look)
         of_models = lines[lines.factor == factor].groupby("model")
-        for color, (name, one) in zip(COLORS, of_models, strict=False):
-            axis.plot(one.value, one.score, color=color, lw=1.6, label=name)
+        for color, (name, rows) in zip(COLORS, of_models, strict=False):
+            axis.plot(rows.value, rows.score, color=color, lw=1.6, label=name)
         mark_untrained(axis, untrained, zorder=2)
         axis.set(xlabel=title)
         if factor != "open_share":

@@ -9,22 +9,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from scipy import stats
 
 from gradlab.sweep import read_spec
-from studies.evidence.__main__ import command
 from studies.evidence.analysis import (
+    FEATURES,
+    RIVALS,
     analyse,
     order_test,
-    predict,
     rates_and_ratios,
     shapley_weights,
     weight_share,
 )
-from studies.evidence.features import FEATURES, RIVALS
 from studies.evidence.report import write_report
-from studies.evidence.untrained import whitening
 
 ROOT = Path(__file__).resolve().parents[2]
 SWEEPS = ROOT / "studies" / "sweeps" / "evidence"
@@ -175,42 +172,37 @@ def test_rate_and_ratio_are_told_apart_in_a_table(factorial):
     assert table.score[3e-4, 1.75] == pytest.approx(57, abs=0.4)
 
 
-def test_a_score_that_the_features_make_is_predicted(factorial):
+def test_committed_predictions_are_compared_with_scores(factorial):
     rng = np.random.default_rng(1)
     labels = [*factorial.label.unique(), "arccon", "met", "mat", "mhe"]
     features = pd.DataFrame(
         {"label": labels, **{name: rng.normal(size=len(labels)) for name in (*FEATURES, *RIVALS)}}
     )
     scores = 40 + features[list(FEATURES)].to_numpy() @ [1.0, 2.0, 3.0, 4.0]
-    truth = pd.DataFrame({"label": labels, "sts": scores / 100, "seed": 1})
-    found = predict(truth.iloc[:27], features)
-    expected = dict(zip(labels[27:], scores[27:], strict=True))
-    assert found.set_index("loss").components.to_dict() == pytest.approx(expected, rel=1e-10)
-    np.testing.assert_allclose(found["mean"], scores[:27].mean(), rtol=1e-12)
-    tables = analyse(
-        {
-            "linear-factorial": pd.concat([truth.iloc[:27], truth.iloc[:27].assign(seed=2)]),
-            "linear-features": features,
-            "linear-prediction": truth.iloc[27:],
-        }
-    )
+    runs = pd.DataFrame({"label": labels, "sts": scores / 100, "seed": 1})
+    cells, losses = runs.iloc[:27], runs.iloc[27:]
+    frames = {
+        "linear-factorial": pd.concat([cells, cells.assign(seed=2)]),
+        "linear-features": features,
+        "linear-prediction": losses,
+    }
+    committed = pd.DataFrame({"loss": losses.label, "mean": 40.0, "components": scores[27:]})
+    tables = analyse(frames, {"linear": committed})
     models = tables["linear-prediction-models"].set_index("model")
     assert models.error["components"] == pytest.approx(0, abs=1e-9)
     assert models.p["components"] == pytest.approx(1 / 24)
+    assert models.error["mean"] == pytest.approx(np.sqrt(np.mean((scores[27:] - 40) ** 2)))
     softmax = [label for label in labels[:27] if "softmax" in label]
     constant = scores[[labels.index(label) for label in softmax]].mean()
     error = np.sqrt(np.mean((scores[27:] - constant) ** 2))
     assert models.error["mean of the softmax cells"] == pytest.approx(error)
     assert models.error["components, softmax cells"] == pytest.approx(0, abs=1e-9)
     fitted = features.iloc[:27]
-    for one in tables["linear-prediction-losses"].itertuples():
-        own = features[features.label == one.loss].iloc[0]
+    for row in tables["linear-prediction-losses"].itertuples():
+        own = features[features.label == row.loss].iloc[0]
         beyond = [not fitted[name].min() <= own[name] <= fitted[name].max() for name in FEATURES]
-        assert one.outside == any(beyond)
-    # What was committed is not predicted again; what is new is added.
-    committed = found.iloc[:2].assign(components=1.0)
-    later = predict(truth.iloc[:27], features, committed)
-    assert later.components.tolist() == pytest.approx([1.0, 1.0, *found.components[2:]])
+        assert row.outside == any(beyond)
+    assert "linear-prediction-losses" not in analyse(frames)
 
 
 def test_the_permutation_test_counts_every_order():
@@ -236,13 +228,6 @@ def test_cells_have_their_open_share_and_arms_their_angles(factorial):
     assert angles.estimate["negatives", "random"] == pytest.approx(0)
 
 
-def test_whitened_rows_are_uncorrelated_and_of_unit_variance():
-    rng = np.random.default_rng(0)
-    data = rng.normal(size=(500, 6)) @ rng.normal(size=(6, 6)) + 3
-    mean, matrix = whitening(data)
-    np.testing.assert_allclose(np.cov((data - mean) @ matrix, rowvar=False), np.eye(6), atol=1e-10)
-
-
 def test_the_report_has_what_there_is(factorial, tmp_path):
     factorial.to_csv(tmp_path / "linear-factorial.csv", index=False)
     page = write_report(tmp_path).read_text(encoding="utf-8")
@@ -263,17 +248,6 @@ def test_the_committed_report_follows_from_the_committed_rows(tmp_path):
         shutil.copy(path, tmp_path)
     page = write_report(tmp_path).read_text(encoding="utf-8")
     assert page == (folder / "report.md").read_text(encoding="utf-8")
-
-
-def test_predicting_again_keeps_what_was_committed(tmp_path):
-    folder = ROOT / "figures" / "study" / "evidence"
-    for name in ("factorial", "features", "predictions"):
-        shutil.copy(folder / f"linear-{name}.csv", tmp_path)
-    result = CliRunner().invoke(command, ["predict", "linear", "--folder", str(tmp_path)])
-    assert result.exit_code == 0, result.output
-    assert (tmp_path / "linear-predictions.csv").read_text() == (
-        folder / "linear-predictions.csv"
-    ).read_text()
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in SWEEPS.glob("*.toml")))

@@ -1,11 +1,9 @@
-"""The second round: what is declared can be run, is run resumably, and is judged as it says."""
+"""The second round: declared parts are valid sweeps, and rows are judged as declared."""
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
-import tomllib
 
 import numpy as np
 import pandas as pd
@@ -15,68 +13,32 @@ from statsmodels.stats.multitest import multipletests
 
 import gradlab
 from gradlab import GradlabError
-from gradlab.encoder import Encoder
-from gradlab.evaluate import evaluate
 from gradlab.sweep import unflatten
 from studies.analyses.distance import traceable_distance
-from studies.runs import runs_in
-from studies.second_round import over_rates, results, rounds
+from studies.second_round import declarations, over_rates, results
 from studies.second_round.results import CLAIMS, write_results
-from tests.senteval_folder import make_senteval
-from tests.tiny_models import make_bert, make_sentences
 
-PARTS = rounds.every_part()
+PARTS = declarations.declared_parts()
 
 
-def made_rows(part, score, columns=("label", "seed", "sts")):
+def synthetic_rows(part, score, columns=("label", "seed", "sts")):
     """Rows of all declared runs; ``score(label, seed)`` gives what follows these two columns."""
-    points = rounds.sweep_of(part).points({})
+    points = declarations.sweep_of(part).points({})
     runs = [(point.title(), seed) for point in points for seed in point.seeds]
     return pd.DataFrame([(*run, *score(*run)) for run in runs], columns=columns)
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_every_part_is_a_valid_sweep_in_one_precision(part):
-    spec = rounds.sweep_of(part, {"backbone": "bert-base"})
+    spec = declarations.sweep_of(part, {"backbone": "bert-base"})
     spec.check()
     points = spec.points({})
     assert {point.settings["precision"] for point in points} == {"float32"}
     labels = [point.title() for point in points]
     assert len(set(labels)) == len(labels)
-    for contrast in rounds.contrasts_of(part):
+    for contrast in declarations.contrasts_of(part):
         assert set(contrast.weights) <= set(labels)
         assert sum(contrast.weights.values()) == pytest.approx(0)
-
-
-@pytest.mark.parametrize("part", rounds.declaration(rounds.AT_LENGTH)["parts"])
-def test_at_length_the_same_runs_take_ten_times_the_steps_on_a_gpu(part):
-    shorter, longer = (
-        rounds.sweep_of(part, {"backbone": "bert-base"}, file) for file in (None, rounds.AT_LENGTH)
-    )
-    longer.check()
-    pairs = list(zip(shorter.points({}), longer.points({}), strict=True))
-    assert all(one.title() == other.title() and one.seeds == other.seeds for one, other in pairs)
-    assert {other.settings["max_steps"] / one.settings["max_steps"] for one, other in pairs} == {10}
-    assert {(other.settings["device"], other.settings["precision"]) for _, other in pairs} == {
-        ("cuda", "bfloat16")
-    }
-    assert PARTS[part]["status"] == rounds.CONFIRMATORY
-
-
-def test_minutes_of_a_gpu_follow_from_its_operations():
-    """By hand, at 35% of 1e13: training steps and scored sentences.
-
-    There are 100 steps of 2 x 8 sentences of 10 tokens on 1e9 weights, and 1,000 scored sentences.
-    """
-    estimate = {"weights": 1e9, "tokens": 20, "sentences": 1000, "step": 0.1, "fixed": 7}
-    run = {"batch_size": 8, "max_length": 10, "max_steps": 100, "precision": "bfloat16"}
-    rates = {"bfloat16": 1e13}
-    step, scored = 6e9 * 160 / 3.5e12, 2e9 * 20_000 / 3.5e12
-    assert rounds.seconds_of(run, estimate, rates) == pytest.approx(7 + scored + 100 * step)
-    momentum = rounds.seconds_of({**run, "recipe": "mocose"}, estimate, rates)
-    assert momentum == pytest.approx(7 + scored + 100 * step * 8 / 6)
-    fast = rounds.seconds_of(run, estimate, {"bfloat16": 1e15})
-    assert fast == pytest.approx(7 + scored / 100 + 100 * 0.1)  # the least that a step takes
 
 
 def test_seeds_are_fresh():
@@ -86,112 +48,26 @@ def test_seeds_are_fresh():
 
 def test_the_design_fills_its_ranges_evenly_and_is_always_the_same():
     design = PARTS["surface"]["sobol"]
-    points = rounds.sobol_points(design)
-    assert points == rounds.sobol_points(design)
+    points = declarations.sobol_points(design)
+    assert points == declarations.sobol_points(design)
     assert len(points) == design["runs"]
     for name, key in (("learning_rate", "learning_rate"), ("loss_settings.ratio", "ratio")):
         low, high = map(math.log, design[key])
         places = (np.log([point[name] for point in points]) - low) / (high - low)
         assert stats.kstest(places, "uniform").statistic < 0.05  # points at random: about .12
-    others = rounds.sobol_points(PARTS["fresh"]["sobol"])
+    others = declarations.sobol_points(PARTS["fresh"]["sobol"])
     assert not {point["label"].partition(": ")[2] for point in others} & {
         point["label"].partition(": ")[2] for point in points
     }
 
 
-@pytest.fixture
-def small(tmp_path, monkeypatch):
-    """A declaration of two tiny conditions, and what it is run on."""
-    text = rounds.DECLARATION.read_text(encoding="utf-8")
-    small = {"max_steps": 2, "batch_size": 4, "max_length": 12, "save_every": 1}
-    base = tomllib.loads(text)["base"] | small
-    lines = [
-        f"{name} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
-        for name, value in base.items()
-    ]
-    declared = "\n".join(
-        [
-            "[protocol]", "untrained = 0.25",
-            "[prediction]", 'fitted_on = ["surface"]', 'tested_on = ["fresh"]',
-            "[base]", *lines,
-            "[parts.heads]", 'status = "confirmatory"', 'question = "?"', "seeds = [11, 12]",
-            'grid = { head_initial = ["random", "identity"] }',
-            'points = [{ label = "SimCSE", recipe = "simcse" }]',
-            "[[parts.heads.contrasts]]", 'name = "identity - random"',
-            'plus = ["SimCSE, head_initial=identity"]',
-            'minus = ["SimCSE, head_initial=random"]', "margin = 3.0",
-        ]
-    )  # fmt: skip
-    place = tmp_path / "declaration.toml"
-    place.write_text(declared, encoding="utf-8")
-    monkeypatch.setattr(rounds, "DECLARATION", place)
-    (tmp_path / "sentences.txt").write_text("\n".join(make_sentences(40)), encoding="utf-8")
-    return {
-        "model": str(make_bert(tmp_path / "bert")),
-        "train_file": str(tmp_path / "sentences.txt"),
-        "sts": str(make_senteval(tmp_path / "senteval")),
-        "backbone": "bert-base",
-    }
-
-
-def test_a_part_is_run_once_and_judged(small, tmp_path, capsys):
-    output = tmp_path / "second"
-    assert rounds.run_part("heads", output, small, committed=tmp_path) == 4
-    capsys.readouterr()
-    assert rounds.run_part("heads", output, small, committed=tmp_path) == 4
-    assert "Training" not in capsys.readouterr().err  # nothing is trained again
-    rows = rounds.rows_of("heads", output)
-    assert rounds.is_whole("heads", rows)
-    assert set(rows.label) == {f"SimCSE, head_initial={one}" for one in ("random", "identity")}
-    committed = tmp_path / "rows"
-    found = rounds.collect("heads", output, committed)
-    assert rounds.collect("heads", output, committed).equals(found)  # the same rows are added once
-    lines = list(write_results(committed))
-    assert lines[0] == "heads: 4 runs, 2 to 2 seeds a condition"
-    assert (committed / "heads.png").stat().st_size > 0
-    (one,) = pd.read_csv(committed / "contrasts.csv").itertuples()
-    wide = 100 * rows.pivot(index="seed", columns="label", values="sts")
-    differences = wide["SimCSE, head_initial=identity"] - wide["SimCSE, head_initial=random"]
-    assert one.estimate == pytest.approx(differences.mean(), abs=1e-3)  # rows have six digits
-    assert one.seeds == 2
-    # Elsewhere, what is committed is not trained again; a row with another score is refused.
-    assert rounds.run_part("heads", tmp_path / "elsewhere", small, committed=committed) == 4
-    assert "Training" not in capsys.readouterr().err
-    found.assign(sts=0.0).to_csv(committed / "heads.csv", index=False)
-    with pytest.raises(GradlabError, match="is committed with another score"):
-        rounds.collect("heads", output, committed)
-    # A declaration that changes after the first run is refused.
-    rounds.DECLARATION.write_text(rounds.DECLARATION.read_text() + "\n# later\n", encoding="utf-8")
-    with pytest.raises(GradlabError, match="declaration has changed"):
-        rounds.run_part("heads", output, small, committed=tmp_path)
-
-
-def test_at_length_it_is_run_into_a_folder_of_its_own(small, tmp_path, monkeypatch):
-    file = tmp_path / "at_length.toml"
-    file.write_text(
-        'of = "declaration.toml"\nparts = ["heads"]\ntimes = 2\n'
-        "[protocol]\n[base]\nlearning_rate = 3e-5\n"
-    )
-    monkeypatch.setattr(rounds, "AT_LENGTH", file)
-    for _ in range(2):  # the second time nothing is left
-        assert rounds.run_part("heads", tmp_path / "long", small, file=file) == 4
-    settings = [
-        json.loads(one.read_text())["config"] for one in (tmp_path / "long").rglob("manifest.json")
-    ]
-    assert {(one["max_steps"], one["learning_rate"]) for one in settings} == {(4, 3e-5)}
-    assert rounds.declared_in(tmp_path / "long") == tmp_path / "long/at_length.toml"
-    assert len(rounds.rows_of("heads", tmp_path / "long")) == 4
-    with pytest.raises(GradlabError, match="declaration has changed"):
-        rounds.run_part("heads", tmp_path / "long", small)
-
-
 def test_a_part_is_whole_with_each_declared_run_once():
-    rows = made_rows("heads", lambda *_: (), ("label", "seed"))
-    assert rounds.is_whole("heads", rows.sample(frac=1, random_state=0))
-    assert not rounds.is_whole("heads", rows[1:])
+    rows = synthetic_rows("heads", lambda *_: (), ("label", "seed"))
+    assert declarations.is_whole("heads", rows.sample(frac=1, random_state=0))
+    assert not declarations.is_whole("heads", rows[1:])
     # As many rows, one run twice.
-    assert not rounds.is_whole("heads", pd.concat([rows[1:], rows[1:2]]))
-    assert not rounds.is_whole("heads", rows.assign(seed=rows.seed + 1))
+    assert not declarations.is_whole("heads", pd.concat([rows[1:], rows[1:2]]))
+    assert not declarations.is_whole("heads", rows.assign(seed=rows.seed + 1))
 
 
 def test_contrasts_of_all_parts_are_one_family():
@@ -200,29 +76,29 @@ def test_contrasts_of_all_parts_are_one_family():
     def score(label, _):
         return (0.6 + 0.1 * ("identity" in label) + rng.normal(0, 0.003),)
 
-    rows = {part: made_rows(part, score) for part in ("heads", "rates")}
-    found = rounds.judged(rows).set_index("name")
+    rows = {part: synthetic_rows(part, score) for part in ("heads", "rates")}
+    found = declarations.judge_parts(rows).set_index("name")
     assert len(found) == 7
     assert found.verdict["identity − random, SimCSE"] == "supported"
     assert found.estimate["identity − random, SimCSE"] == pytest.approx(10, abs=1)
-    alone = rounds.judged({"heads": rows["heads"]}).set_index("name")
+    alone = declarations.judge_parts({"heads": rows["heads"]}).set_index("name")
     assert (found.holm[alone.index] >= alone.holm).all()
 
 
 def test_a_claim_of_a_paper_is_a_family_of_its_own():
     rng = np.random.default_rng(0)
-    runs = made_rows(
+    runs = synthetic_rows(
         "distance", lambda label, _: (0.5 + 0.1 * (label == "14.67 steps") + rng.normal(0, 0.01),)
     )
-    found = rounds.judged({"distance": runs})
+    found = declarations.judge_parts({"distance": runs})
     p = []
     for shorter in (["3 steps"], ["52 steps"], ["7.67", "38.67"], ["10", "28"]):
         others = runs[runs.label.str.startswith(tuple(shorter))].groupby("seed").sts.mean()
         best = runs[runs.label == "14.67 steps"].set_index("seed").sts
         p.append(stats.ttest_rel(best, others).pvalue)
     assert found.holm.to_numpy() == pytest.approx(multipletests(p, method="holm")[1])
-    heads = pd.read_csv(rounds.ROWS / "heads.csv")
-    both = rounds.judged({"heads": heads, "distance": runs})
+    heads = pd.read_csv(declarations.ROWS / "heads.csv")
+    both = declarations.judge_parts({"heads": heads, "distance": runs})
     pd.testing.assert_frame_equal(both[both.part == "distance"].reset_index(drop=True), found)
 
 
@@ -236,37 +112,39 @@ def test_a_claim_of_a_paper_is_a_family_of_its_own():
     ],
 )
 def test_a_claim_is_reproduced_if_all_of_its_contrasts_are(holm, estimates, verdict):
-    assert rounds.claim(pd.DataFrame({"holm": holm, "estimate": estimates})) == verdict
+    assert declarations.judge_claim(pd.DataFrame({"holm": holm, "estimate": estimates})) == verdict
 
 
 def test_every_claim_has_its_panel():
-    assert list(CLAIMS) == list(rounds.declaration(rounds.PAPERS)["parts"])
+    assert list(CLAIMS) == list(declarations.declaration(declarations.PAPERS)["parts"])
 
 
 def test_labels_say_the_distance_of_their_settings():
-    for point in rounds.sweep_of("distance").points({}):
+    for point in declarations.sweep_of("distance").points({}):
         momentum, queue = point.settings["momentum"], point.settings["queue_size"]
         steps = traceable_distance(momentum, queue, point.settings["batch_size"])
         assert float(point.title().split()[0]) == pytest.approx(steps, abs=0.005)
 
 
 def test_the_committed_tables_follow_from_the_committed_rows(tmp_path):
-    for part in (*rounds.read_rows(), "features"):
-        shutil.copy(rounds.ROWS / f"{part}.csv", tmp_path)
+    for part in (*declarations.read_rows(), "features", "interventions"):
+        shutil.copy(declarations.ROWS / f"{part}.csv", tmp_path)
     list(write_results(tmp_path))
     tables = {one.name: one.read_text() for one in tmp_path.glob("*.csv")}
     assert {"contrasts.csv", "prediction-errors.csv", "interventions-orders.csv"} <= tables.keys()
-    assert tables == {name: (rounds.ROWS / name).read_text() for name in tables}
+    assert tables == {name: (declarations.ROWS / name).read_text() for name in tables}
 
 
 def test_rates_are_judged_and_drawn_when_all_are_there(tmp_path):
     """No look before; then means and dots of the picture beside the rows."""
     rng = np.random.default_rng(0)
-    rows = made_rows(
-        "rates", lambda *_: ("finished", rng.uniform(0.4, 0.6), 0.5, 1.0, "", ""), rounds.COLUMNS
+    rows = synthetic_rows(
+        "rates",
+        lambda *_: ("finished", rng.uniform(0.4, 0.6), 0.5, 1.0, "", ""),
+        declarations.COLUMNS,
     )
     assert len(rows) == 96
-    assert rounds.is_whole("rates", rows)
+    assert declarations.is_whole("rates", rows)
     rows[1:].to_csv(tmp_path / "rates.csv", index=False)
     assert not any("rates.png" in line or "ratio 1.75" in line for line in write_results(tmp_path))
     rows.to_csv(tmp_path / "rates.csv", index=False)
@@ -285,7 +163,7 @@ def test_rates_are_judged_and_drawn_when_all_are_there(tmp_path):
 
 def test_the_uniform_limit_is_compared_within_seeds():
     rng = np.random.default_rng(0)
-    rows = made_rows("uniform", lambda *_: (rng.uniform(0.2, 0.6),))
+    rows = synthetic_rows("uniform", lambda *_: (rng.uniform(0.2, 0.6),))
     assert len(rows) == 54
     table = over_rates.table_of("uniform", rows.sample(frac=1, random_state=0))
     assert list(dict.fromkeys(table.line)) == ["uniform", "τ 10", "τ 3"]
@@ -312,7 +190,7 @@ def test_the_uniform_limit_is_compared_within_seeds():
 
 @pytest.mark.parametrize(("line", "margin"), [("gate", 0.3), ("no gate", 1.0)])
 def test_long_runs_are_the_ends_of_the_margin_of_the_baseline(line, margin):
-    points = rounds.sweep_of("long").points({})
+    points = declarations.sweep_of("long").points({})
     (first, *_) = [one.settings for one in points if one.title().startswith(f"{line},")]
     settings = unflatten(first)
     loss = gradlab.get_loss(settings["loss"], **settings["loss_settings"])
@@ -336,7 +214,7 @@ def test_a_gate_at_the_end_is_compared_with_stopping_early_without_one():
         name = label.partition(",")[0]
         return at_best[name] + seed / 1e4, at_end[name] + seed / 1e4
 
-    rows = made_rows("long", score, ("label", "seed", "sts", "sts_last"))
+    rows = synthetic_rows("long", score, ("label", "seed", "sts", "sts_last"))
     assert len(rows) == 18
     found = over_rates.differences(over_rates.table_of("long", rows))
     told = {(one.plus, one.minus): one.mean for one in found.itertuples() if one.rate == 1e-4}
@@ -347,42 +225,6 @@ def test_a_gate_at_the_end_is_compared_with_stopping_early_without_one():
         ("gate" + last, "no gate" + best): 1,
     }  # fmt: skip
     assert told == pytest.approx(expected)
-
-
-def test_runs_that_are_evaluated_on_the_way_are_scored_at_both_places(small, tmp_path):
-    text = rounds.DECLARATION.read_text(encoding="utf-8")
-    for old, new in (
-        ("eval_every = 1000", "eval_every = 1"),
-        ("seeds = [11, 12]", "seeds = [12]"),
-        ("learning_rate = 0.0001", "learning_rate = 0.01"),
-    ):
-        text = text.replace(old, new)
-    rounds.DECLARATION.write_text(text, encoding="utf-8")
-    committed = tmp_path / "rows"
-    assert rounds.run_part("heads", tmp_path / "second", small, committed=committed) == 2
-    rows = rounds.collect("heads", tmp_path / "second", committed)
-    assert list(rows.columns) == [*rounds.COLUMNS, *rounds.SELECTED]
-    for row, (run, folder) in zip(
-        rows.itertuples(), runs_by_seed(tmp_path / "second/heads"), strict=True
-    ):
-        assert (row.label, row.seed) == (run.point.title(), run.seed)
-        for place, score in (("best", row.sts), ("encoder", row.sts_last)):
-            encoder = Encoder.load(folder / place)
-            assert evaluate(encoder.encode, small["sts"], "sts").averages["sts"] == pytest.approx(
-                score, abs=1e-6
-            )
-        assert (
-            (row.best_step == 2) == (row.stsb_dev == row.stsb_dev_best) == (row.sts == row.sts_last)
-        )
-    assert set(rows.best_step) == {1, 2}
-    assert rounds.collect("heads", tmp_path / "second", committed).equals(rows)
-    rows.assign(sts_last=0.0).to_csv(committed / "heads.csv", index=False)
-    with pytest.raises(GradlabError, match="is committed with another score"):
-        rounds.collect("heads", tmp_path / "second", committed)
-
-
-def runs_by_seed(folder):
-    return sorted(runs_in(folder), key=lambda one: (one[0].seed, one[0].point.title()))
 
 
 # Losses by what is made to tell their scores: the feature, a rival, both, or nothing.
@@ -407,7 +249,7 @@ def made(tmp_path, monkeypatch):
         rng, features = np.random.default_rng(0), []
         for part in ("surface", "fresh", "native"):
             rows = []
-            for point in rounds.sweep_of(part, {"backbone": "bert-base"}).points({}):
+            for point in declarations.sweep_of(part, {"backbone": "bert-base"}).points({}):
                 label, score = point.title(), rng.normal(50, 9)
                 for seed in point.seeds:
                     sts = round((score + rng.normal()) / 100, 6)
@@ -422,8 +264,10 @@ def made(tmp_path, monkeypatch):
                 own["feature_0"] = own["feature"] - own["uniformity"]
                 own["feature_10"] = own["feature"] + own["uniformity"]
                 features.append(own)
-            pd.DataFrame(rows, columns=rounds.COLUMNS).to_csv(tmp_path / f"{part}.csv", index=False)
-        first = pd.read_csv(rounds.ROWS / "features.csv")
+            pd.DataFrame(rows, columns=declarations.COLUMNS).to_csv(
+                tmp_path / f"{part}.csv", index=False
+            )
+        first = pd.read_csv(declarations.ROWS / "features.csv")
         first = first[~first.part.isin(("surface", "fresh", "native"))]
         pd.concat([first, pd.DataFrame(features)]).to_csv(tmp_path / "features.csv", index=False)
         return tmp_path
@@ -518,19 +362,6 @@ def test_the_declared_prediction_is_judged_as_declared(made, verdict, telling):
     excess = sizes["feature"] - sizes["mean of the softmax runs"]
     low, high = np.quantile(excess, [0.025, 0.975])
     assert (rival.low, rival.high) == pytest.approx((low, high), abs=0.15 * excess.std())
-
-
-def test_the_declared_prediction_waits_for_every_run_and_every_feature(made):
-    folder = made(("feature",))
-    features, native = pd.read_csv(folder / "features.csv"), pd.read_csv(folder / "native.csv")
-    features.drop(features.index[-3:]).to_csv(folder / "features.csv", index=False)
-    assert told_of(folder) == [
-        "declared-prediction: not judged before the features of 3 more conditions are measured"
-    ]
-    features.to_csv(folder / "features.csv", index=False)
-    native[1:].to_csv(folder / "native.csv", index=False)
-    assert told_of(folder) == []
-    assert not list(folder.glob("declared-*"))
 
 
 def test_a_feature_that_is_no_number_is_an_error(made):

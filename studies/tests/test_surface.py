@@ -4,18 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from studies.second_round import rounds, surface
+from studies.second_round import declarations, surface
 from studies.second_round.results import write_results
 
-DESIGN = rounds.declaration()["parts"]["surface"]["sobol"]
+DESIGN = declarations.declaration()["parts"]["surface"]["sobol"]
 
 
-def made(score):
+def synthetic(score):
     """Committed rows of the declared runs.
 
     Scores are a function of the logarithms of temperature, ratio and rate.
     """
-    points, rng = rounds.sobol_points(DESIGN), np.random.default_rng(0)
+    points, rng = declarations.sobol_points(DESIGN), np.random.default_rng(0)
     shares = rng.uniform(0.1, 1, len(points))
     rows = []
     for point, share in zip(points, shares, strict=True):
@@ -23,7 +23,7 @@ def made(score):
         logs = np.log([temperature, point["loss_settings.ratio"], point["learning_rate"]])
         sts = (score(*logs, share) + rng.normal()) / 100
         rows.append((point["label"], 11, "finished", sts, 0.5, share, "", ""))
-    return pd.DataFrame(rows, columns=rounds.COLUMNS)
+    return pd.DataFrame(rows, columns=declarations.COLUMNS)
 
 
 def bends(temperature, ratio, rate, share):
@@ -31,15 +31,15 @@ def bends(temperature, ratio, rate, share):
 
 
 def errors(score):
-    return surface.ten_fold(surface.factors_of(made(score))).set_index("model").error
+    return surface.ten_fold(surface.factors_of(synthetic(score))).set_index("model").error
 
 
 def test_factors_are_those_that_the_runs_had():
-    table = surface.factors_of(made(bends))
-    row, label = table.iloc[7], rounds.sobol_points(DESIGN)[7]["label"]
+    table = surface.factors_of(synthetic(bends))
+    row, label = table.iloc[7], declarations.sobol_points(DESIGN)[7]["label"]
     settings = f"τ={row.temperature:g} r={row.ratio:g} m={row.margin:g} rate={row.learning_rate:g}"
     assert label == f"7: {settings}"
-    assert table.score[7] == pytest.approx(100 * made(bends).sts[7])
+    assert table.score[7] == pytest.approx(100 * synthetic(bends).sts[7])
 
 
 def test_an_additive_surface_is_found_to_the_noise():
@@ -61,7 +61,7 @@ def test_an_interaction_is_found_by_the_process_alone():
 
 
 def test_curves_are_the_surface_up_to_a_constant():
-    table = surface.factors_of(made(bends))
+    table = surface.factors_of(synthetic(bends))
     lines = surface.curves(table)
     for model in ("additive", "Gaussian process"):
         one = lines[(lines.model == model) & (lines.factor == "temperature")]
@@ -72,7 +72,7 @@ def test_curves_are_the_surface_up_to_a_constant():
 
 
 def test_the_report_has_errors_curves_and_a_picture(tmp_path):
-    made(bends).to_csv(tmp_path / "surface.csv", index=False)
+    synthetic(bends).to_csv(tmp_path / "surface.csv", index=False)
     lines = list(write_results(tmp_path))
     assert any(line.startswith("additive: error 1.") for line in lines)
     assert (tmp_path / "surface.png").stat().st_size > 0
@@ -80,7 +80,7 @@ def test_the_report_has_errors_curves_and_a_picture(tmp_path):
 
 
 def test_the_first_of_the_committed_splits_is_the_one_of_the_report():
-    splits = pd.read_csv(rounds.ROWS / "surface-splits.csv")
-    errors = pd.read_csv(rounds.ROWS / "surface-errors.csv")
+    splits = pd.read_csv(declarations.ROWS / "surface-splits.csv")
+    errors = pd.read_csv(declarations.ROWS / "surface-errors.csv")
     assert list(splits.split.unique()) == list(range(surface.SPLITS))
     pd.testing.assert_frame_equal(splits[splits.split == 0].drop(columns="split"), errors)

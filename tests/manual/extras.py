@@ -61,8 +61,7 @@ PROMISES = {
     ],
     "mteb": ["gradlab evaluate --model model --data scifact", f"{TRAIN} run --sts scifact"],
     "evidence": [
-        "PYTHONPATH={studies}/.. python -m studies.evidence report "
-        "--folder {figures/study/evidence}"
+        "PYTHONPATH={studies}/.. python -m studies report first-round --folder {figures/study}"
     ],
     "notebooks": [
         "jupyter nbconvert --log-level ERROR --to notebook --execute --output-dir out "

@@ -1,0 +1,98 @@
+"""``python -m studies``: what there is, and the report that recomputes it from committed rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from gradlab.cli import main, option
+from studies import options
+from studies.conjectures.report import rewrite_report
+from studies.evidence.report import write_report
+from studies.second_round.results import write_results, write_splits
+
+STUDY = Path(__file__).parents[1] / "figures/study"
+SWEEPS = Path(__file__).with_name("sweeps")
+COMMANDS = {
+    "python -m studies.conjectures": "three conjectures, tested on an encoder of yours; 15 minutes",
+    "python -m studies.analyses": "queues, momentum, length and spectra of trained runs; minutes",
+    "python -m studies report": "tables, pictures and pages from the committed rows; two minutes",
+    "gradlab sweep studies/sweeps/NAME.toml": "trainings of the papers' tables and recipes; hours",
+}
+
+
+EPILOG = """\b
+Examples:
+  python -m studies
+  python -m studies report
+  python -m studies report second-round
+"""
+
+
+@options.group(EPILOG, invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> None:
+    """List the studies, or recompute their results from the committed rows."""
+    if context.invoked_subcommand is None:
+        for line in listing():
+            click.echo(line)
+
+
+def listing() -> Iterator[str]:
+    """Yield the commands with what they do, and every sweep with what it trains."""
+    width = max(map(len, COMMANDS))
+    for name, purpose in COMMANDS.items():
+        yield f"{name:{width}}  {purpose}"
+    yield ""
+    yield "Sweeps:"
+    files = sorted(SWEEPS.rglob("*.toml"))
+    names = [file.relative_to(SWEEPS).as_posix().removesuffix(".toml") for file in files]
+    for name, file in zip(names, files, strict=True):
+        yield f"  {name:{max(map(len, names))}}  {options.first_sentence(file)}"
+
+
+def write_first_round(folder: Path) -> Iterator[str]:
+    """Write tables, pictures and ``report.md`` of the first round."""
+    yield f"Wrote {write_report(folder / 'evidence')}"
+
+
+def write_second_round(folder: Path) -> Iterator[str]:
+    """Write tables and pictures of the second round."""
+    yield from write_results(folder / "second_round")
+
+
+def write_conjectures(folder: Path) -> Iterator[str]:
+    """Draw the pictures of the three conjectures, and write their pages, from their tables."""
+    for path in rewrite_report(folder):
+        yield f"Wrote {path}"
+
+
+REPORTS = {
+    "conjectures": write_conjectures,
+    "first-round": write_first_round,
+    "second-round": write_second_round,
+}
+
+
+@command.command()
+@click.argument("names", nargs=-1, type=click.Choice(list(REPORTS)), metavar="[NAME]...")
+@option("--splits", "Also repeat the folds of the response surface: minutes more.", False)
+@option("--folder", "Folder of the committed rows.  [default: the checkout's figures/study]",
+        kind=Path)  # fmt: skip
+def report(names: tuple[str, ...], splits: bool, folder: Path | None) -> None:
+    """Recompute conjectures, first-round and second-round, or only those named, in figures/study.
+
+    Nothing is trained.
+    """
+    for name in names or REPORTS:
+        click.echo(f"== {name}")
+        for line in REPORTS[name](folder or STUDY):
+            click.echo(line)
+    if splits:
+        click.echo(write_splits((folder or STUDY) / "second_round"))
+
+
+if __name__ == "__main__":
+    main(command)
