@@ -27,21 +27,21 @@ def world() -> int:
 
 
 def sizes_of(rows: Tensor) -> list[int]:
-    found = [torch.zeros(1, dtype=torch.int64) for _ in range(world())]
-    dist.all_gather(found, torch.tensor([len(rows)]))
-    return [int(one) for one in found]
+    counts = [torch.zeros(1, dtype=torch.int64) for _ in range(world())]
+    dist.all_gather(counts, torch.tensor([len(rows)]))
+    return [int(count) for count in counts]
 
 
 def with_gradient(rows: Tensor, sizes: list[int]) -> Tensor:
-    parts = all_gather(functional.pad(rows, (0, 0, 0, max(sizes) - len(rows))))
-    return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+    shares = all_gather(functional.pad(rows, (0, 0, 0, max(sizes) - len(rows))))
+    return torch.cat([share[:size] for share, size in zip(shares, sizes, strict=True)])
 
 
 def cut(rows: Tensor, sizes: list[int]) -> Tensor:
     """Only this process's rows carry gradient."""
-    every = list(with_gradient(rows, sizes).detach().split(sizes))
-    every[rank()] = rows
-    return torch.cat(every)
+    shares = list(with_gradient(rows, sizes).detach().split(sizes))
+    shares[rank()] = rows
+    return torch.cat(shares)
 
 
 def all_cut(rows: Tensor, sizes: list[int]) -> Tensor:
@@ -52,7 +52,7 @@ def alone(rows: Tensor, sizes: list[int]) -> Tensor:
     return rows
 
 
-GATHERS = {one.__name__: one for one in (with_gradient, cut, all_cut, alone)}
+GATHERS = {gather.__name__: gather for gather in (with_gradient, cut, all_cut, alone)}
 
 
 def infonce(cosines: Tensor, labels: Tensor, temperature: float | Tensor) -> Tensor:
@@ -60,8 +60,8 @@ def infonce(cosines: Tensor, labels: Tensor, temperature: float | Tensor) -> Ten
 
 
 def dcl(cosines: Tensor, labels: Tensor, temperature: float | Tensor) -> Tensor:
-    rest = cosines.scatter(1, labels[:, None], HIDDEN)
-    return (rest / temperature).logsumexp(1) - cosines.gather(1, labels[:, None])[
+    negatives = cosines.scatter(1, labels[:, None], HIDDEN)
+    return (negatives / temperature).logsumexp(1) - cosines.gather(1, labels[:, None])[
         :, 0
     ] / temperature
 
@@ -73,16 +73,18 @@ def siglip(cosines: Tensor, labels: Tensor, temperature: float | Tensor) -> Tens
 
 def hinge(cosines: Tensor, labels: Tensor, temperature: float | Tensor) -> Tensor:
     """All triplets with a margin."""
-    rest = cosines.scatter(1, labels[:, None], HIDDEN)
-    return torch.relu(0.6 + rest - cosines.gather(1, labels[:, None])).sum(1) * (0.1 / temperature)
+    negatives = cosines.scatter(1, labels[:, None], HIDDEN)
+    return torch.relu(0.6 + negatives - cosines.gather(1, labels[:, None])).sum(1) * (
+        0.1 / temperature
+    )
 
 
 def hardest(cosines: Tensor, labels: Tensor, temperature: float | Tensor) -> Tensor:
-    rest = cosines.scatter(1, labels[:, None], HIDDEN).amax(1)
-    return torch.relu(1 + (rest - cosines.gather(1, labels[:, None])[:, 0]) / temperature)
+    nearest = cosines.scatter(1, labels[:, None], HIDDEN).amax(1)
+    return torch.relu(1 + (nearest - cosines.gather(1, labels[:, None])[:, 0]) / temperature)
 
 
-ROW_LOSSES = {one.__name__: one for one in (infonce, dcl, siglip, hinge, hardest)}
+ROW_LOSSES = {row_loss.__name__: row_loss for row_loss in (infonce, dcl, siglip, hinge, hardest)}
 
 
 class Planted(torch.nn.Module):
@@ -117,13 +119,15 @@ class Planted(torch.nn.Module):
             columns = tuple(rows.float() for rows in columns)
         sizes = sizes_of(columns[0])
         *rows, temperature = self.own(*columns)
-        every = [gather(part, sizes) for gather, part in zip(self.gathers, rows, strict=True)]
-        values = self._direction(every[0] if self.whole else rows[0], every[1], temperature, sizes)
+        gathered = [gather(view, sizes) for gather, view in zip(self.gathers, rows, strict=True)]
+        values = self._direction(
+            gathered[0] if self.whole else rows[0], gathered[1], temperature, sizes
+        )
         if self.both:
-            other = self._direction(
-                every[1] if self.whole else rows[1], every[0], temperature, sizes
+            reverse = self._direction(
+                gathered[1] if self.whole else rows[1], gathered[0], temperature, sizes
             )
-            values = values + other
+            values = values + reverse
         mean = values.mean() if self.whole else values.sum() * world() / sum(sizes)
         factor = {
             "P": world(),
@@ -139,13 +143,15 @@ class Planted(torch.nn.Module):
         start = sum(sizes[: rank()]) if self.offset and not self.whole else 0
         labels = torch.arange(len(rows)) + start
         cosines = rows @ candidates.T
-        mine = slice(start, start + len(rows))
+        own_rows = slice(start, start + len(rows))
         if world() > 1 and self.hidden:
             itself = torch.eye(len(rows), dtype=torch.bool)
-            cosines[:, mine] = torch.where(itself, cosines[:, mine], HIDDEN)
+            cosines[:, own_rows] = torch.where(itself, cosines[:, own_rows], HIDDEN)
         if world() > 1 and self.repeat:
-            rest = cosines.scatter(1, labels[:, None], HIDDEN)
-            cosines = torch.cat([cosines, rest if self.repeat == "all" else rest[:, mine]], dim=1)
+            negatives = cosines.scatter(1, labels[:, None], HIDDEN)
+            cosines = torch.cat(
+                [cosines, negatives if self.repeat == "all" else negatives[:, own_rows]], dim=1
+            )
         return self.row(cosines, labels, temperature)
 
 
@@ -195,10 +201,11 @@ def leaves_early(anchors: Tensor, positives: Tensor) -> Tensor:
 
 
 def random_negatives(anchors: Tensor, positives: Tensor) -> Tensor:
-    kept = torch.rand(len(positives)) < 0.5
+    selected = torch.rand(len(positives)) < 0.5
     logits = anchors @ positives.T / TEMPERATURE
     return functional.cross_entropy(
-        logits - 9 * (kept & ~torch.eye(len(kept), dtype=torch.bool)), torch.arange(len(anchors))
+        logits - 9 * (selected & ~torch.eye(len(selected), dtype=torch.bool)),
+        torch.arange(len(anchors)),
     )
 
 
@@ -217,10 +224,10 @@ def own_hard(anchors: Tensor, positives: Tensor, own_negatives: Tensor) -> Tenso
 
 def own_misplaced(anchors: Tensor, positives: Tensor, own_negatives: Tensor) -> Tensor:
     """The same, each process with the own negatives of the first one's anchors."""
-    every = with_gradient(own_negatives.flatten(1), sizes_of(anchors)).view(
+    gathered = with_gradient(own_negatives.flatten(1), sizes_of(anchors)).view(
         -1, *own_negatives.shape[1:]
     )
-    return own_hard(anchors, positives, every[: len(anchors)])
+    return own_hard(anchors, positives, gathered[: len(anchors)])
 
 
 def unsuited(anchors: Tensor, positives: Tensor) -> Tensor:
@@ -238,13 +245,13 @@ def work(rank: int, job: dict, connection) -> None:
 
     torch.set_num_threads(1)
     join(Path(job["folder"]), rank, job["processes"], job["timeout"])
-    found = {}
+    results = {}
     for name, (target, settings, uneven) in job["losses"].items():
-        own = {**job, **given(job, target, uneven)}
-        found[name] = dict(measure(lambda t=target, s=settings: resolve_loss(t, s), own, rank))
+        own = {**job, **arguments_of(job, target, uneven)}
+        results[name] = dict(measure(lambda t=target, s=settings: resolve_loss(t, s), own, rank))
     if rank >= 0:
         dist.barrier()
-    connection.send_bytes(pickle.dumps(found))
+    connection.send_bytes(pickle.dumps(results))
     dist.destroy_process_group()
 
 
@@ -261,22 +268,28 @@ def measured(
     }  # fmt: skip
     connections, started = [], []
     for rank in range(-1, processes):
-        mine, theirs = context.Pipe(duplex=False)
-        started.append(context.Process(target=work, args=(rank, job, theirs)))
+        receiver, sender = context.Pipe(duplex=False)
+        started.append(context.Process(target=work, args=(rank, job, sender)))
         started[-1].start()
-        theirs.close()
-        connections.append(mine)
-    found = [pickle.loads(connection.recv_bytes()) for connection in connections]
+        sender.close()
+        connections.append(receiver)
+    results = [pickle.loads(connection.recv_bytes()) for connection in connections]
     for process in started:
         process.join(60)
     return {
-        name: (name, {**job, **given(job, target, uneven)}, [one[name] for one in found], [], True)
+        name: (
+            name,
+            {**job, **arguments_of(job, target, uneven)},
+            [measurement[name] for measurement in results],
+            [],
+            True,
+        )
         for name, (target, _, uneven) in losses.items()
     }
 
 
-def given(job: dict, target: str, uneven: bool) -> dict:
+def arguments_of(job: dict, target: str, uneven: bool) -> dict:
     """What differs between losses: uneven shares, and two own negatives."""
     own = 2 if ":own_hard" in target or ":own_misplaced" in target else 0
-    more = material(job["processes"], 2 + own, 0) if own else {}
-    return {"cases": job["cases"][: None if uneven else -1], "own": own, **more}
+    material_of_own = material(job["processes"], 2 + own, 0) if own else {}
+    return {"cases": job["cases"][: None if uneven else -1], "own": own, **material_of_own}

@@ -52,13 +52,13 @@ def test_every_augmentation_is_tested_here():
 @pytest.mark.parametrize(("length", "rate"), [(1, 0.32), (7, 0.6), (30, 0.32)])
 def test_number_of_places_has_the_law_of_the_paper(length, rate):
     generator, draws = np.random.default_rng(1), 20_000
-    found = Counter(len(draw_places(length, rate, generator)) for _ in range(draws))
+    counts = Counter(len(draw_places(length, rate, generator)) for _ in range(draws))
     most = max(2, int(rate * length))
     law = Counter()
     for number in range(most + 1):  # uniform on the integers 0..most, at most N
         law[min(number, length)] += draws / (most + 1)
-    assert set(found) == set(law)
-    assert chisquare([found[n] for n in law], list(law.values())).pvalue > CHANCE
+    assert set(counts) == set(law)
+    assert chisquare([counts[n] for n in law], list(law.values())).pvalue > CHANCE
 
 
 def test_places_are_uniform_subsets():
@@ -68,19 +68,19 @@ def test_places_are_uniform_subsets():
         subsets = list(itertools.combinations(range(6), size))
         # Ascending and distinct.
         assert {places for places in draws if len(places) == size} == set(subsets)
-        assert chisquare([draws[one] for one in subsets]).pvalue > CHANCE
+        assert chisquare([draws[subset] for subset in subsets]).pvalue > CHANCE
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 13])
 @pytest.mark.parametrize("name", OF_IDS)
 def test_edits_against_a_loop(name, length, tokenizer):
-    given = sequence(length)
-    found = get_augmentation(name, tokenizer=tokenizer, rate=0.5).ids(
-        given, np.random.default_rng(length)
+    ids = sequence(length)
+    edited = get_augmentation(name, tokenizer=tokenizer, rate=0.5).ids(
+        ids, np.random.default_rng(length)
     )
     places = draw_places(length, 0.5, np.random.default_rng(length))
     expected = [CLS]
-    for place, token in enumerate(given[1:-1]):
+    for place, token in enumerate(ids[1:-1]):
         after = {
             "subword_repetition": token,
             "mask_insertion": tokenizer.mask_token_id,
@@ -89,24 +89,24 @@ def test_edits_against_a_loop(name, length, tokenizer):
         drawn = [] if name == "random_deletion" else [token, after[name]]
         expected += drawn if place in places else [token]
     if name != "random_deletion" or length == 0 or len(places) < length:  # else a token stays
-        assert found.tolist() == [*expected, SEP]
-    assert found.dtype == given.dtype
+        assert edited.tolist() == [*expected, SEP]
+    assert edited.dtype == ids.dtype
 
 
 def test_random_insertion_draws_from_the_vocabulary_without_special_tokens(tokenizer):
     augmentation = get_augmentation("random_insertion", tokenizer=tokenizer, rate=1)
-    generator, given = np.random.default_rng(5), sequence(20, start=0)
-    given[1:-1] = 200
+    generator, ids = np.random.default_rng(5), sequence(20, start=0)
+    ids[1:-1] = 200
     inserted = Counter()
     for _ in range(3000):
-        found = augmentation.ids(given, generator)
-        assert found[0] == CLS
-        assert found[1] == 200
-        assert found[-1] == SEP
-        inserted.update(found[1:-1].tolist())
+        lengthened = augmentation.ids(ids, generator)
+        assert lengthened[0] == CLS
+        assert lengthened[1] == 200
+        assert lengthened[-1] == SEP
+        inserted.update(lengthened[1:-1].tolist())
     inserted[200] -= 20 * 3000
-    ordinary = [one for one in range(len(tokenizer)) if one not in tokenizer.all_special_ids]
-    assert chisquare([inserted[one] for one in ordinary]).pvalue > CHANCE
+    ordinary = [token for token in range(len(tokenizer)) if token not in tokenizer.all_special_ids]
+    assert chisquare([inserted[token] for token in ordinary]).pvalue > CHANCE
     assert set(inserted) <= set(ordinary)
 
 
@@ -126,23 +126,25 @@ def test_special_tokens_stay_and_nothing_exceeds_the_encoder(name, start, tmp_pa
     frame = tokenizer.cls_token_id, tokenizer.sep_token_id
     special = {*frame, tokenizer.pad_token_id, tokenizer.unk_token_id}
     sentences = ["ba", *make_sentences(60, longest=30)]
-    given = [
-        np.array(tokenizer(one, truncation=True, max_length=24)["input_ids"]) for one in sentences
+    id_lists = [
+        np.array(tokenizer(sentence, truncation=True, max_length=24)["input_ids"])
+        for sentence in sentences
     ]
     views = [
-        augmentation.batch(copy.deepcopy(given), np.random.default_rng(seed)) for seed in (4, 4, 5)
+        augmentation.batch(copy.deepcopy(id_lists), np.random.default_rng(seed))
+        for seed in (4, 4, 5)
     ]
-    for found in views[0]:
-        assert (found[0], found[-1]) == frame
-        assert not special & set(found[1:-1].tolist())
-        assert len(found) > 2
+    for ids in views[0]:
+        assert (ids[0], ids[-1]) == frame
+        assert not special & set(ids[1:-1].tolist())
+        assert len(ids) > 2
     longest = max(map(len, views[0]))
     assert longest == 24 if name != "random_deletion" else longest <= 24
     # The seed decides, and what is given stays.
-    first, again, other = ([row.tolist() for row in view] for view in views)
-    assert first == again
-    assert first != other
-    assert first != [row.tolist() for row in given]
+    first, repeated, redrawn = ([row.tolist() for row in view] for view in views)
+    assert first == repeated
+    assert first != redrawn
+    assert first != [row.tolist() for row in id_lists]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -155,34 +157,36 @@ def test_words_against_loops(seed):
         return view.text(" ".join(words), np.random.default_rng(seed)).split()
 
     expected = [
-        part for place, word in enumerate(words) for part in [word] * (1 + (place in places))
+        piece for place, word in enumerate(words) for piece in [word] * (1 + (place in places))
     ]
     assert changed("word_repetition") == expected
     expected = [
-        part for place, word in enumerate(words) for part in [word] + ["?"] * (place in places)
+        piece for place, word in enumerate(words) for piece in [word] + ["?"] * (place in places)
     ]
-    found = changed("stopword_insertion", words="A B")
-    assert ["?" if word in "AB" else word for word in found] == expected
+    text = changed("stopword_insertion", words="A B")
+    assert ["?" if word in "AB" else word for word in text] == expected
 
 
 def test_typos():
     generator = np.random.default_rng(0)
     assert [get_augmentation("typos", rate=1).text("a", generator) for _ in range(20)] == ["a"] * 20
     word, kinds = "abcdef", Counter()
-    parts = [(word[:i], word[i], word[i + 1 :]) for i in range(6)]
-    deleted = {before + after for before, _, after in parts}
-    repeated = {before + 2 * letter + after for before, letter, after in parts}
-    swapped = {before + after[0] + letter + after[1:] for before, letter, after in parts[:-1]}
+    splits = [(word[:i], word[i], word[i + 1 :]) for i in range(6)]
+    deleted = {before + after for before, _, after in splits}
+    repeated = {before + 2 * letter + after for before, letter, after in splits}
+    swapped = {before + after[0] + letter + after[1:] for before, letter, after in splits[:-1]}
     for _ in range(8000):
         wrong = mistype(word, generator)
         kind = (wrong in deleted, wrong in repeated, wrong in swapped)
         if not any(kind):
-            assert sum(one != other for one, other in zip(wrong, word, strict=True)) == 1
+            assert (
+                sum(letter != original for letter, original in zip(wrong, word, strict=True)) == 1
+            )
         kinds[kind] += 1
     assert len(kinds) == 4
     assert chisquare(list(kinds.values())).pvalue > CHANCE
-    found = get_augmentation("typos").text(" ".join(["abcd"] * 5000), generator).split()
-    assert binomtest(sum(one != "abcd" for one in found), 5000, 0.3).pvalue > CHANCE
+    words = get_augmentation("typos").text(" ".join(["abcd"] * 5000), generator).split()
+    assert binomtest(sum(letter != "abcd" for letter in words), 5000, 0.3).pvalue > CHANCE
 
 
 MASK = torch.tensor([[1] * 12, [1] * 7 + [0] * 5, [1] * 2 + [0] * 10])
@@ -195,34 +199,34 @@ def embedded(features=16):
 
 @pytest.mark.parametrize("name", OF_EMBEDDINGS)
 def test_embeddings_of_special_tokens_and_padding_stay(name):
-    augmentation, given = get_augmentation(name), embedded()
+    augmentation, embeddings = get_augmentation(name), embedded()
     views = [
-        augmentation.embeddings(given, MASK, torch.Generator().manual_seed(seed))
+        augmentation.embeddings(embeddings, MASK, torch.Generator().manual_seed(seed))
         for seed in (1, 1, 2)
     ]
     assert torch.equal(views[0], views[1])
     assert not torch.equal(views[0], views[2])
-    assert all(torch.equal(view[~INNER], given[~INNER]) for view in views)
+    assert all(torch.equal(view[~INNER], embeddings[~INNER]) for view in views)
     torch.manual_seed(3)
-    drawn = augmentation.embeddings(given, MASK)
+    drawn = augmentation.embeddings(embeddings, MASK)
     torch.manual_seed(3)
-    assert torch.equal(drawn, augmentation.embeddings(given, MASK))
+    assert torch.equal(drawn, augmentation.embeddings(embeddings, MASK))
 
 
 def test_cutoff_against_its_definition():
-    given, mask = (
+    embeddings, mask = (
         torch.ones(400, 12, 50, dtype=torch.float64, requires_grad=True),
         torch.ones(400, 12),
     )
-    token = get_augmentation("token_cutoff", rate=0.2).embeddings(given, mask)
+    token = get_augmentation("token_cutoff", rate=0.2).embeddings(embeddings, mask)
     assert set(token.flatten().tolist()) == {0.0, 1.0}
     cut = (token == 0).all(2)
     assert torch.equal(cut, (token == 0).any(2))  # whole tokens
     assert not cut[:, [0, -1]].any()
     assert binomtest(int(cut.sum()), 400 * 10, 0.2).pvalue > CHANCE
-    (gradient,) = torch.autograd.grad(token.sum(), given)
+    (gradient,) = torch.autograd.grad(token.sum(), embeddings)
     assert torch.equal(gradient, token.detach())
-    feature = get_augmentation("feature_cutoff", rate=0.01).embeddings(given, mask)
+    feature = get_augmentation("feature_cutoff", rate=0.01).embeddings(embeddings, mask)
     cut = (feature == 0)[:, 1:-1]
     assert torch.equal(cut.all(1), cut.any(1))  # throughout a sentence
     assert binomtest(int(cut.all(1).sum()), 400 * 50, 0.01).pvalue > CHANCE
@@ -236,12 +240,12 @@ def test_shuffle_equals_permuted_position_ids(encoder):
     table = encoder.model.get_input_embeddings()
     moved = shuffle.embeddings(table(ids), mask, torch.Generator().manual_seed(0))
     with torch.no_grad():
-        found = encoder(None, mask, inputs_embeds=moved)
+        encoded = encoder(None, mask, inputs_embeds=moved)
         # The token that now stands at place p keeps its row and is told that its position is p.
         expected = encoder(ids, mask, position_ids=torch.argsort(order, dim=1))
         plain = encoder(ids, mask)
-    assert torch.allclose(found, expected, rtol=0, atol=1e-5)
-    assert not torch.allclose(found, plain, rtol=0, atol=1e-3)
+    assert torch.allclose(encoded, expected, rtol=0, atol=1e-5)
+    assert not torch.allclose(encoded, plain, rtol=0, atol=1e-3)
 
 
 def test_shuffles_are_uniform():
@@ -258,18 +262,16 @@ def shout(sentence, generator):
 
 
 def test_a_function_of_ones_own(tokenizer):
-    given = np.array(tokenizer("ba da")["input_ids"])
+    ids = np.array(tokenizer("ba da")["input_ids"])
     for function in (shout, f"{__name__}:shout"):
         view = get_augmentation("function", tokenizer=tokenizer, function=function)
         expected = shout("ba da", np.random.default_rng(0))
-        assert (
-            view.ids(given, np.random.default_rng(0)).tolist() == tokenizer(expected)["input_ids"]
-        )
+        assert view.ids(ids, np.random.default_rng(0)).tolist() == tokenizer(expected)["input_ids"]
     wrong = get_augmentation(
         "function", tokenizer=tokenizer, function=lambda sentence, generator: 3
     )
     with pytest.raises(GradlabError, match="returned int"):
-        wrong.ids(given, np.random.default_rng(0))
+        wrong.ids(ids, np.random.default_rng(0))
 
 
 def test_pairs_stay_together(tokenizer, tmp_path, monkeypatch):

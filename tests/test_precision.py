@@ -54,9 +54,9 @@ def parameters(loss) -> dict[str, mp.mpf]:
     return {name: mp.mpf(getattr(loss, name)) for name in names if hasattr(loss, name)}
 
 
-def assert_relative(actual: float, expected: mp.mpf, tolerance: float, what: str) -> None:
+def assert_relative(actual: float, expected: mp.mpf, tolerance: float, title: str) -> None:
     off = abs(mp.mpf(float(actual)) - expected)
-    assert off <= tolerance * abs(expected), (what, actual, expected)
+    assert off <= tolerance * abs(expected), (title, actual, expected)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_components_from_angles(name: str, positive: float, temperature: float |
     loss = gradlab.get_loss(name, **settings)
     for hardest in (1e-6, 0.3, 1.4):
         negatives = np.array([2.0, hardest, 1.9, 3.1])
-        parts = loss.components(
+        components = loss.components(
             PairSimilarity.from_angles(np.array(positive)), Negatives.from_angles(negatives)
         )
         expected = REFERENCES[name](
@@ -82,10 +82,10 @@ def test_components_from_angles(name: str, positive: float, temperature: float |
         )
         # A softmax multiplies the rounding of cosines, 2e-16, by 1/τ.
         soft = 1e-10 if not settings else 1e-10 + 8e-16 / temperature
-        assert_relative(parts.gradient_dissipation, expected[0], soft, "dissipation")
-        for actual, weight in zip(parts.weight, expected[1], strict=True):
+        assert_relative(components.gradient_dissipation, expected[0], soft, "dissipation")
+        for actual, weight in zip(components.weight, expected[1], strict=True):
             assert_relative(actual, weight, soft, "weight")
-        assert_relative(parts.ratio, expected[2], 1e-10, "ratio")
+        assert_relative(components.ratio, expected[2], 1e-10, "ratio")
 
 
 def exact_angle(first: np.ndarray, second: np.ndarray) -> mp.mpf:
@@ -109,16 +109,16 @@ def test_components_of_nearly_collapsed_embeddings(name: str, spread: float) -> 
     """From embeddings whose angles are all about ``spread``: relative error at most 1e-10."""
     views = nearly_collapsed(spread / 4, 6, 16)
     loss = gradlab.get_loss(name)
-    parts = gradlab.components(loss, *views)
+    components = gradlab.components(loss, *views)
     for i in range(6):
-        others = [j for j in range(6) if j != i]
-        negatives = [exact_angle(views[0][i], views[1][j]) for j in others]
+        candidates = [j for j in range(6) if j != i]
+        negatives = [exact_angle(views[0][i], views[1][j]) for j in candidates]
         positive = exact_angle(views[0][i], views[1][i])
         expected = REFERENCES[name](positive, negatives, **parameters(loss))
-        assert_relative(parts.gradient_dissipation[i], expected[0], 1e-10, "dissipation")
-        for j, weight in zip(others, expected[1], strict=True):
-            assert_relative(parts.weight[i, j], weight, 1e-10, "weight")
-        assert_relative(parts.ratio[i], expected[2], 1e-10, "ratio")
+        assert_relative(components.gradient_dissipation[i], expected[0], 1e-10, "dissipation")
+        for j, weight in zip(candidates, expected[1], strict=True):
+            assert_relative(components.weight[i, j], weight, 1e-10, "weight")
+        assert_relative(components.ratio[i], expected[2], 1e-10, "ratio")
 
 
 def test_chords_at_the_smallest_angles() -> None:
@@ -147,17 +147,20 @@ def crowded_batch(kind: str, count: int = 6, dim: int = 24) -> list[np.ndarray]:
 
 def results(loss, rows: list) -> dict[str, np.ndarray]:
     """Values, components of both sides and gradients, where nothing acts without the ratio."""
-    found = {"value": loss(*rows, reduction="sum")}
-    for part in gradlab.components(loss, *rows, side="both"):
+    tensors = {"value": loss(*rows, reduction="sum")}
+    for side in gradlab.components(loss, *rows, side="both"):
         for name in ("gradient_dissipation", "weight", "pull"):
-            found[f"{name} of the {part.side}"] = getattr(part, name)
-        found[f"gradient of the {part.side}"] = part.gradient()
+            tensors[f"{name} of the {side.side}"] = getattr(side, name)
+        tensors[f"gradient of the {side.side}"] = side.gradient()
     if isinstance(rows[0], torch.Tensor):
-        both = gradlab.autograd_gradient(loss, *rows, side="both")
-        found |= {"autograd of the anchors": both[0], "autograd of the positives": both[1]}
+        gradients = gradlab.autograd_gradient(loss, *rows, side="both")
+        tensors |= {
+            "autograd of the anchors": gradients[0],
+            "autograd of the positives": gradients[1],
+        }
     return {
-        name: np.asarray(part.double() if isinstance(part, torch.Tensor) else part)
-        for name, part in found.items()
+        name: np.asarray(array.double() if isinstance(array, torch.Tensor) else array)
+        for name, array in tensors.items()
     }
 
 
@@ -174,17 +177,17 @@ def test_nothing_is_nan_that_a_dtype_can_hold(name: str, kind: str) -> None:
     """
     takes_temperature = "temperature" in gradlab.get_loss(name).__dataclass_fields__
     tight = f"{name}(temperature=0.01)" if takes_temperature else name
-    given = crowded_batch(kind)
+    views = crowded_batch(kind)
     for text in dict.fromkeys([name, tight, f"symmetric({tight})"]):
         loss = gradlab.get_loss(text)
         for dtype in (torch.float32, torch.float16, torch.bfloat16):
-            rows = [torch.from_numpy(part).to(dtype) for part in given]
-            exact = results(loss, [torch.nn.functional.normalize(part.double()) for part in rows])
-            kinds = [rows] if dtype == torch.bfloat16 else [rows, [part.numpy() for part in rows]]
-            for found in (results(loss, one) for one in kinds):
-                for what, values in found.items():
-                    held = np.isfinite(exact[what]) & (np.abs(exact[what]) < 1e37)
-                    assert np.isfinite(values[held]).all(), (text, dtype, what)
+            rows = [torch.from_numpy(view).to(dtype) for view in views]
+            exact = results(loss, [torch.nn.functional.normalize(view.double()) for view in rows])
+            kinds = [rows] if dtype == torch.bfloat16 else [rows, [view.numpy() for view in rows]]
+            for outcome in (results(loss, rows_of_kind) for rows_of_kind in kinds):
+                for name, values in outcome.items():
+                    held = np.isfinite(exact[name]) & (np.abs(exact[name]) < 1e37)
+                    assert np.isfinite(values[held]).all(), (text, dtype, name)
 
 
 @pytest.mark.parametrize(
@@ -204,43 +207,50 @@ def test_clips_temperature_in_float32(text: str) -> None:
         gradlab.components(text, anchors.astype(dtype), positives.astype(dtype), side="both")
         for dtype in (np.float64, np.float32)
     )
-    for exact, found in zip(whole, single, strict=True):
-        assert np.isfinite(found.weight).all()
+    for exact, actual in zip(whole, single, strict=True):
+        assert np.isfinite(actual.weight).all()
         tolerance = 1e-30 + 1e-3 * np.abs(exact.gradient()).max()
-        np.testing.assert_allclose(found.gradient(), exact.gradient(), atol=tolerance)
+        np.testing.assert_allclose(actual.gradient(), exact.gradient(), atol=tolerance)
         # Of totals that have all digits the shares have them too.
         normal = exact.gradient_dissipation > 1e-37
         np.testing.assert_allclose(
-            found.weight[normal].sum(1), exact.weight[normal].sum(1), rtol=1e-5
+            actual.weight[normal].sum(1), exact.weight[normal].sum(1), rtol=1e-5
         )
 
 
 @pytest.mark.parametrize("name", ["infonce(temperature=0.01)", "mpt", "mhe", "siglip"])
 def test_autocast_does_not_change_the_precision_of_a_loss(name) -> None:
     rows = [
-        unit_rows(one) for one in torch.randn(2, 16, 32, generator=torch.Generator().manual_seed(0))
+        unit_rows(view)
+        for view in torch.randn(2, 16, 32, generator=torch.Generator().manual_seed(0))
     ]
-    loss, found = gradlab.get_loss(name), []
+    loss, computed = gradlab.get_loss(name), []
     for half in (False, True):
-        ends = [one.clone().requires_grad_() for one in rows]
+        ends = [view.clone().requires_grad_() for view in rows]
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
             value = loss(*ends)
-            parts = gradlab.components(loss, *rows)
+            components = gradlab.components(loss, *rows)
             gradient = gradlab.autograd_gradient(loss, *rows)
-        found.append(
-            (value, *torch.autograd.grad(value, ends), parts.gradient(), parts.weight, gradient)
+        computed.append(
+            (
+                value,
+                *torch.autograd.grad(value, ends),
+                components.gradient(),
+                components.weight,
+                gradient,
+            )
         )
-    torch.testing.assert_close(*found, rtol=0, atol=0)
+    torch.testing.assert_close(*computed, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("name", ["kl", "margin_mse", "embedding_distillation"])
 def test_no_gradient_reaches_a_teacher(name) -> None:
     drawn = torch.randn(4, 8, 4, generator=torch.Generator().manual_seed(0)).double()
-    a, p, *teacher = (unit_rows(one).requires_grad_() for one in drawn)
-    found = []
+    a, p, *teacher = (unit_rows(drawn_rows).requires_grad_() for drawn_rows in drawn)
+    gradients = []
     for loss in (gradlab.get_loss(name), gradlab.blockwise(name)):
         value = loss(a, p, teacher=tuple(teacher))
         options = {"allow_unused": True, "retain_graph": True}
         assert torch.autograd.grad(value, teacher, **options) == (None, None)
-        found.append(torch.autograd.grad(value, (a, p), materialize_grads=True, **options))
-    torch.testing.assert_close(*found, rtol=0, atol=1e-12)
+        gradients.append(torch.autograd.grad(value, (a, p), materialize_grads=True, **options))
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)

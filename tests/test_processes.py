@@ -78,7 +78,7 @@ def nearly_collapsed(size: int, extra: int) -> list[torch.Tensor | None]:
         unit(base + 1e-3 * torch.randn(n, 12, generator=generator, dtype=torch.float64))
         for n in (size, size, extra)
     ]
-    return [part if len(part) else None for part in rows]
+    return [tensor if len(tensor) else None for tensor in rows]
 
 
 def sizes_of(count: int, total: int, even: bool) -> list[int]:
@@ -106,13 +106,17 @@ def make_cases(count: int) -> list[dict]:
         batches = [(False, views(25, extra)), (True, nearly_collapsed(24, 0))]
         for even, rows in batches if count == 2 else [batches[spec != "infonce" and place % 2]]:
             reduction = kinds[place % len(kinds)]
-            more = 0 if even else extra
+            extra_rows = 0 if even else extra
             cases.append(
                 {
                     "loss": spec,
                     "rows": rows,
                     "sizes": [sizes_of(count, len(rows[0]), even)] * 2
-                    + [[0] * (count - 1) + [more] if place % 3 else sizes_of(count, more, even)],
+                    + [
+                        [0] * (count - 1) + [extra_rows]
+                        if place % 3
+                        else sizes_of(count, extra_rows, even)
+                    ],
                     "reduction": reduction,
                     "in_batch": even or not alone,
                     "block": 5 if even else None,
@@ -141,7 +145,7 @@ def make_cases(count: int) -> list[dict]:
         sizes = [sizes_of(count, 23, False)] * 2 + [sizes_of(count, 5, False)]
         cases.append({"loss": spec, "rows": rows, "sizes": sizes, "reduction": "mean"})
     for case in cases:
-        case["rows"] = [None if part is None else part.detach() for part in case["rows"]]
+        case["rows"] = [None if tensor is None else tensor.detach() for tensor in case["rows"]]
         case["upstream"] = torch.linspace(-1, 2, len(case["rows"][0]), dtype=torch.float64)
     return cases
 
@@ -171,21 +175,21 @@ def drawn(*shape: int) -> torch.Tensor:
     )
 
 
-def shared(loss: str, whole: dict, *given: dict, extra: int = 0, **more) -> tuple[dict, dict]:
+def shared(loss: str, whole: dict, *shares: dict, extra: int = 0, **settings) -> tuple[dict, dict]:
     """A case of 4 and 6 anchors, and what one process is given instead.
 
-    Processes are given the rows of ``whole`` that belong to their anchors, or ``given``. Extra
+    Processes are given the rows of ``whole`` that belong to their anchors, or ``shares``. Extra
     negatives are on the second.
     """
-    given = given or tuple(
+    shares = shares or tuple(
         {
-            name: [one[some] for one in part] if isinstance(part, list) else part[some]
-            for name, part in whole.items()
+            name: [leaf[rows] for leaf in tensor] if isinstance(tensor, list) else tensor[rows]
+            for name, tensor in whole.items()
         }
-        for some in (slice(4), slice(4, 10))
+        for rows in (slice(4), slice(4, 10))
     )
-    case = {"loss": loss, "extra": extra, "sizes": [[4, 6], [4, 6], [0, extra]], **more}
-    return case | {f"on {rank}": {"context": context} for rank, context in enumerate(given)}, whole
+    case = {"loss": loss, "extra": extra, "sizes": [[4, 6], [4, 6], [0, extra]], **settings}
+    return case | {f"on {rank}": {"context": context} for rank, context in enumerate(shares)}, whole
 
 
 def uneven(folder) -> list[tuple[dict, dict]]:
@@ -195,12 +199,12 @@ def uneven(folder) -> list[tuple[dict, dict]]:
     labels = torch.tensor([0, 1, 1, 0, 2, 2, 1, 3, 0, 3])
     relation = torch.where(labels[:, None] == torch.cat([labels, labels, labels[:4]]), 1, -1)
     relation[:, 5] = 0
-    guided, parts = (
+    guided, shares = (
         "mask(infonce, by=guide)",
-        [[one[:4] for one in guide], [one[4:] for one in guide]],
+        [[tensor[:4] for tensor in guide], [tensor[4:] for tensor in guide]],
     )
-    guides = {"guide": parts[0]}, {"guide": [*parts[1], far]}
-    teachers = {"teacher": [*parts[0], far[:0]]}, {"teacher": [*parts[1], far]}
+    guides = {"guide": shares[0]}, {"guide": [*shares[1], far]}
+    teachers = {"teacher": [*shares[0], far[:0]]}, {"teacher": [*shares[1], far]}
     own = {"own_negatives": drawn(10, 2, 12), "guide": [*guide, drawn(10, 2, 6)]}
     hard = {"owners": torch.where(owners < 0, owners, owners + 4)}
     semi_hard = "pool(triplet(mining=semi_hard, mean_over=positives, margin=0.5), negatives=same)"
@@ -242,37 +246,37 @@ def unequal_own(folder) -> list[tuple[dict, dict]]:
 
     On one process a third one stands opposite to the anchor, which leaves it e^-50 of the softmax.
     """
-    (anchors, positives), own = (part.detach() for part in views(10)[:2]), drawn(10, 3, 12)
+    (anchors, positives), own = (tensor.detach() for tensor in views(10)[:2]), drawn(10, 3, 12)
     own[:4, 2] = -anchors[:4]
     (folder / "own").write_text("1,1,2\n6,6,1\n")
     rows = torch.arange(10)
     numbers = torch.stack([hard_negative_numbers(rows, column) for column in (1, 2, 3)], 1)
     numbers[:4, 2] = -1
-    told = {"sentences": torch.cat([rows, numbers.flatten()])}
+    numbered = {"sentences": torch.cat([rows, numbers.flatten()])}
     first, second = (
-        {"sentences": torch.cat([rows[some], numbers[some, :width].flatten()])}
-        for some, width in ((slice(4), 2), (slice(4, 10), 3))
+        {"sentences": torch.cat([rows[rows_of_rank], numbers[rows_of_rank, :width].flatten()])}
+        for rows_of_rank, width in ((slice(4), 2), (slice(4, 10), 3))
     )
-    more = {
+    own_negatives = {
         "rows": [anchors, positives, None, own],
         "sizes": [[4, 6], [4, 6], [0, 0], [4, 6]],
         "widths": [2, 3],
     }
     masked = f"mask(infonce(temperature=0.02), by=pairs, pairs={folder / 'own'})"
     return [
-        shared("infonce(temperature=0.02)", {}, **more),
-        shared("symmetric(infonce(temperature=0.02))", {}, **more),
-        shared(masked, told, first, second, **more),
+        shared("infonce(temperature=0.02)", {}, **own_negatives),
+        shared("symmetric(infonce(temperature=0.02))", {}, **own_negatives),
+        shared(masked, numbered, first, second, **own_negatives),
     ]
 
 
 def uneven_case(change: dict) -> dict:
-    rows = [None if part is None else part.detach() for part in views(10, change["extra"])]
+    rows = [None if tensor is None else tensor.detach() for tensor in views(10, change["extra"])]
     return {"rows": rows, "reduction": "mean", **change}
 
 
 TWO_EXTRA = {
-    "rows": [part.detach() for part in views(8, 4)],
+    "rows": [tensor.detach() for tensor in views(8, 4)],
     "sizes": [[4, 4], [4, 4], [2, 2]],
 }
 ERRORS = {
@@ -290,7 +294,7 @@ ERRORS = {
     },
     # Not that the rows of one of them are no unit vectors in float64.
     "differ in dtype: float32 on process 0, float64 on process 1": {
-        "rows": [part.detach().float().double() for part in views(8)[:2]] + [None],
+        "rows": [tensor.detach().float().double() for tensor in views(8)[:2]] + [None],
         "on 0": {"dtype": torch.float32},
     },
     "process 1: there are no rows on it": {"sizes": [[8, 0], [8, 0], [0, 0]]},
@@ -301,34 +305,34 @@ ERRORS = {
 @pytest.fixture(scope="module")
 def together(tmp_path_factory):
     """Every case over two processes, and over four, each started once."""
-    found = {}
+    outcomes = {}
     for count in (2, 4):
         cases = make_cases(count)
         ending = {"on 1": {"ends": True}}
         errors = [error_case(change) for change in [*ERRORS.values(), ending]] if count == 2 else []
         folder = tmp_path_factory.mktemp("ring")
         unlike = uneven(folder) if count == 2 else []
-        every = [*cases, *(uneven_case(change) for change, _ in unlike), *errors]
-        found[count] = cases, run(count, every, folder), unlike
-    return found
+        jobs = [*cases, *(uneven_case(change) for change, _ in unlike), *errors]
+        outcomes[count] = cases, run(count, jobs, folder), unlike
+    return outcomes
 
 
 def error_case(change: dict) -> dict:
-    rows = [part if part is None else part.detach() for part in views(8)]
+    rows = [tensor if tensor is None else tensor.detach() for tensor in views(8)]
     if "bad" in change:
         rows[0][change["bad"], 0] = torch.nan
     case = {"loss": "infonce", "rows": rows, "sizes": [[4, 4], [4, 4], [0, 0]], "reduction": "mean"}
     return {**case, **change}
 
 
-def compare(case: dict, parts: list[dict], context: dict, least: float = 0.0) -> None:
+def compare(case: dict, outcomes: list[dict], context: dict, least: float = 0.0) -> None:
     """Values and gradients of shares with one process's; ``least`` is allowed of any gradient."""
     words = f"{case['loss']} {case['reduction']} {case['sizes']}"
-    assert all("error" not in part for part in parts), (words, parts)
+    assert all("error" not in outcome for outcome in outcomes), (words, outcomes)
     dtype, times = case.get("dtype", torch.float64), case.get("times", 1)
     rows = [
-        None if part is None else part.to(dtype, copy=True).requires_grad_()
-        for part in case["rows"]
+        None if view is None else view.to(dtype, copy=True).requires_grad_()
+        for view in case["rows"]
     ]
     if len(rows) > 3:
         context = {**context, "own_negatives": rows[3]}
@@ -337,41 +341,43 @@ def compare(case: dict, parts: list[dict], context: dict, least: float = 0.0) ->
         *rows[:3], case["reduction"], in_batch_negatives=case.get("in_batch", True), **context
     )
     value.backward(case["upstream"] if value.ndim else torch.tensor(1.7 * times, dtype=value.dtype))
-    values = value.detach().split(case["sizes"][0]) if value.ndim else [value.detach()] * len(parts)
+    values = (
+        value.detach().split(case["sizes"][0]) if value.ndim else [value.detach()] * len(outcomes)
+    )
     # Half-precision rows are computed with in float32, as in kernels; gradients have their dtype.
     near = TOLERANCE if dtype == torch.float64 else 1e-5
-    size, factor = max(near, torch.finfo(dtype).eps), len(parts) if case.get("average") else 1
-    for rank, (part, expected) in enumerate(zip(parts, values, strict=True)):
-        torch.testing.assert_close(part["value"], expected, rtol=near, atol=near, msg=words)
-        for which, (leaf, gradient) in enumerate(zip(rows, part["gradients"], strict=True)):
-            sizes = case["sizes"][which]
+    size, factor = max(near, torch.finfo(dtype).eps), len(outcomes) if case.get("average") else 1
+    for rank, (outcome, expected) in enumerate(zip(outcomes, values, strict=True)):
+        torch.testing.assert_close(outcome["value"], expected, rtol=near, atol=near, msg=words)
+        for index, (leaf, gradient) in enumerate(zip(rows, outcome["gradients"], strict=True)):
+            sizes = case["sizes"][index]
             if leaf is None or rank in case.get("without gradient", ()) or not sizes[rank]:
                 assert gradient is None or not len(gradient)
                 continue
             whole = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
             share = whole.split(sizes)[rank]
-            if which == 3 and "widths" in case:
+            if index == 3 and "widths" in case:
                 share = share[:, : case["widths"][rank]]
             allowed = factor * max(size * max(1.0, float(whole.abs().max())), least)
-            message = f"{words} {which} {rank}"
+            message = f"{words} {index} {rank}"
             torch.testing.assert_close(gradient, factor * share, rtol=0, atol=allowed, msg=message)
 
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_values_and_gradients_are_those_of_one_process(together, count):
-    cases, found, _ = together[count]
+    cases, outcomes, _ = together[count]
     for number, case in enumerate(cases):
-        compare(case, [one[number] for one in found], {}, rounding(case["loss"]))
+        compare(case, [outcome[number] for outcome in outcomes], {}, rounding(case["loss"]))
 
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_all_processes_call_the_same_collectives_in_one_order(together, count):
     """None that NCCL lacks, and with the same tensors; else processes would wait for ever."""
-    cases, found, _ = together[count]
+    cases, outcomes, _ = together[count]
     for number, case in enumerate(cases):
-        first, *others = (one[number]["collectives"] for one in found)
+        first, *remaining = (outcome[number]["collectives"] for outcome in outcomes)
         assert first, case
-        assert all(other == first for other in others), case
+        assert all(calls == first for calls in remaining), case
         assert {name for name, _ in first} <= {
             "all_gather_object",
             "all_reduce",
@@ -381,9 +387,9 @@ def test_all_processes_call_the_same_collectives_in_one_order(together, count):
 
 
 def test_what_processes_need_not_bring_alike(together):
-    cases, found, unlike = together[2]
+    cases, outcomes, unlike = together[2]
     for number, (change, context) in enumerate(unlike, len(cases)):
-        compare(uneven_case(change), [one[number] for one in found], context)
+        compare(uneven_case(change), [outcome[number] for outcome in outcomes], context)
 
 
 @pytest.mark.parametrize("words", ERRORS)

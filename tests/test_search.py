@@ -143,10 +143,10 @@ def between(rng: np.random.Generator, low: float, high: float) -> float:
     return float(f"{rng.uniform(low, high):.3g}")
 
 
-def with_temperature(low: float = 0.01, **others: tuple[float, float]) -> Callable:
+def with_temperature(low: float = 0.01, **further: tuple[float, float]) -> Callable:
     return lambda rng: {
         "temperature": log_uniform(rng, low, 1.0),
-        **{name: between(rng, *limits) for name, limits in others.items()},
+        **{name: between(rng, *limits) for name, limits in further.items()},
     }
 
 
@@ -212,8 +212,8 @@ PAIRS = {
 def cosent(s: dict) -> Callable:
     def value(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         n, cosines = len(a), a @ b.T
-        others = cosines[~torch.eye(n, dtype=torch.bool)]
-        gaps = (others - cosines.diagonal()[:, None]).ravel() / s["temperature"]
+        off_diagonal = cosines[~torch.eye(n, dtype=torch.bool)]
+        gaps = (off_diagonal - cosines.diagonal()[:, None]).ravel() / s["temperature"]
         return torch.logsumexp(torch.cat([gaps, gaps[:1] * 0]), 0)
 
     return value
@@ -319,36 +319,36 @@ class Batch:
     def blur(self) -> float:
         """What rounding unit rows does to the smallest angle: relative, in units of rounding."""
         rows = torch.cat([self.anchors, self.positives, self.extra])
-        both = torch.cat([(rows[:, None] - sign * rows).norm(dim=-1) for sign in (1, -1)])
-        return 1 + 1 / float(both[both > 0].min())
+        distances = torch.cat([(rows[:, None] - sign * rows).norm(dim=-1) for sign in (1, -1)])
+        return 1 + 1 / float(distances[distances > 0].min())
 
     def candidates(self, i: int) -> list[tuple[str, int, str, int]]:
         """The negatives of anchor i: which row is compared with which, by view and number."""
-        n, found = len(self.anchors), []
-        others = [j for j in range(n) if j != i]
+        n, candidates = len(self.anchors), []
+        indices = [j for j in range(n) if j != i]
         if "other" in self.pools:
-            found += [("a", i, "b", j) for j in others]
+            candidates += [("a", i, "b", j) for j in indices]
         if "same" in self.pools:
-            found += [("a", i, "a", j) for j in others]
+            candidates += [("a", i, "a", j) for j in indices]
         if "positive_other" in self.pools:
-            found += [("b", i, "a", j) for j in (range(n) if self.twice else others)]
+            candidates += [("b", i, "a", j) for j in (range(n) if self.twice else indices)]
         if "positive_same" in self.pools:
-            found += [("b", i, "b", j) for j in others]
+            candidates += [("b", i, "b", j) for j in indices]
         if {"other", "same"} & set(self.pools):
-            found += [("a", i, "e", k) for k in range(len(self.extra))]
+            candidates += [("a", i, "e", k) for k in range(len(self.extra))]
         if "positive_same" in self.pools and self.extra_for_positives:
-            found += [("b", i, "e", k) for k in range(len(self.extra))]
-        return found
+            candidates += [("b", i, "e", k) for k in range(len(self.extra))]
+        return candidates
 
 
 def of_pairs(definition: Definition, settings: dict, batch: Batch) -> Result:
     rows = {"a": batch.anchors, "b": batch.positives, "e": batch.extra}
-    gradients = {name: torch.zeros_like(part) for name, part in rows.items()}
+    gradients = {name: torch.zeros_like(tensor) for name, tensor in rows.items()}
     fixed = settings.get("effective_ratio") == "2r"
     values, scale, unsure, unsure_value = [], 1.0, False, False
     for i in range(len(batch.anchors)):
         candidates = batch.candidates(i)
-        kept = []
+        rows_kept = []
         for u, x, v, y in candidates:
             cosine = float(rows[u][x] @ rows[v][y])
             is_self = batch.twice and u == "b" and v == "a" and x == y
@@ -356,22 +356,30 @@ def of_pairs(definition: Definition, settings: dict, batch: Batch) -> Result:
                 any(abs(cosine - at) < batch.doubt for at in batch.above) and not is_self
             )
             if is_self or not any(cosine > at for at in batch.above):
-                kept.append((u, x, v, y))
-        if not kept and not definition.pulls_alone:
+                rows_kept.append((u, x, v, y))
+        if not rows_kept and not definition.pulls_alone:
             values.append(0.0)
             continue
         positive = Pair(batch.anchors[i], batch.positives[i])
-        first = torch.stack([rows[u][x] for u, x, _, _ in kept]) if kept else batch.anchors[:0]
-        second = torch.stack([rows[v][y] for _, _, v, y in kept]) if kept else batch.anchors[:0]
+        first = (
+            torch.stack([rows[u][x] for u, x, _, _ in rows_kept])
+            if rows_kept
+            else batch.anchors[:0]
+        )
+        second = (
+            torch.stack([rows[v][y] for _, _, v, y in rows_kept])
+            if rows_kept
+            else batch.anchors[:0]
+        )
         negatives = Pair(first, second)
         harder = batch.alpha * (first * second).sum(-1)
-        if definition.gated is not None and kept:
+        if definition.gated is not None and rows_kept:
             at_gate = abs(definition.gated(positive, negatives, settings)) < math.sqrt(batch.doubt)
             unsure |= at_gate
             unsure_value |= at_gate and definition.value is baseline
-        if definition.doubtful is not None and kept:
+        if definition.doubtful is not None and rows_kept:
             unsure_value |= definition.doubtful(positive, negatives, settings)
-        if definition.one_hot and len(kept) > 1:
+        if definition.one_hot and len(rows_kept) > 1:
             two = torch.topk(negatives.cos.detach(), 2).values
             unsure |= float(two[0] - two[1]) < batch.doubt
         value = definition.value(positive, negatives, settings, harder)
@@ -379,13 +387,13 @@ def of_pairs(definition: Definition, settings: dict, batch: Batch) -> Result:
             value, (positive.change, negatives.change), allow_unused=True
         )
         pull = torch.zeros(()) if by_positive is None else by_positive
-        push = torch.zeros(len(kept)) if by_negatives is None else by_negatives
+        push = torch.zeros(len(rows_kept)) if by_negatives is None else by_negatives
         pull = torch.where(torch.isfinite(pull), pull, torch.zeros_like(pull))
         push = torch.where(torch.isfinite(push), push, torch.zeros_like(push))
         scale = max(scale, float(abs(pull)), float(push.abs().max()) if len(push) else 0.0)
         gradients["a"][i] += pull * batch.positives[i]
         gradients["b"][i] += pull * batch.anchors[i]
-        for coefficient, (u, x, v, y) in zip(push, kept, strict=True):
+        for coefficient, (u, x, v, y) in zip(push, rows_kept, strict=True):
             gradients[u][x] += coefficient * rows[v][y]
             if not fixed:
                 gradients[v][y] += coefficient * rows[u][x]
@@ -409,8 +417,8 @@ def of_whole(name: str, settings: dict, batch: Batch) -> Result:
         return Result(np.array(0.0), zero, zero, 1.0)
     value = WHOLE[name][0](settings, n)(*(torch.cat([leaf, batch.extra]) for leaf in leaves))
     gradients = torch.autograd.grad(value.sum(), leaves, allow_unused=True, materialize_grads=True)
-    both = torch.cat([batch.anchors, batch.extra])
-    distances = (both[:, None] - both).norm(dim=-1)
+    stacked = torch.cat([batch.anchors, batch.extra])
+    distances = (stacked[:, None] - stacked).norm(dim=-1)
     scale, unsure = 1 / settings.get("temperature", 1.0) + settings.get("nu", 1.0), False
     if name == "mhs":
         nearest = torch.topk(distances + 10 * torch.eye(n + m), min(2, n + m), largest=False).values
@@ -441,25 +449,27 @@ def averaged(first: Result, second: Result, n: int) -> Result:
 
     A scalar stands in every row, where there are rows.
     """
-    back = dataclasses.replace(
+    reverse = dataclasses.replace(
         second, by_anchors=second.by_positives, by_positives=second.by_anchors
     )
     rows = first.value.ndim or second.value.ndim
-    counts = [n if rows and not one.value.ndim else 1 for one in (first, back)]
-    both = added([(count / 2, one) for count, one in zip(counts, (first, back), strict=True)])
-    return dataclasses.replace(both, value=(first.value + second.value) / 2, scale=2 * both.scale)
+    counts = [n if rows and not direction.value.ndim else 1 for direction in (first, reverse)]
+    mean = added(
+        [(count / 2, direction) for count, direction in zip(counts, (first, reverse), strict=True)]
+    )
+    return dataclasses.replace(mean, value=(first.value + second.value) / 2, scale=2 * mean.scale)
 
 
-def added(parts: list[tuple[float, Result]]) -> Result:
+def added(weighted: list[tuple[float, Result]]) -> Result:
     """A weighted sum."""
     return Result(
-        sum(w * one.value for w, one in parts),
-        sum(w * one.by_anchors for w, one in parts),
-        sum(w * one.by_positives for w, one in parts),
-        sum(w * one.scale for w, one in parts),
-        max(one.steep for _, one in parts),
-        any(one.unsure for _, one in parts),
-        any(one.unsure_value for _, one in parts),
+        sum(w * term.value for w, term in weighted),
+        sum(w * term.by_anchors for w, term in weighted),
+        sum(w * term.by_positives for w, term in weighted),
+        sum(w * term.scale for w, term in weighted),
+        max(term.steep for _, term in weighted),
+        any(term.unsure for _, term in weighted),
+        any(term.unsure_value for _, term in weighted),
     )
 
 
@@ -510,7 +520,10 @@ def pooled(rng: np.random.Generator, loss: Loss) -> Loss:
         if not separate:
             return loss[1](dataclasses.replace(batch, pools=pools))
         return added(
-            [(1 / len(pools), loss[1](dataclasses.replace(batch, pools=(one,)))) for one in pools]
+            [
+                (1 / len(pools), loss[1](dataclasses.replace(batch, pools=(candidate_pool,))))
+                for candidate_pool in pools
+            ]
         )
 
     return text, value
@@ -522,8 +535,8 @@ def both_ways(first: Loss, second: Loss | None = None) -> Loss:
         if second is None
         else f"symmetric({first[0]}, reverse={second[0]})"
     )
-    other = second or first
-    return text, lambda b: averaged(first[1](b), other[1](b.exchanged()), len(b.anchors))
+    reverse = second or first
+    return text, lambda b: averaged(first[1](b), reverse[1](b.exchanged()), len(b.anchors))
 
 
 def by_prefix(rng: np.random.Generator, loss: Loss, dim: int) -> Loss:
@@ -535,22 +548,24 @@ def by_prefix(rng: np.random.Generator, loss: Loss, dim: int) -> Loss:
     )
 
     def value(batch: Batch) -> Result:
-        parts = []
+        terms = []
         for d, weight in zip(dims, weights, strict=True):
             cut = batch.prefix(d)
-            one = loss[1](cut)
+            term = loss[1](cut)
             for name, rows in (("by_anchors", batch.anchors), ("by_positives", batch.positives)):
                 gradient = np.zeros_like(rows.numpy())
-                gradient[:, :d] = getattr(one, name) / rows[:, :d].norm(dim=1, keepdim=True).numpy()
-                one = dataclasses.replace(one, **{name: gradient})
+                gradient[:, :d] = (
+                    getattr(term, name) / rows[:, :d].norm(dim=1, keepdim=True).numpy()
+                )
+                term = dataclasses.replace(term, **{name: gradient})
             shortest = float(
                 torch.cat([batch.anchors, batch.positives, batch.extra])[:, :d].norm(dim=1).min()
             )
-            steep = one.steep * cut.blur / shortest
-            parts.append(
-                (weight, dataclasses.replace(one, scale=one.scale / shortest, steep=steep))
+            steep = term.steep * cut.blur / shortest
+            terms.append(
+                (weight, dataclasses.replace(term, scale=term.scale / shortest, steep=steep))
             )
-        return added(parts)
+        return added(terms)
 
     return text, value
 
@@ -563,8 +578,8 @@ def random_loss(rng: np.random.Generator, dim: int) -> Loss:
         if form == "symmetric":
             loss = both_ways(loss)
         if form == "mixed":
-            other = random_pairs(rng)[0] if rng.random() < 0.7 else random_whole(rng)
-            loss = both_ways(loss, other) if rng.random() < 0.5 else both_ways(other, loss)
+            partner = random_pairs(rng)[0] if rng.random() < 0.7 else random_whole(rng)
+            loss = both_ways(loss, partner) if rng.random() < 0.5 else both_ways(partner, loss)
     else:
         form = rng.choice(["plain", "mask", "pool", "pool of mask", "hardness"])
         names = ("infonce", "arccon", "cosface", "dcl") if form == "hardness" else tuple(PAIRS)
@@ -629,26 +644,26 @@ class Case:
         library = "torch" if dtype == "bfloat16" else rng.choice(["numpy", "torch"])
         rows = random_rows(rng, n, m, dim)
         loss = random_loss(rng, dim)
-        made = [torch.from_numpy(part).to(getattr(torch, dtype)) for part in rows]
+        drawn = [torch.from_numpy(tensor).to(getattr(torch, dtype)) for tensor in rows]
         if library == "numpy":
-            made = [part.numpy() for part in made]
-        return cls(loss, made, dtype)
+            drawn = [tensor.numpy() for tensor in drawn]
+        return cls(loss, drawn, dtype)
 
     def check(self, blockwise: bool) -> list[str]:
         """What is wrong, in words; empty if nothing is."""
-        rows = [torch.as_tensor(part).double() for part in self.rows]
+        rows = [torch.as_tensor(side).double() for side in self.rows]
         loss = gradlab.get_loss(self.loss[0])
         half, options = self.dtype in ("float16", "bfloat16"), {}
         if half:  # no unit vectors to more than three digits
             rows, options = (
-                [part / part.norm(dim=1, keepdim=True) for part in rows],
+                [side / side.norm(dim=1, keepdim=True) for side in rows],
                 {"normalize": True},
             )
         eps = EPS["float32" if half else self.dtype]
         expected = self.loss[1](Batch(*rows, doubt=100 * eps))
         if half:
             expected.steep *= Batch(*rows).blur
-        given = [self.rows[0], self.rows[1], self.rows[2] if len(rows[2]) else None]
+        tensors = [self.rows[0], self.rows[1], self.rows[2] if len(rows[2]) else None]
         # ArcTanh measures gaps from 1e-5 on (float64) by their difference, and may be infinite.
         infinite = "arctanh" in self.loss[0]
         digits, n = eps ** (2 / 3) if infinite else eps, len(rows[0])
@@ -663,38 +678,40 @@ class Case:
             ("sum", expected.value.sum(), n),
             ("none", expected.value, 1),
         ]
-        for reduction, wanted, times in values[: 3 if expected.value.ndim else 2]:
-            found = loss(*given, reduction=reduction, **options)
-            wanted = None if expected.unsure_value else wanted
-            results.append((reduction, found, wanted, times * value_tolerance))
-        parts = gradlab.components(loss, *given, side="both", **options)
+        for reduction, expected_values, times in values[: 3 if expected.value.ndim else 2]:
+            computed = loss(*tensors, reduction=reduction, **options)
+            expected_values = None if expected.unsure_value else expected_values
+            results.append((reduction, computed, expected_values, times * value_tolerance))
+        sides = gradlab.components(loss, *tensors, side="both", **options)
         gradients = {
-            "components": [part.gradient(exact=True) for part in parts],
-            "autograd": gradlab.autograd_gradient(loss, *given, side="both", **options),
+            "components": [side.gradient(exact=True) for side in sides],
+            "autograd": gradlab.autograd_gradient(loss, *tensors, side="both", **options),
             "blockwise": self.in_blocks(loss, rows) if blockwise else [],
         }
-        for way, both in gradients.items():
-            for found, wanted in zip(
-                both, (expected.by_anchors, expected.by_positives), strict=False
+        for way, gradient_pair in gradients.items():
+            for computed, expected_values in zip(
+                gradient_pair, (expected.by_anchors, expected.by_positives), strict=False
             ):
-                wanted = None if expected.unsure else wanted
-                results.append((f"gradient by {way}", found, wanted, tolerance))
-        for part in parts:
+                expected_values = None if expected.unsure else expected_values
+                results.append((f"gradient by {way}", computed, expected_values, tolerance))
+        for side in sides:
             for name in ("gradient_dissipation", "weight", "pull"):
-                results.append((f"{name} of the {part.side}", getattr(part, name), None, 0.0))
+                results.append((f"{name} of the {side.side}", getattr(side, name), None, 0.0))
         wrong = []
-        for what, found, wanted, allowed in results:
-            found = np.asarray(found, dtype=np.float64)
-            if not np.isfinite(found).all() and not (infinite and "gradient by" not in what):
-                wrong.append(f"{what} is not finite")
-            elif wanted is not None and not np.allclose(found, wanted, rtol=0, atol=allowed):
-                worst = np.abs(found - wanted).max()
-                wrong.append(f"{what} is off by {worst:.3g}, where {allowed:.3g} is allowed")
+        for title, computed, expected_values, allowed in results:
+            computed = np.asarray(computed, dtype=np.float64)
+            if not np.isfinite(computed).all() and not (infinite and "gradient by" not in title):
+                wrong.append(f"{title} is not finite")
+            elif expected_values is not None and not np.allclose(
+                computed, expected_values, rtol=0, atol=allowed
+            ):
+                worst = np.abs(computed - expected_values).max()
+                wrong.append(f"{title} is off by {worst:.3g}, where {allowed:.3g} is allowed")
         return wrong
 
     def in_blocks(self, loss: gradlab.Loss, rows: list) -> list[torch.Tensor]:
         """Tangent gradients of the blockwise loss, in float64."""
-        leaves = [part.clone().requires_grad_() for part in rows]
+        leaves = [tensor.clone().requires_grad_() for tensor in rows]
         extra = leaves[2] if len(rows[2]) else None
         try:
             gradlab.blockwise(loss, block_size=3)(*leaves[:2], extra, reduction="sum").backward()
@@ -713,13 +730,13 @@ def search(seed: int, cases: int | None = None, seconds: float = math.inf) -> tu
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             try:
-                found = case.check(blockwise=case.dtype == "float64" and tried % 3 == 0)
+                failures = case.check(blockwise=case.dtype == "float64" and tried % 3 == 0)
             except Exception as error:  # whatever it is, it is wrong
-                found = [f"{type(error).__name__}: {error}"]
-        shape = [tuple(part.shape) for part in case.rows]
+                failures = [f"{type(error).__name__}: {error}"]
+        shape = [tuple(tensor.shape) for tensor in case.rows]
         wrong += [
-            f"case {tried} of seed {seed}: {case.loss[0]} in {case.dtype} {shape}: {one}"
-            for one in found
+            f"case {tried} of seed {seed}: {case.loss[0]} in {case.dtype} {shape}: {failure}"
+            for failure in failures
         ]
         tried += 1
     return tried, wrong
@@ -745,7 +762,7 @@ def main() -> int:
     while time.monotonic() < end:
         count, wrong = search(seed, cases=500, seconds=end - time.monotonic())
         tried, seed = tried + count, seed + 1
-        mismatches += len({one.split(":")[0] for one in wrong})
+        mismatches += len({line.split(":")[0] for line in wrong})
         print(*wrong, f"{tried} cases, {mismatches} wrong", sep="\n", flush=True)
     return int(mismatches > 0)
 
