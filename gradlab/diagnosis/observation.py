@@ -20,7 +20,7 @@ from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
 from gradlab.monitor.library_losses import recognise
 from gradlab.monitor.probe import Snapshot, in_double
-from gradlab.monitor.trainers import ROWS, Capture, Views, capture_of, columns_of, loss_of
+from gradlab.monitor.views import ROWS, Capture, Views, capture_of, columns_of, loss_of
 from gradlab.scale.audit import audit
 from gradlab.scale.audit.worker import GivenModel
 from gradlab.seeds import undisturbed

@@ -25,7 +25,7 @@ from gradlab.losses.mask import check_rows, hard_negative_numbers
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
 from gradlab.monitor.library_versions import require
-from gradlab.monitor.trainers import ROWS
+from gradlab.monitor.views import ROWS
 from gradlab.scale import BlockwiseLoss
 from gradlab.scale.gradient_cache import GradientCache, deferred
 from gradlab.scale.processes import several_processes

@@ -5,8 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import dataclasses
-import functools
-import inspect
 import sys
 import time
 import warnings
@@ -18,15 +16,34 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gradlab.errors import GradlabError, check_whole, first_line
+from gradlab.errors import check_whole, first_line
 from gradlab.files import clear_unfinished, versions, write_json
-from gradlab.losses.base import Loss
-from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, HISTOGRAM, TRAIN, Row, of_dataset
+from gradlab.monitor.history import (
+    BATCH_LOSS,
+    DIAGNOSTICS,
+    HISTOGRAM,
+    TRAIN,
+    Row,
+    of_dataset,
+)
 from gradlab.monitor.metrics_recorder import Listener, Recorder
 from gradlab.monitor.probe import Probe, Snapshot
-from gradlab.monitor.run_reader import CRASHED, ENDED, FINISHED, KIND, MANIFEST, RUNNING, STOPPED
+from gradlab.monitor.run_reader import (
+    CRASHED,
+    ENDED,
+    FINISHED,
+    KIND,
+    MANIFEST,
+    RUNNING,
+    STOPPED,
+    Recording,
+)
+from gradlab.monitor.summaries import as_html, as_line
+from gradlab.monitor.verdicts import Judgement, judge_run
 from gradlab.monitor.verdicts.failures import warning_text
-from gradlab.settings.module import LEARNED, LossModule
+from gradlab.seeds import undisturbed
+from gradlab.settings.module import LEARNED
+from gradlab.verdict import Verdict
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -88,6 +105,7 @@ class Watch(Recorder):
         settings: Mapping[str, Any] | None = None,
         named: bool = True,
         listeners: Iterable[Listener] = (),
+        alerts: Iterable[Callable[[Verdict], None]] = (),
         primary: Callable[[], str] = str,
     ) -> None:
         """Prepare to watch; nothing is written before the first record.
@@ -98,6 +116,7 @@ class Watch(Recorder):
             encoders, named: see `Probe`.
             settings: settings of the run, for the report.
             listeners: see `Recorder.begin`.
+            alerts: functions that are called with each failure, when training first shows it.
             primary: returns the name of the score that the evaluator calls primary, once it is
                 known; else an empty text.
 
@@ -114,11 +133,13 @@ class Watch(Recorder):
         super().__init__(output, total_steps=total_steps, losses=used)
         self.settings, self._primary = dict(settings or {}), primary
         self._every, self._listening, self._began = every, list(listeners), time.perf_counter()
+        self._alerts = list(alerts)
+        self._views_in_notebooks: list[Any] = []  # handles of what notebooks show of it
         # Step of each dataset's latest record, and first step of the recording or its continuation.
         self._last: dict[str, int] = {}
         self._from = 0
         self._held: _Held | None = None
-        self._status = RUNNING
+        self._status, self._why = RUNNING, ""
 
     @property
     def every(self) -> int:
@@ -178,7 +199,10 @@ class Watch(Recorder):
             self.measure(step, self._probes[held.dataset], [snapshot], group)
             self.write(step, COST, {"seconds": self.seconds, "run_seconds": self._elapsed})
         for failure in self.new_failures():
-            _caution(warning_text(failure))
+            caution(warning_text(failure))
+            for alert in self._alerts:
+                alert(failure)
+        self._refresh()
 
     def log(self, step: int, group: str, values: Mapping[str, float]) -> None:
         """Write other numbers after ``step`` updates, such as a learning rate.
@@ -217,6 +241,7 @@ class Watch(Recorder):
             if not self.begun:
                 self._open(0)
             self._end(FINISHED)
+        self._refresh()
         return self.summary()
 
     def summary(self) -> str:
@@ -237,6 +262,44 @@ class Watch(Recorder):
     def _elapsed(self) -> float:
         return time.perf_counter() - self._began
 
+    @property
+    def recording(self) -> Recording:
+        """What was recorded so far, as `gradlab report` reads it from the folder."""
+        manifest = self._manifest(self._status if self.begun else "", self._why)
+        history = dataclasses.replace(self.history, primary=self._primary())
+        return Recording(self.folder, history, manifest, time.time())
+
+    @property
+    def judgement(self) -> Judgement | None:
+        """The verdicts on the run so far; None before the first record."""
+        if not self.history.groups():
+            return None
+        with undisturbed():  # advice tries settings of the loss
+            return judge_run(self.recording, silence=0.0)
+
+    def __repr__(self) -> str:
+        return as_line(self.recording, self.judgement)
+
+    def _repr_html_(self) -> str:
+        return as_html(self.recording, self.judgement)
+
+    def _ipython_display_(self) -> None:
+        """Show the watch in a notebook, where each record then updates it."""
+        from IPython.display import HTML, display
+
+        handle = display(HTML(self._repr_html_()), display_id=True)
+        self._views_in_notebooks += [] if handle is None else [handle]
+
+    def _refresh(self) -> None:
+        """Update what notebooks show."""
+        if self._views_in_notebooks:
+            from IPython.display import HTML
+
+            with contextlib.suppress(Exception):  # a closed notebook ends no run
+                page = HTML(self._repr_html_())
+                for handle in self._views_in_notebooks:
+                    handle.update(page)
+
     def to_frame(self) -> DataFrame:
         """Return the records as a pandas DataFrame indexed by step, one row per record."""
         self.catch_up()
@@ -252,9 +315,13 @@ class Watch(Recorder):
 
     def _end(self, status: str, why: str = "") -> None:
         """Write the manifest with the status of the run."""
-        self._status, probes = status, self._probes
+        self._status, self._why = status, why
+        write_json(self.folder / MANIFEST, self._manifest(status, why))
+
+    def _manifest(self, status: str, why: str) -> dict[str, Any]:
+        probes = self._probes
         texts = {name: probe.loss_text() for name, probe in probes.items()}
-        content = {
+        return {
             "kind": KIND,
             "config": {"loss": texts.get("", texts), **self.settings},
             "watch": {
@@ -276,7 +343,6 @@ class Watch(Recorder):
                 "run_seconds": self._elapsed,
             },
         }
-        write_json(self.folder / MANIFEST, content)
 
     @contextlib.contextmanager
     def _safely(self, step: int) -> Iterator[None]:
@@ -287,7 +353,7 @@ class Watch(Recorder):
             self._status, why = STOPPED, _text_of(error)
             with contextlib.suppress(Exception):  # the folder may be what failed
                 self._end(STOPPED, why)
-            _caution(f"gradlab stopped recording at step {step}; training continues. {why}")
+            caution(f"gradlab stopped recording at step {step}; training continues. {why}")
 
     def _exit(self) -> None:
         """Write the status of a run that did not call `finish`."""
@@ -320,7 +386,7 @@ def _before(row: Row, step: int) -> bool:
     return at < step if measured else at <= step
 
 
-def _caution(message: str) -> None:
+def caution(message: str) -> None:
     """Warn without a source line, because no line of the user's code is to blame."""
     warnings.warn_explicit(message, TrainingWarning, "gradlab.watch", 1)
 
@@ -357,80 +423,3 @@ class LoopWatch(Watch):
         step, self._step = self._step, self._step + 1
         if self.wants(step):
             self.record(step, find)
-
-
-class WatchedLoss:
-    """A loss that records its calls; values and attributes are those of the loss.
-
-    Attributes set on it are set on the loss, such as a temperature that follows a schedule.
-    """
-
-    loss: Callable[..., Any]  # the loss itself
-    watch: LoopWatch  # the watch that records
-    _views: Callable[..., Any] | None
-
-    def __init__(
-        self, loss: Callable[..., Any], watch: LoopWatch, views: Callable[..., Any] | None
-    ) -> None:
-        """For the arguments see `gradlab.watch`."""
-        vars(self).update(loss=loss, watch=watch, _views=views)
-
-    def finish(self) -> str:
-        """End the recording; return what it cost and found, in a few lines."""
-        return self.watch.finish()
-
-    def to_frame(self) -> DataFrame:
-        """Return the records so far; see `LoopWatch.to_frame`."""
-        return self.watch.to_frame()
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the loss; a call whose value requires gradients counts as a step."""
-        value = self.loss(*args, **kwargs)
-        if isinstance(value, Tensor) and value.requires_grad:
-            self.watch.look(functools.partial(self._snapshot, value, args, kwargs))
-        return value
-
-    def _snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
-        whole = value if value.ndim == 0 else None
-        if self._views is None and isinstance(self.loss, Loss | LossModule):
-            call = _CALL.bind(self.loss, *args, **kwargs)
-            call.apply_defaults()
-            if call.arguments["reduction"] == "sum":
-                whole = None  # what is measured is the mean
-            names = ("anchors", "positives", "extra_negatives", "in_batch_negatives", "context")
-            return Snapshot(**{name: call.arguments[name] for name in names}, value=whole)
-        anchors, positives, *extra = (self._views or _first_tensors)(*args, **kwargs)
-        return Snapshot(anchors, positives, extra[0] if extra else None, value=whole)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in {"loss", "watch", "_views"}:  # not set yet, as during unpickling
-            raise AttributeError(name)
-        return getattr(self.loss, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self.loss, name, value)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-
-
-class WatchedModule(WatchedLoss, nn.Module):
-    """A watched loss module, for models that contain it and train, move and save its parameters.
-
-    It has no state of its own: parameters, buffers and modules are the loss's, by the same names.
-    """
-
-
-# Signature of a call of a gradlab loss, as a module or not.
-_CALL = inspect.signature(Loss.__call__)
-
-
-def _first_tensors(*args: Any, **kwargs: Any) -> list[Tensor]:
-    arguments = [value for value in [*args, *kwargs.values()] if isinstance(value, Tensor)]
-    tensors = [value for value in arguments if value.ndim == 2]
-    if len(tensors) < 2:
-        raise GradlabError(
-            "the watched loss was not called with two tensors of embeddings; name them with "
-            "views=, a function of the loss's arguments that returns (anchors, positives)"
-        )
-    return tensors[:3]

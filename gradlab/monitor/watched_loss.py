@@ -1,0 +1,105 @@
+"""`WatchedLoss`: a loss that records its own calls, for a training loop of your own."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from gradlab.errors import GradlabError
+from gradlab.losses.base import Loss
+from gradlab.monitor.probe import Snapshot
+from gradlab.monitor.watch import LoopWatch
+from gradlab.settings.module import LossModule
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+class WatchedLoss:
+    """A loss that records its calls; values and attributes are those of the loss.
+
+    Attributes set on it are set on the loss, such as a temperature that follows a schedule.
+    """
+
+    loss: Callable[..., Any]  # the loss itself
+    watch: LoopWatch  # the watch that records
+    _views: Callable[..., Any] | None
+
+    def __init__(
+        self, loss: Callable[..., Any], watch: LoopWatch, views: Callable[..., Any] | None
+    ) -> None:
+        """For the arguments see `gradlab.watch`."""
+        vars(self).update(loss=loss, watch=watch, _views=views)
+
+    def finish(self) -> str:
+        """End the recording; return what it cost and found, in a few lines."""
+        return self.watch.finish()
+
+    def to_frame(self) -> DataFrame:
+        """Return the records so far; see `LoopWatch.to_frame`."""
+        return self.watch.to_frame()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the loss; a call whose value requires gradients counts as a step."""
+        value = self.loss(*args, **kwargs)
+        if isinstance(value, Tensor) and value.requires_grad:
+            self.watch.look(functools.partial(self._snapshot, value, args, kwargs))
+        return value
+
+    def _snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
+        whole = value if value.ndim == 0 else None
+        if self._views is None and isinstance(self.loss, Loss | LossModule):
+            call = _CALL.bind(self.loss, *args, **kwargs)
+            call.apply_defaults()
+            if call.arguments["reduction"] == "sum":
+                whole = None  # what is measured is the mean
+            names = ("anchors", "positives", "extra_negatives", "in_batch_negatives", "context")
+            return Snapshot(**{name: call.arguments[name] for name in names}, value=whole)
+        anchors, positives, *extra = (self._views or _first_tensors)(*args, **kwargs)
+        return Snapshot(anchors, positives, extra[0] if extra else None, value=whole)
+
+    def __repr__(self) -> str:
+        return f"{self.loss!r}, watched ({self.watch!r})"
+
+    def _repr_html_(self) -> str:
+        return self.watch._repr_html_()
+
+    def _ipython_display_(self) -> None:
+        self.watch._ipython_display_()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {"loss", "watch", "_views"}:  # not set yet, as during unpickling
+            raise AttributeError(name)
+        return getattr(self.loss, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.loss, name, value)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+
+class WatchedModule(WatchedLoss, nn.Module):
+    """A watched loss module, for models that contain it and train, move and save its parameters.
+
+    It has no state of its own: parameters, buffers and modules are the loss's, by the same names.
+    """
+
+
+# Signature of a call of a gradlab loss, as a module or not.
+_CALL = inspect.signature(Loss.__call__)
+
+
+def _first_tensors(*args: Any, **kwargs: Any) -> list[Tensor]:
+    arguments = [value for value in [*args, *kwargs.values()] if isinstance(value, Tensor)]
+    tensors = [value for value in arguments if value.ndim == 2]
+    if len(tensors) < 2:
+        raise GradlabError(
+            "the watched loss was not called with two tensors of embeddings; name them with "
+            "views=, a function of the loss's arguments that returns (anchors, positives)"
+        )
+    return tensors[:3]
