@@ -77,23 +77,23 @@ def as_html(run: Recording, judgement: Judgement | None) -> str:
 
 def as_markdown(run: Recording, judgement: Judgement, *, whole: bool = False) -> str:
     """Return the verdicts as a Markdown table; a ``whole`` summary has curves and settings too."""
-    parts = [f"**{judgement.grade}**: {_plain(judgement.headline)}", ""]
-    parts += ["| question | grade | finding |", "|---|---|---|"]
-    parts += [
+    lines = [f"**{judgement.grade}**: {_plain(judgement.headline)}", ""]
+    lines += ["| question | grade | finding |", "|---|---|---|"]
+    lines += [
         f"| {_plain(verdict.title)} | {verdict.grade} | {_plain(verdict.finding)} |"
         for verdict in judgement.verdicts
     ]
     if whole:
-        parts += ["", "| quantity | first | course | last |", "|---|--:|:-:|--:|"]
-        parts += [
+        lines += ["", "| quantity | first | course | last |", "|---|--:|:-:|--:|"]
+        lines += [
             f"| {_plain(title)} | {short(heights[0])} | {sparkline(heights)} | "
             f"{short(heights[-1])} |"
             for title, _, heights in curves(run)
         ]
         settings = {**run.settings, "gradlab": __version__}
-        parts += ["", "| setting | |", "|---|---|"]
-        parts += [f"| {_plain(name)} | {_plain(text)} |" for name, text in settings.items()]
-    return "\n".join(parts)
+        lines += ["", "| setting | |", "|---|---|"]
+        lines += [f"| {_plain(name)} | {_plain(text)} |" for name, text in settings.items()]
+    return "\n".join(lines)
 
 
 def sparkline(heights: Sequence[float]) -> str:
