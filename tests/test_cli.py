@@ -248,7 +248,7 @@ def test_every_package_that_is_imported_is_declared():
             *PROJECT["dependencies"],
             *itertools.chain(*PROJECT["optional-dependencies"].values()),
         ]
-    } | {"sklearn", "gradlab", "IPython"}  # scikit-learn; itself; a notebook runs in it
+    } | {"sklearn", "PIL", "gradlab", "IPython"}  # scikit-learn, pillow; itself; runs a notebook
     imported = {
         (node.names[0].name if isinstance(node, ast.Import) else node.module).partition(".")[0]
         for file in Path(gradlab.__file__).parent.rglob("*.py")
