@@ -35,13 +35,13 @@ def infonce(anchors, positives, *extra, temperature=0.1, own_negatives=None):
 
 def triplet(anchors, positives, margin=0.3):
     similarity = anchors @ positives.T
-    others = similarity.masked_fill(torch.eye(len(anchors), dtype=torch.bool), -2)
-    return (others.max(dim=1).values - similarity.diagonal() + margin).relu().sum()
+    negative_cosines = similarity.masked_fill(torch.eye(len(anchors), dtype=torch.bool), -2)
+    return (negative_cosines.max(dim=1).values - similarity.diagonal() + margin).relu().sum()
 
 
-def push(parts):
+def push(components):
     """Coefficients of negatives."""
-    return parts.gradient_dissipation[:, None] * parts.weight
+    return components.gradient_dissipation[:, None] * components.weight
 
 
 def closed_form(name, anchors, positives):
@@ -49,13 +49,15 @@ def closed_form(name, anchors, positives):
 
     None where its form is none of dot products.
     """
-    parts = gradlab.components(name, anchors, positives)
-    if parts.positive_weight.ndim != 1 or parts.extra_terms:
+    components = gradlab.components(name, anchors, positives)
+    if components.positive_weight.ndim != 1 or components.extra_terms:
         return None
-    negatives = push(parts)
+    negatives = push(components)
     zero = torch.zeros_like(negatives)
-    other, same = (negatives, zero) if parts.negative_view == "other" else (zero, negatives)
-    return other, same, parts.pull
+    other_view, same_view = (
+        (negatives, zero) if components.negative_view == "other" else (zero, negatives)
+    )
+    return other_view, same_view, components.pull
 
 
 def assert_same(actual, expected, relative=1e-6):
@@ -83,21 +85,27 @@ def test_recovers_the_closed_form_of_every_registered_loss(name, kind, n, d):
         with pytest.raises(gradlab.GradlabError, match="not a function of dot products"):
             gradlab.decompose(anonymous, anchors, positives)
         return
-    found = gradlab.decompose(anonymous, anchors, positives)
-    parts = found.other_view_gradient, found.same_view_gradient, found.positive
-    pairs = list(zip(parts, expected, strict=True))
-    for one, other in pairs:
-        assert_same(one, other)
-    assert found.method == "lifted"
-    assert found.relative_residual < 1e-9
-    assert not found.unreliable.any()
-    torch.testing.assert_close(found.gradient() + found.residual, found.tangent_gradient)
+    decomposition = gradlab.decompose(anonymous, anchors, positives)
+    coefficients = (
+        decomposition.other_view_gradient,
+        decomposition.same_view_gradient,
+        decomposition.positive,
+    )
+    pairs = list(zip(coefficients, expected, strict=True))
+    for actual, exact in pairs:
+        assert_same(actual, exact)
+    assert decomposition.method == "lifted"
+    assert decomposition.relative_residual < 1e-9
+    assert not decomposition.unreliable.any()
+    torch.testing.assert_close(
+        decomposition.gradient() + decomposition.residual, decomposition.tangent_gradient
+    )
     # The estimate of the error must not promise what is not kept; closed forms have rounding errors
     # too, near vectors more.
-    scale = max(float(other.abs().max()) for _, other in pairs)
-    worst = max(float((one - other).abs().max()) for one, other in pairs)
+    scale = max(float(exact.abs().max()) for _, exact in pairs)
+    worst = max(float((actual - exact).abs().max()) for actual, exact in pairs)
     smallest = torch.cdist(anchors, torch.cat([anchors, positives])).fill_diagonal_(1).min()
-    assert worst / scale <= 10 * found.relative_error + 1e-14 / float(smallest)
+    assert worst / scale <= 10 * decomposition.relative_error + 1e-14 / float(smallest)
 
 
 # Losses of nobody's registry, against loops
@@ -113,26 +121,28 @@ def test_both_kinds_of_negatives_apart():
         logits = (rows @ rows.T / tau).masked_fill(torch.eye(12, dtype=torch.bool), float("-inf"))
         return cross_entropy(logits, torch.arange(12).roll(6), reduction="sum")
 
-    found = gradlab.decompose(simclr, anchors, positives)
+    decomposition = gradlab.decompose(simclr, anchors, positives)
     rows = torch.cat([anchors, positives])
     weight = np.zeros((12, 12))
     for i in range(12):
         total = sum(math.exp(float(rows[i] @ rows[k]) / tau) for k in range(12) if k != i)
         for j in range(12):
             weight[i, j] = 0 if i == j else math.exp(float(rows[i] @ rows[j]) / tau) / total / tau
-    both = torch.from_numpy(weight + weight.T)
-    same, other = both[:6, :6], both[:6, 6:]
-    torch.testing.assert_close(found.same_view_gradient, same, rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close(found.positive, 2 / tau - other.diagonal(), rtol=1e-9, atol=0)
-    other = other - torch.diag(other.diagonal())
-    torch.testing.assert_close(found.other_view_gradient, other, rtol=1e-9, atol=1e-12)
-    dissipation = (same + other).sum(1)
-    torch.testing.assert_close(found.total_push, dissipation)
-    torch.testing.assert_close(found.other_view, other / dissipation[:, None])
-    torch.testing.assert_close(found.ratio, found.positive / dissipation)
-    torch.testing.assert_close(found.same_view_share, same.sum(1) / dissipation)
-    largest = torch.maximum(other.amax(1), same.amax(1)) / dissipation
-    torch.testing.assert_close(found.hardest_share, largest)
+    symmetric_weight = torch.from_numpy(weight + weight.T)
+    same_view, other_view = symmetric_weight[:6, :6], symmetric_weight[:6, 6:]
+    torch.testing.assert_close(decomposition.same_view_gradient, same_view, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(
+        decomposition.positive, 2 / tau - other_view.diagonal(), rtol=1e-9, atol=0
+    )
+    other_view = other_view - torch.diag(other_view.diagonal())
+    torch.testing.assert_close(decomposition.other_view_gradient, other_view, rtol=1e-9, atol=1e-12)
+    dissipation = (same_view + other_view).sum(1)
+    torch.testing.assert_close(decomposition.total_push, dissipation)
+    torch.testing.assert_close(decomposition.other_view, other_view / dissipation[:, None])
+    torch.testing.assert_close(decomposition.ratio, decomposition.positive / dissipation)
+    torch.testing.assert_close(decomposition.same_view_share, same_view.sum(1) / dissipation)
+    largest = torch.maximum(other_view.amax(1), same_view.amax(1)) / dissipation
+    torch.testing.assert_close(decomposition.hardest_share, largest)
 
 
 @pytest.mark.parametrize(
@@ -142,15 +152,15 @@ def test_a_loss_may_normalise_or_scale_its_input(transform):
     anchors, positives = batch(9, 4)
     plain = gradlab.decompose(infonce, anchors, positives)
     factor = float(transform(anchors).norm(dim=1)[0]) ** 2
-    other = gradlab.decompose(
+    transformed = gradlab.decompose(
         lambda a, p: infonce(transform(a), transform(p), temperature=0.1 * factor),
         anchors,
         positives,
     )
     torch.testing.assert_close(
-        other.other_view_gradient, plain.other_view_gradient, rtol=1e-9, atol=1e-12
+        transformed.other_view_gradient, plain.other_view_gradient, rtol=1e-9, atol=1e-12
     )
-    assert other.relative_residual < 1e-12
+    assert transformed.relative_residual < 1e-12
 
 
 @pytest.mark.parametrize("open_", [True, False])
@@ -160,9 +170,9 @@ def test_gates_next_to_their_threshold_keep_their_state(open_):
     cosines = anchors[4] @ positives.T
     gap = float(cosines[4] - cosines[torch.arange(12) != 4].max())
     margin = gap + (1e-9 if open_ else -1e-9)
-    found = gradlab.decompose(lambda a, p: triplet(a, p, margin), anchors, positives)
-    assert (float(found.total_push[4]) > 0) is open_
-    assert not found.unreliable.any()
+    decomposition = gradlab.decompose(lambda a, p: triplet(a, p, margin), anchors, positives)
+    assert (float(decomposition.total_push[4]) > 0) is open_
+    assert not decomposition.unreliable.any()
 
 
 def test_inverses_need_a_larger_delta():
@@ -173,22 +183,24 @@ def test_inverses_need_a_larger_delta():
     def determinant(a, p):
         return torch.logdet(torch.eye(a.shape[1], dtype=a.dtype) + c * a.T @ a) - (a * p).sum()
 
-    found = gradlab.decompose(determinant, anchors, positives)
+    decomposition = gradlab.decompose(determinant, anchors, positives)
     exact = 2 * c * torch.linalg.inv(torch.eye(8, dtype=torch.float64) + c * anchors @ anchors.T)
     exact.fill_diagonal_(0)
-    error = float((found.same_view_gradient - exact).abs().max())
+    error = float((decomposition.same_view_gradient - exact).abs().max())
     assert error <= 1e-8 * float(exact.abs().max())
-    assert error <= 10 * float(found.error.max()) + 1e-13 * float(exact.abs().max())
+    assert error <= 10 * float(decomposition.error.max()) + 1e-13 * float(exact.abs().max())
 
 
 def test_extrapolation_removes_the_error_that_is_estimated(monkeypatch):
     """A coarse δ has an error of order δ², which two readings tell; what is left is of order δ⁴."""
     anchors, positives = batch(9, 5)
     monkeypatch.setattr(reading, "DELTAS", (2.0**-7,))
-    found = gradlab.decompose(lambda a, p: infonce(a, p, temperature=0.5), anchors, positives)
+    decomposition = gradlab.decompose(
+        lambda a, p: infonce(a, p, temperature=0.5), anchors, positives
+    )
     expected = push(gradlab.components("infonce(temperature=0.5)", anchors, positives)) / 9
-    left = float((found.other_view_gradient - expected).abs().max())
-    assert left < 0.05 * float(found.error.max())
+    left = float((decomposition.other_view_gradient - expected).abs().max())
+    assert left < 0.05 * float(decomposition.error.max())
 
 
 # Losses of other libraries
@@ -201,11 +213,13 @@ def test_sentence_transformers_triplet(metric, name):
     native = losses.TripletLoss(
         torch.nn.Identity(), getattr(losses.TripletDistanceMetric, metric), triplet_margin=0.4
     )
-    found = gradlab.decompose(native, anchors, positives)
+    decomposition = gradlab.decompose(native, anchors, positives)
     expected = gradlab.components(gradlab.get_loss(name, margin=0.4), anchors, positives)
-    assert_same(found.other_view_gradient, push(expected) / 20)
-    assert_same(found.positive, expected.gradient_dissipation * expected.positive_weight / 20)
-    assert 0 < int((found.total_push == 0).sum()) < 20
+    assert_same(decomposition.other_view_gradient, push(expected) / 20)
+    assert_same(
+        decomposition.positive, expected.gradient_dissipation * expected.positive_weight / 20
+    )
+    assert 0 < int((decomposition.total_push == 0).sum()) < 20
 
 
 def test_sentence_transformers_with_a_queue_of_hard_negatives():
@@ -213,9 +227,9 @@ def test_sentence_transformers_with_a_queue_of_hard_negatives():
     anchors, positives = batch(7, 4)
     hard, _ = batch(14, 4, seed=5)
     loss = losses.MultipleNegativesRankingLoss(torch.nn.Identity())
-    found = gradlab.decompose(loss, anchors, positives, hard)
+    decomposition = gradlab.decompose(loss, anchors, positives, hard)
     expected = gradlab.components("infonce", anchors, positives, hard)
-    assert_same(found.other_view_gradient, push(expected) / 7)
+    assert_same(decomposition.other_view_gradient, push(expected) / 7)
     with pytest.raises(gradlab.GradlabError, match="not whole columns"):
         gradlab.decompose(loss, anchors, positives, hard[:9])
 
@@ -226,11 +240,13 @@ def test_sentence_transformers_with_a_queue_of_hard_negatives():
 def test_sentence_transformers_losses_of_labels(name):
     losses = pytest.importorskip("sentence_transformers.losses")
     anchors, positives = batch(9, 4)
-    found = gradlab.decompose(getattr(losses, name)(torch.nn.Identity()), anchors, positives)
-    assert found.relative_residual < 1e-9
-    assert float(found.positive.min()) >= 0
-    assert float(found.total_push.max()) > 0
-    assert bool(found.same_view_gradient.any()) is name.startswith("Batch")
+    decomposition = gradlab.decompose(
+        getattr(losses, name)(torch.nn.Identity()), anchors, positives
+    )
+    assert decomposition.relative_residual < 1e-9
+    assert float(decomposition.positive.min()) >= 0
+    assert float(decomposition.total_push.max()) > 0
+    assert bool(decomposition.same_view_gradient.any()) is name.startswith("Batch")
 
 
 @pytest.mark.parametrize(
@@ -241,9 +257,9 @@ def test_metric_learning_softmax_losses(make, temperature):
     """With the other view as references; N-pairs, which takes none, gets both views stacked."""
     losses = pytest.importorskip("pytorch_metric_learning.losses")
     anchors, positives = batch(20, 8)
-    found = gradlab.decompose(make(losses), anchors, positives)
+    decomposition = gradlab.decompose(make(losses), anchors, positives)
     expected = gradlab.components(f"infonce(temperature={temperature})", anchors, positives)
-    assert_same(found.other_view_gradient, push(expected) / 20)
+    assert_same(decomposition.other_view_gradient, push(expected) / 20)
 
 
 # Losses outside the paradigm
@@ -256,20 +272,22 @@ def barlow_twins(anchors, positives, nu=0.5):
 
 def test_projection_of_a_loss_on_features_is_least_squares():
     anchors, positives = batch(5, 24)
-    found = gradlab.decompose(barlow_twins, anchors, positives, allow_residual=True)
-    assert found.method == "span"
-    assert found.rotation_change > 1e-3
-    assert 0.01 < found.relative_residual < 1
-    assert found.unreliable.all()
+    decomposition = gradlab.decompose(barlow_twins, anchors, positives, allow_residual=True)
+    assert decomposition.method == "span"
+    assert decomposition.rotation_change > 1e-3
+    assert 0.01 < decomposition.relative_residual < 1
+    assert decomposition.unreliable.all()
     for i in range(5):
         # Orthogonal to everything the paradigm can use at anchor i, and found anew by numpy.
         usable = np.vstack([positives.numpy(), np.delete(anchors.numpy(), i, axis=0)])
         h = anchors[i].numpy()
         usable = usable - np.outer(usable @ h, h)
-        assert np.abs(usable @ found.residual[i].numpy()).max() < 1e-12
-        best, *_ = np.linalg.lstsq(usable.T, found.tangent_gradient[i].numpy(), rcond=None)
+        assert np.abs(usable @ decomposition.residual[i].numpy()).max() < 1e-12
+        best, *_ = np.linalg.lstsq(usable.T, decomposition.tangent_gradient[i].numpy(), rcond=None)
         own = np.insert(
-            found.other_view_gradient[i].numpy()[np.arange(5) != i], i, -float(found.positive[i])
+            decomposition.other_view_gradient[i].numpy()[np.arange(5) != i],
+            i,
+            -float(decomposition.positive[i]),
         )
         np.testing.assert_allclose(best[:5], own, rtol=0, atol=1e-10)
 
@@ -281,14 +299,16 @@ def test_a_mean_over_coordinates_is_found_by_least_squares_or_refused():
         return mse_loss(a, p) + infonce(a, p)
 
     anchors, positives = batch(6, 32)
-    found = gradlab.decompose(aligned, anchors, positives)
+    decomposition = gradlab.decompose(aligned, anchors, positives)
     plain = gradlab.decompose(infonce, anchors, positives)
-    assert found.method == "span"
-    torch.testing.assert_close(found.positive, plain.positive + 2 / (6 * 32), rtol=0, atol=1e-12)
+    assert decomposition.method == "span"
     torch.testing.assert_close(
-        found.other_view_gradient, plain.other_view_gradient, rtol=0, atol=1e-12
+        decomposition.positive, plain.positive + 2 / (6 * 32), rtol=0, atol=1e-12
     )
-    assert not found.same_view_gradient.any()
+    torch.testing.assert_close(
+        decomposition.other_view_gradient, plain.other_view_gradient, rtol=0, atol=1e-12
+    )
+    assert not decomposition.same_view_gradient.any()
     with pytest.raises(gradlab.GradlabError, match="at most 3 sentences"):
         gradlab.decompose(aligned, anchors[:, :8] * 1, positives[:, :8] * 1, normalize=True)
 
@@ -352,20 +372,20 @@ def test_a_tie_gives_the_subgradient_that_the_loss_takes(take, share):
         top = s.max(dim=1).values if take == "max" else s.amax(dim=1)
         return (top - (a * p).sum(1)).sum()
 
-    found = gradlab.decompose(hardest, anchors, positives)
-    assert found.other_view[0].tolist() == pytest.approx(share)
-    assert found.relative_residual < 1e-12
+    decomposition = gradlab.decompose(hardest, anchors, positives)
+    assert decomposition.other_view[0].tolist() == pytest.approx(share)
+    assert decomposition.relative_residual < 1e-12
 
 
 def test_closed_gates_have_no_weight_and_no_ratio():
     anchors, positives = batch(8, 32)
-    found = gradlab.decompose(lambda a, p: triplet(a, p, -5.0), anchors, positives)
-    assert not found.weight.any()
-    assert found.ratio.isnan().all()
-    assert found.hardest_share.isnan().all()
-    assert found.relative_residual == 0
-    assert found.matches == []
-    assert "no negative acts" in found.report()
+    decomposition = gradlab.decompose(lambda a, p: triplet(a, p, -5.0), anchors, positives)
+    assert not decomposition.weight.any()
+    assert decomposition.ratio.isnan().all()
+    assert decomposition.hardest_share.isnan().all()
+    assert decomposition.relative_residual == 0
+    assert decomposition.matches == []
+    assert "no negative acts" in decomposition.report()
 
 
 # The result
@@ -375,7 +395,9 @@ def test_numpy_in_numpy_out_in_double_and_nothing_else_changes():
     anchors, positives = batch(7, 4)
     state = torch.get_rng_state()
     with torch.no_grad():
-        found = gradlab.decompose(infonce, anchors.float().numpy(), positives.float().numpy())
+        decomposition = gradlab.decompose(
+            infonce, anchors.float().numpy(), positives.float().numpy()
+        )
     assert torch.equal(torch.get_rng_state(), state)
     tensors = gradlab.decompose(infonce, anchors.float(), positives.float().requires_grad_())
     for name in (
@@ -388,7 +410,7 @@ def test_numpy_in_numpy_out_in_double_and_nothing_else_changes():
         "unreliable",
         "same_view",
     ):
-        value = getattr(found, name)
+        value = getattr(decomposition, name)
         assert isinstance(value, np.ndarray)
         np.testing.assert_allclose(value, getattr(tensors, name).numpy(), rtol=1e-12, atol=1e-14)
     assert tensors.positive.dtype == torch.float64
@@ -408,12 +430,12 @@ def test_every_registered_loss_is_recognised_by_its_components(monkeypatch, name
     loss = gradlab.get_loss(name, **changed)
     anchors, positives = batch(16, 40)
     queue, _ = batch(3, 40, seed=3)
-    found = gradlab.decompose(
+    decomposition = gradlab.decompose(
         lambda a, p, q: loss(a, p, q, reduction="sum") / 16, anchors, positives, queue
     )
-    assert found.extra.shape == (16, 3)
-    assert found.extra.any()
-    (best,) = found.matches
+    assert decomposition.extra.shape == (16, 3)
+    assert decomposition.extra.any()
+    (best,) = decomposition.matches
     assert best.same
     assert best.factor == pytest.approx(1 / 16, rel=1e-5)
     if "temperature" in changed:
@@ -451,11 +473,11 @@ def test_every_registered_loss_is_recognised_by_its_components(monkeypatch, name
 )
 def test_the_sentence_names_the_loss(monkeypatch, loss, registered, views, sentence):
     monkeypatch.setattr(matching, "loss_names", lambda: registered)
-    found = gradlab.decompose(loss, *views)
-    assert found.summary() == f"This is InfoNCE with {sentence}"
-    assert all(math.isfinite(match.mismatch) for match in found.matches)
+    decomposition = gradlab.decompose(loss, *views)
+    assert decomposition.summary() == f"This is InfoNCE with {sentence}"
+    assert all(math.isfinite(match.mismatch) for match in decomposition.matches)
     if "mhe" in registered:
-        assert all(match.same for match in found.matches)  # or this says nothing
+        assert all(match.same for match in decomposition.matches)  # or this says nothing
 
 
 def test_the_sentence_says_what_differs(monkeypatch):
@@ -479,10 +501,13 @@ def test_the_sentence_says_what_differs(monkeypatch):
             round(100 * float(relative.mean())),
         )
 
-    mine, other = traits(0.05, 0.2), traits(temperature, 0)
-    assert f"has {mine[0]}% of it instead of {other[0]}%" in words
-    assert f"leaves {mine[1] or 'none'} of 40 anchors alone instead of {other[1]}" in words
-    assert f"is {mine[2]}% of the largest instead of {other[2]}%" in words
+    smoothed_traits, softmax_traits = traits(0.05, 0.2), traits(temperature, 0)
+    assert f"has {smoothed_traits[0]}% of it instead of {softmax_traits[0]}%" in words
+    assert (
+        f"leaves {smoothed_traits[1] or 'none'} of 40 anchors alone instead of {softmax_traits[1]}"
+        in words
+    )
+    assert f"is {smoothed_traits[2]}% of the largest instead of {softmax_traits[2]}%" in words
 
 
 def test_a_rough_fit_that_suffices_is_fitted_to_the_last_digit_too(monkeypatch):
@@ -490,9 +515,9 @@ def test_a_rough_fit_that_suffices_is_fitted_to_the_last_digit_too(monkeypatch):
     monkeypatch.setattr(matching, "loss_names", lambda: ["infonce"])
     rng = np.random.default_rng(0)
     rows = [torch.from_numpy(rng.normal(size=(n, 8))) for n in (16, 16, 4)]
-    found = gradlab.decompose(infonce, *rows, normalize=True)
-    assert "infonce(temperature=0.1), divided by N = 16\n" in found.report()
-    assert found.matches[0].mismatch < 1e-12
+    decomposition = gradlab.decompose(infonce, *rows, normalize=True)
+    assert "infonce(temperature=0.1), divided by N = 16\n" in decomposition.report()
+    assert decomposition.matches[0].mismatch < 1e-12
 
 
 @pytest.mark.parametrize("seed", [0, 2])
@@ -506,8 +531,8 @@ def test_a_margin_of_nothing_does_not_name_a_symmetric_loss(seed):
         2, 16, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
     )
     anchors = normalize(drawn[0], dim=1)
-    found = gradlab.decompose(clip, anchors, normalize(anchors + 0.5 * drawn[1], dim=1))
-    assert found.summary().startswith("This is symmetric InfoNCE with temperature 0.07,")
+    decomposition = gradlab.decompose(clip, anchors, normalize(anchors + 0.5 * drawn[1], dim=1))
+    assert decomposition.summary().startswith("This is symmetric InfoNCE with temperature 0.07,")
 
 
 def test_two_settings_that_fit_the_noise_of_single_precision_do_not_name_the_loss(monkeypatch):
@@ -517,10 +542,14 @@ def test_two_settings_that_fit_the_noise_of_single_precision_do_not_name_the_los
     anchors = unit_rows(generator.normal(size=(8, 16)))
     positives = unit_rows(anchors + 0.9 * generator.normal(size=(8, 16)) / 4)
     loss = lambda a, p: infonce(a.float(), p.float(), temperature=0.05)  # noqa: E731
-    found = gradlab.decompose(loss, anchors, positives)
+    decomposition = gradlab.decompose(loss, anchors, positives)
     # Or this says nothing.
-    assert min(match.mismatch for match in found.matches) < found.matches[0].mismatch
-    assert found.summary().startswith("This is InfoNCE with temperature 0.05, averaged over 8 anch")
+    assert (
+        min(match.mismatch for match in decomposition.matches) < decomposition.matches[0].mismatch
+    )
+    assert decomposition.summary().startswith(
+        "This is InfoNCE with temperature 0.05, averaged over 8 anch"
+    )
 
 
 def test_the_report_counts_what_acts(monkeypatch):
@@ -533,19 +562,23 @@ def test_the_report_counts_what_acts(monkeypatch):
     def loss(first, second, own_negatives):
         return infonce(first, second, own_negatives=own_negatives) * first.shape[1]
 
-    found = gradlab.decompose(loss, anchors, positives, own_negatives=own)
-    text = found.report()
+    decomposition = gradlab.decompose(loss, anchors, positives, own_negatives=own)
+    text = decomposition.report()
     assert "3 sentences in 24 dimensions, 2 own negatives of each" in text
     assert re.search(r"negatives +other view and own negatives only", text)
     assert "12 vectors in 24 dimensions" in text  # three of each view, and six own negatives
     across = (anchors @ positives.T).fill_diagonal_(-2)
     hardest = torch.cat([across, torch.einsum("nd,nhd->nh", anchors, own)], dim=1).amax(1)
-    np.testing.assert_allclose(found.to_frame()["hardest_negative_cosine"], hardest, rtol=1e-12)
+    np.testing.assert_allclose(
+        decomposition.to_frame()["hardest_negative_cosine"], hardest, rtol=1e-12
+    )
 
 
 def test_a_pull_alone_is_no_closed_gate():
-    found = gradlab.decompose(lambda first, second: -(first * second).sum(), *batch(4, 8))
-    assert re.search(r"4 of 4 anchors: no negative acts on them$", found.report(), re.MULTILINE)
+    decomposition = gradlab.decompose(lambda first, second: -(first * second).sum(), *batch(4, 8))
+    assert re.search(
+        r"4 of 4 anchors: no negative acts on them$", decomposition.report(), re.MULTILINE
+    )
     closed = gradlab.decompose(lambda first, second: triplet(first, second, -3.0), *batch(4, 8))
     assert "no negative acts on them (a closed gate)" in closed.report()
 
@@ -559,9 +592,9 @@ def test_negatives_read_from_gradients_are_without_what_a_mask_leaves_out():
     expected = hardest.masked_fill(hardest == -2, float("nan"))
     text = "symmetric(mask(infonce, above=0.2))"
     read = gradlab.components(text, anchors, positives, method="autograd")
-    for found in (gradlab.decompose(text, anchors, positives), read):
+    for decomposition in (gradlab.decompose(text, anchors, positives), read):
         np.testing.assert_allclose(
-            found.to_frame()["hardest_negative_cosine"], expected, rtol=1e-12
+            decomposition.to_frame()["hardest_negative_cosine"], expected, rtol=1e-12
         )
 
 
@@ -570,8 +603,10 @@ def test_the_positives_of_anchors_with_own_negatives_have_the_same_name():
     anchors, positives = batch(9, 6)
     own = unit_rows(anchors.numpy()[:, None] + np.random.default_rng(1).normal(size=(9, 2, 6)))
     of = {"own_negatives": torch.from_numpy(own)}
-    for found in gradlab.decompose(infonce, anchors, positives, side="both", **of):
-        assert found.summary().endswith(f"temperature 0.1, averaged over 9 {found.side}.")
+    for decomposition in gradlab.decompose(infonce, anchors, positives, side="both", **of):
+        assert decomposition.summary().endswith(
+            f"temperature 0.1, averaged over 9 {decomposition.side}."
+        )
 
 
 @pytest.mark.parametrize("side", ["anchors", "positives"])
@@ -583,16 +618,16 @@ def test_a_gate_of_each_pair_determines_the_margin(side):
         excess = 0.3 + first @ second.T - (first * second).sum(1, keepdim=True)
         return excess.clamp(min=0)[~torch.eye(12, dtype=torch.bool)].mean()
 
-    found = gradlab.decompose(loss, anchors, positives, side=side)
-    assert found.matches[0].same
-    assert found.summary().startswith("This is Triplet with margin 0.3")
+    decomposition = gradlab.decompose(loss, anchors, positives, side=side)
+    assert decomposition.matches[0].same
+    assert decomposition.summary().startswith("This is Triplet with margin 0.3")
 
 
 def test_a_batch_that_any_temperature_fits_names_none() -> None:
     orthogonal = torch.eye(6, dtype=torch.float64)
-    found = gradlab.decompose(infonce, orthogonal, orthogonal).summary()
-    assert found.startswith("On this batch it cannot be told from InfoNCE and others: any temp")
+    summary = gradlab.decompose(infonce, orthogonal, orthogonal).summary()
+    assert summary.startswith("On this batch it cannot be told from InfoNCE and others: any temp")
     told_apart = normalize(orthogonal + orthogonal.roll(1, 0) / 3, dim=1)
     told_apart[0] = normalize(told_apart[0] + told_apart[2], dim=0)
-    found = gradlab.decompose(infonce, told_apart, orthogonal).summary()
-    assert "InfoNCE with temperature 0.1," in found
+    summary = gradlab.decompose(infonce, told_apart, orthogonal).summary()
+    assert "InfoNCE with temperature 0.1," in summary

@@ -22,7 +22,7 @@ from gradlab.gradient.diagnostics import (
     uniformity,
 )
 
-OTHERS = ~np.eye(9, dtype=bool)
+OFF_DIAGONAL = ~np.eye(9, dtype=bool)
 
 
 def batch(count=9, dimension=6, noise=0.3, seed=0):
@@ -47,8 +47,8 @@ def hardest(rows, columns, negative):
     return np.where(negative, np.asarray(rows) @ np.asarray(columns).T, -np.inf).max(1)
 
 
-def hardest_of_table(parts):
-    return parts.to_frame()["hardest_negative_cosine"]
+def hardest_of_table(components):
+    return components.to_frame()["hardest_negative_cosine"]
 
 
 def test_alignment_and_uniformity(views):
@@ -59,7 +59,7 @@ def test_alignment_and_uniformity(views):
         np.mean([math.dist(a, b) for a, b in zip(h, g, strict=True)]), rel=1e-12
     )
     squares = [math.dist(h[k], h[j]) ** 2 for k in range(9) for j in range(k)]
-    expected = math.log(np.mean([math.exp(-2 * one) for one in squares]))
+    expected = math.log(np.mean([math.exp(-2 * square) for square in squares]))
     assert uniformity(views[0]) == pytest.approx(expected, rel=1e-12)
     # A plain sum underflows; the nearest pair decides.
     assert uniformity(views[0], 500) == pytest.approx(-500 * min(squares) - math.log(36), rel=1e-3)
@@ -77,24 +77,26 @@ def test_effective_rank_of_known_spectra():
 
 @pytest.mark.parametrize("name", ["infonce", "arccon", "mhe", "siglip"])
 def test_statistics_are_those_of_the_components(name, views):
-    found = diagnose(name, *views)
-    parts = gradlab.components(name, *views)
-    dissipation, weight = np.asarray(parts.gradient_dissipation), np.asarray(parts.weight)
-    ratio = np.asarray(parts.scalar_ratio)
+    statistics = diagnose(name, *views)
+    components = gradlab.components(name, *views)
+    dissipation, weight = np.asarray(components.gradient_dissipation), np.asarray(components.weight)
+    ratio = np.asarray(components.scalar_ratio)
     active = [i for i in range(9) if dissipation[i] >= ACTIVE]
-    assert found["gradient_dissipation"] == pytest.approx(sum(dissipation) / 9, rel=1e-12)
-    assert found["active"] == pytest.approx(len(active) / 9)
+    assert statistics["gradient_dissipation"] == pytest.approx(sum(dissipation) / 9, rel=1e-12)
+    assert statistics["active"] == pytest.approx(len(active) / 9)
     assert active
     shares = [max(abs(weight[i])) / sum(abs(weight[i])) for i in active]
-    assert found["hardest_share"] == pytest.approx(np.mean(shares), rel=1e-10)
-    assert found["ratio"] == pytest.approx(np.mean(ratio[active]), rel=1e-10)
-    assert found["ratio_median"] == pytest.approx(np.median(ratio[active]), rel=1e-10)
+    assert statistics["hardest_share"] == pytest.approx(np.mean(shares), rel=1e-10)
+    assert statistics["ratio"] == pytest.approx(np.mean(ratio[active]), rel=1e-10)
+    assert statistics["ratio_median"] == pytest.approx(np.median(ratio[active]), rel=1e-10)
     h, g = (np.asarray(rows) for rows in views)
-    assert found["positive_cosine"] == pytest.approx(
+    assert statistics["positive_cosine"] == pytest.approx(
         np.mean([h[i] @ g[i] for i in range(9)]), rel=1e-12
     )
-    others = [h[i] @ g[j] for i in range(9) for j in range(9) if i != j]
-    assert found["negative_cosine"] == pytest.approx(np.mean(others), rel=1e-10, abs=1e-14)
+    negative_cosines = [h[i] @ g[j] for i in range(9) for j in range(9) if i != j]
+    assert statistics["negative_cosine"] == pytest.approx(
+        np.mean(negative_cosines), rel=1e-10, abs=1e-14
+    )
 
 
 def lemma_by_the_paper(anchor, positive, negative, ratio, step):
@@ -121,18 +123,18 @@ def lemma_by_the_paper(anchor, positive, negative, ratio, step):
     ],
 )
 def test_lemma_share_counts_triples_as_the_paper_does(name, step, extra, views):
-    more = like(views, batch(4, seed=8)[0]) if extra else ()
-    parts = gradlab.components(name, *views, *more)
+    extra_rows = like(views, batch(4, seed=8)[0]) if extra else ()
+    components = gradlab.components(name, *views, *extra_rows)
     h, g = (np.asarray(rows) for rows in views)
-    others = h if parts.negative_view == "same" else g
+    negatives = h if components.negative_view == "same" else g
     decided = [
-        lemma_by_the_paper(h[i], g[i], negative, float(parts.scalar_ratio[i]), step)
+        lemma_by_the_paper(h[i], g[i], negative, float(components.scalar_ratio[i]), step)
         for i in range(9)
-        for negative in [*np.delete(others, i, 0), *(np.asarray(more[0]) if extra else ())]
+        for negative in [*np.delete(negatives, i, 0), *(np.asarray(extra_rows[0]) if extra else ())]
     ]
     if not extra and (name, step) != ("mhe", 1.0):  # whose ratios are too small for such a step
         assert 0 < sum(decided) < len(decided)
-    assert lemma_share(parts, step) == pytest.approx(np.mean(decided), abs=1e-12)
+    assert lemma_share(components, step) == pytest.approx(np.mean(decided), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -141,9 +143,9 @@ def test_lemma_share_counts_triples_as_the_paper_does(name, step, extra, views):
 def test_equal_weights_have_the_uniform_share(name, in_batch, views):
     """Counted by hand; and where all negatives coincide, they have equal weights."""
     (extra,) = like(views, batch(4, seed=8)[0])
-    found = diagnose(name, *views, extra, in_batch_negatives=in_batch)
+    statistics = diagnose(name, *views, extra, in_batch_negatives=in_batch)
     negatives = [j for j in range(9) if in_batch and j != 0] + list(range(4))
-    assert found["uniform_share"] == pytest.approx(1 / len(negatives), rel=1e-15)
+    assert statistics["uniform_share"] == pytest.approx(1 / len(negatives), rel=1e-15)
     assert diagnose(name, *views)["uniform_share"] == pytest.approx(1 / 8, rel=1e-15)
     alike = diagnose("infonce(temperature=1.0)", *views, extra[[0] * 6], in_batch_negatives=False)
     assert alike["hardest_share"] == pytest.approx(1 / 6, rel=1e-12)
@@ -153,28 +155,28 @@ def test_equal_weights_have_the_uniform_share(name, in_batch, views):
 def test_sentences_with_the_anchors_label_are_no_negatives_of_the_uniform_share(name, views):
     labels = [0, 0, 0, 1, 1, 2, 3, 4, 5]
     own = batch(18, seed=8)[0].reshape(9, 2, -1)
-    told = dict(zip(("labels", "own_negatives"), like(views, labels, own), strict=True))
-    parts = gradlab.components(name, *views, **told)
-    counts = [sum(one != other for other in labels) + 2 for one in labels]
+    context = dict(zip(("labels", "own_negatives"), like(views, labels, own), strict=True))
+    components = gradlab.components(name, *views, **context)
+    counts = [sum(label != candidate for candidate in labels) + 2 for label in labels]
     expected = np.mean([1 / count for count in counts])
-    assert gradient_statistics(parts)["uniform_share"] == pytest.approx(expected, rel=1e-15)
+    assert gradient_statistics(components)["uniform_share"] == pytest.approx(expected, rel=1e-15)
 
 
 def test_what_a_mask_leaves_out_is_no_negative():
     """By hand: of the shares, the triples of Lemma 1 and the hardest negative of the table."""
     h, g = batch()
-    parts = gradlab.components("mask(infonce, above=0.2)", h, g)
+    components = gradlab.components("mask(infonce, above=0.2)", h, g)
     cosines = h @ g.T
-    negative = (cosines <= 0.2) & OTHERS
-    assert gradient_statistics(parts)["uniform_share"] == pytest.approx(
+    negative = (cosines <= 0.2) & OFF_DIAGONAL
+    assert gradient_statistics(components)["uniform_share"] == pytest.approx(
         np.mean(1 / negative.sum(1)), rel=1e-15
     )
     decided = [
         lemma_by_the_paper(h[i], g[i], g[j], 1.0, 0.1)
         for i, j in zip(*np.nonzero(negative), strict=True)
     ]
-    assert lemma_share(parts) == pytest.approx(np.mean(decided), abs=1e-12)
-    np.testing.assert_allclose(hardest_of_table(parts), hardest(h, g, negative), rtol=1e-12)
+    assert lemma_share(components) == pytest.approx(np.mean(decided), abs=1e-12)
+    np.testing.assert_allclose(hardest_of_table(components), hardest(h, g, negative), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -200,24 +202,26 @@ def test_a_pair_is_left_out_if_every_part_of_a_loss_leaves_it_out(text, directio
     guides = batch(noise=1.0, seed=4)
     cosines, guided = h @ g.T, guides[0] @ guides[1].T
     own = np.diag(guided)
-    kept = {"near": cosines <= 0.2, "anchors": guided <= own[:, None], "positives": guided <= own}
-    negative = np.logical_or.reduce([kept[one] for one in directions]) & OTHERS
+    masks = {"near": cosines <= 0.2, "anchors": guided <= own[:, None], "positives": guided <= own}
+    negative = np.logical_or.reduce([masks[direction] for direction in directions]) & OFF_DIAGONAL
     assert 0 < negative.sum() < 72
-    given = {"guide": like(views, *guides)} if "guide" in text else {}
-    for parts, pushed in zip(
-        gradlab.components(text, *views, side="both", **given), (negative, negative.T), strict=True
+    context = {"guide": like(views, *guides)} if "guide" in text else {}
+    for components, pushed in zip(
+        gradlab.components(text, *views, side="both", **context),
+        (negative, negative.T),
+        strict=True,
     ):
-        of_other = np.asarray(parts.negative_cosines)[:, :9]
-        seen = cosines if pushed is negative else cosines.T
-        np.testing.assert_allclose(of_other, np.where(pushed, seen, -np.inf), rtol=1e-12)
+        of_other = np.asarray(components.negative_cosines)[:, :9]
+        side_cosines = cosines if pushed is negative else cosines.T
+        np.testing.assert_allclose(of_other, np.where(pushed, side_cosines, -np.inf), rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["infonce", "symmetric(infonce)", "mhe"])
 def test_extra_negatives_push_no_positive(name, views):
     (extra,) = like(views, batch(4, seed=8)[0])
-    parts = gradlab.components(name, *views, extra, side="positives")
-    expected = hardest(*views[::-1], OTHERS) if name != "mhe" else np.full(9, np.nan)
-    np.testing.assert_allclose(hardest_of_table(parts), expected, rtol=1e-12)
+    components = gradlab.components(name, *views, extra, side="positives")
+    expected = hardest(*views[::-1], OFF_DIAGONAL) if name != "mhe" else np.full(9, np.nan)
+    np.testing.assert_allclose(hardest_of_table(components), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("in_batch", [True, False])
@@ -225,44 +229,48 @@ def test_the_hardest_negative_of_the_table_may_be_an_own_one(in_batch, views):
     noise = batch(18, seed=8)[0].reshape(9, 2, -1)
     # Nearer than most sentences of the batch.
     (own,) = like(views, unit_rows(np.asarray(views[0])[:, None] + noise))
-    parts = gradlab.components("infonce", *views, own_negatives=own, in_batch_negatives=in_batch)
+    components = gradlab.components(
+        "infonce", *views, own_negatives=own, in_batch_negatives=in_batch
+    )
     expected = np.einsum("nd,nhd->nh", *map(np.asarray, (views[0], own))).max(1)
     if in_batch:
-        expected = np.maximum(expected, hardest(*views, OTHERS))
-    np.testing.assert_allclose(hardest_of_table(parts), expected, rtol=1e-12)
+        expected = np.maximum(expected, hardest(*views, OFF_DIAGONAL))
+    np.testing.assert_allclose(hardest_of_table(components), expected, rtol=1e-12)
 
 
 def test_positives_by_labels_are_not_the_hardest_negative_of_the_table(views):
     h, g = map(np.asarray, views)
     nearest = int(np.argmax(np.where(np.arange(9) == 0, -np.inf, h[0] @ g.T)))
     labels = [0 if j in (0, nearest) else j for j in range(9)]
-    (told,) = like(views, labels)
-    other = np.not_equal.outer(labels, labels)
-    both = gradlab.components("infonce", *views, labels=told, side="both")
-    for parts, rows in zip(both, (views, views[::-1]), strict=True):
-        np.testing.assert_allclose(hardest_of_table(parts), hardest(*rows, other), rtol=1e-12)
+    (row_labels,) = like(views, labels)
+    negative = np.not_equal.outer(labels, labels)
+    sides = gradlab.components("infonce", *views, labels=row_labels, side="both")
+    for components, rows in zip(sides, (views, views[::-1]), strict=True):
+        np.testing.assert_allclose(
+            hardest_of_table(components), hardest(*rows, negative), rtol=1e-12
+        )
 
 
 def test_positives_that_are_nobodys_negatives_have_a_table():
     h, g = batch()
     own = batch(18, seed=8)[0].reshape(9, 2, -1)
-    told = {"own_negatives": own, "in_batch_negatives": False, "side": "positives"}
-    frame = gradlab.components("infonce", h, g, **told).to_frame()
+    context = {"own_negatives": own, "in_batch_negatives": False, "side": "positives"}
+    frame = gradlab.components("infonce", h, g, **context).to_frame()
     assert frame[["hardest_share", "hardest_negative_cosine"]].isna().all(axis=None)
 
 
 def test_losses_of_whole_views_do_not_go_by_labels(views):
     (labels,) = like(views, [0, 0, 0, 1, 1, 2, 3, 4, 5])
-    parts = gradlab.components("mhe", *views, labels=labels)
-    assert gradient_statistics(parts)["uniform_share"] == pytest.approx(1 / 8, rel=1e-15)
+    components = gradlab.components("mhe", *views, labels=labels)
+    assert gradient_statistics(components)["uniform_share"] == pytest.approx(1 / 8, rel=1e-15)
 
 
 def test_a_relation_says_who_is_a_negative_of_the_uniform_share():
     anchors, positives = (batch(4, seed=seed)[0] for seed in (1, 2))
     relation = np.array([[1, -1, 0, -1], [-1, 1, -1, -1], [0, 1, 1, 0], [1, 0, -1, 1]])
-    parts = gradlab.components("supcon", anchors, positives, relation=relation)
+    components = gradlab.components("supcon", anchors, positives, relation=relation)
     # The third anchor has no negatives.
-    assert gradient_statistics(parts)["uniform_share"] == pytest.approx(
+    assert gradient_statistics(components)["uniform_share"] == pytest.approx(
         (1 / 2 + 1 / 3 + 1) / 3, rel=1e-15
     )
 
@@ -270,12 +278,12 @@ def test_a_relation_says_who_is_a_negative_of_the_uniform_share():
 def test_anchors_without_weight_do_not_count():
     h, g = batch()
     h[1] = h[0]  # weights one over distance leave these two out
-    found = diagnose("modified_mhs", h, g)
-    parts = gradlab.components("modified_mhs", h, g)
-    assert np.isnan(parts.hardest_share).any()
-    assert found["hardest_share"] == pytest.approx(1)
-    assert found["ratio"] == found["ratio_median"] == pytest.approx(parts.ratio[-1])
-    assert 0 <= found["lemma_share"] <= 1
+    statistics = diagnose("modified_mhs", h, g)
+    components = gradlab.components("modified_mhs", h, g)
+    assert np.isnan(components.hardest_share).any()
+    assert statistics["hardest_share"] == pytest.approx(1)
+    assert statistics["ratio"] == statistics["ratio_median"] == pytest.approx(components.ratio[-1])
+    assert 0 <= statistics["lemma_share"] <= 1
 
 
 @pytest.mark.parametrize(
@@ -283,13 +291,13 @@ def test_anchors_without_weight_do_not_count():
 )
 def test_a_loss_that_only_pulls_has_no_gate_that_closes(name):
     h, g = batch()
-    found = diagnose(name, h, g, teacher=(g, h))
+    statistics = diagnose(name, h, g, teacher=(g, h))
     undefined = ("gradient_dissipation", "active", "hardest_share", "ratio", "lemma_share")
-    assert all(math.isnan(found[one]) for one in undefined)
-    parts = gradlab.components(name, h, g, teacher=(g, h))
-    assert distributions(h, g, parts).keys() == {"positive_cosine", "negative_cosine"}
-    both = diagnose(f"sum(infonce, {name})", h, g, teacher=(g, h))
-    assert both["gradient_dissipation"] == pytest.approx(
+    assert all(math.isnan(statistics[name]) for name in undefined)
+    components = gradlab.components(name, h, g, teacher=(g, h))
+    assert distributions(h, g, components).keys() == {"positive_cosine", "negative_cosine"}
+    sum_statistics = diagnose(f"sum(infonce, {name})", h, g, teacher=(g, h))
+    assert sum_statistics["gradient_dissipation"] == pytest.approx(
         diagnose("infonce", h, g)["gradient_dissipation"] / 2
     )
 
@@ -302,24 +310,24 @@ def test_anchors_that_are_only_pulled_have_no_part_in_the_lemma():
 
 def test_nothing_active_is_nan_and_not_zero():
     h, g = batch(noise=1e-3)
-    found = gradient_statistics(gradlab.components(gradlab.get_loss("mpt", margin=1e-6), h, g))
-    assert found["active"] == 0
-    assert found["gradient_dissipation"] == 0
-    assert math.isnan(found["hardest_share"])
-    assert math.isnan(found["ratio"])
+    statistics = gradient_statistics(gradlab.components(gradlab.get_loss("mpt", margin=1e-6), h, g))
+    assert statistics["active"] == 0
+    assert statistics["gradient_dissipation"] == 0
+    assert math.isnan(statistics["hardest_share"])
+    assert math.isnan(statistics["ratio"])
 
 
 def test_distributions_count_every_value_once(views):
     h, g = views
-    parts = gradlab.components("arccon", h, g)
-    found = distributions(h, g, parts)
-    assert set(found) == set(BINS)
+    components = gradlab.components("arccon", h, g)
+    histograms = distributions(h, g, components)
+    assert set(histograms) == set(BINS)
     cosines = np.asarray(h) @ np.asarray(g).T
-    off_diagonal = cosines[OTHERS]
-    for low, share in found["negative_cosine"].items():
+    off_diagonal = cosines[OFF_DIAGONAL]
+    for low, share in histograms["negative_cosine"].items():
         inside = (off_diagonal >= low - 1e-12) & (off_diagonal < low + 0.05 - 1e-12)
         assert share == pytest.approx(inside.mean(), abs=1e-12)
-    for shares in found.values():
+    for shares in histograms.values():
         assert sum(shares.values()) == pytest.approx(1, rel=1e-12)
 
 
@@ -335,13 +343,13 @@ def test_distributions_put_outliers_in_the_outer_bins_and_leave_out_nan():
 
 def softmax_gate(h, g, temperature=0.05, same=False):
     """``1 - P(positive)`` of each row, by a loop."""
-    found = []
+    gates = []
     for i in range(len(h)):
         scores = [float(h[i] @ g[j]) for j in range(len(h))]
         own = scores[i]
         scores += [float(h[i] @ h[j]) for j in range(len(h)) if j != i] if same else []
-        found.append(1 - 1 / sum(math.exp((one - own) / temperature) for one in scores))
-    return np.array(found)
+        gates.append(1 - 1 / sum(math.exp((score - own) / temperature) for score in scores))
+    return np.array(gates)
 
 
 @pytest.mark.parametrize(
@@ -355,21 +363,21 @@ def softmax_gate(h, g, temperature=0.05, same=False):
 )
 def test_one_gradient_in_two_splits_is_as_active(text):
     h, g = batch(noise=0.05)
-    found, gate = diagnose(text, h, g), softmax_gate(h, g)
-    assert found["gradient_dissipation"] == pytest.approx(gate.mean(), rel=1e-9)
-    assert found["active"] == pytest.approx((gate >= ACTIVE).mean())
-    assert 0 < found["active"] < 1
+    statistics, gate = diagnose(text, h, g), softmax_gate(h, g)
+    assert statistics["gradient_dissipation"] == pytest.approx(gate.mean(), rel=1e-9)
+    assert statistics["active"] == pytest.approx((gate >= ACTIVE).mean())
+    assert 0 < statistics["active"] < 1
 
 
 def test_gates_of_both_directions_and_of_pools():
     h, g = batch(noise=0.05)
-    both = (softmax_gate(h, g) + softmax_gate(g, h)) / 2
+    mean_gate = (softmax_gate(h, g) + softmax_gate(g, h)) / 2
     for text in ("symmetric(infonce)", "sum(symmetric(infonce))"):
-        np.testing.assert_allclose(gradlab.components(text, h, g).gate, both, rtol=1e-9)
+        np.testing.assert_allclose(gradlab.components(text, h, g).gate, mean_gate, rtol=1e-9)
     # Extra negatives are the anchors' alone, which takes the route of a sum.
     extra = -h[:1]
     anchors = gradlab.components("infonce", h, g, extra).gradient_dissipation
-    found = gradlab.components("symmetric(infonce)", h, g, extra).gate
-    np.testing.assert_allclose(found, (anchors + softmax_gate(g, h)) / 2, rtol=1e-9)
+    gate = gradlab.components("symmetric(infonce)", h, g, extra).gate
+    np.testing.assert_allclose(gate, (anchors + softmax_gate(g, h)) / 2, rtol=1e-9)
     pooled = gradlab.components("pool(infonce, negatives=other+same)", h, g).gate
     np.testing.assert_allclose(pooled, softmax_gate(h, g, same=True), rtol=1e-9)

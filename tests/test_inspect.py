@@ -68,11 +68,11 @@ def test_overlap_is_the_weighted_jaccard_index():
     sets = [set(re.findall(r"\w+", text.casefold())) for text in texts]
     weight = {w: math.log(len(texts) / sum(w in s for s in sets)) for w in set.union(*sets)}
     for a, b in [*pairs["shuffled"], *pairs["replaced"], (40, 41), (50, 60)]:
-        both, either = (
-            sum(weight[w] for w in part) for part in (sets[a] & sets[b], sets[a] | sets[b])
+        shared_weight, total_weight = (
+            sum(weight[w] for w in words) for words in (sets[a] & sets[b], sets[a] | sets[b])
         )
         assert index.overlap(index.group[a], index.group[b]) == pytest.approx(
-            both / either, rel=1e-12
+            shared_weight / total_weight, rel=1e-12
         )
     assert all(
         math.isnan(index.overlap(index.group[a], index.group[b])) for a, b in pairs["number"]
@@ -82,11 +82,11 @@ def test_overlap_is_the_weighted_jaccard_index():
 def test_minhash_misses_no_near_duplicate_that_loops_find():
     texts, _ = planted()
     index = WordIndex.build(texts, len(texts))
-    found = {tuple(pair) for pair in index.close.tolist()}
+    close_pairs = {tuple(pair) for pair in index.close.tolist()}
     groups = range(len(index.first))
-    wanted = {pair for pair in itertools.combinations(groups, 2) if index.overlap(*pair) >= 0.8}
-    assert len(wanted) == 10
-    assert wanted <= found  # each is missed with a probability of 3%, at this seed none
+    expected = {pair for pair in itertools.combinations(groups, 2) if index.overlap(*pair) >= 0.8}
+    assert len(expected) == 10
+    assert expected <= close_pairs  # each is missed with a probability of 3%, at this seed none
 
 
 def test_templates_state_other_facts():
@@ -100,8 +100,8 @@ def test_templates_state_other_facts():
     sides = [("north", "north-east"), ("south", "east"), ("west", "south"), ("east", "south-west")]
     templates = []
     for number, place in enumerate(places):
-        one, other = sides[number % 4], sides[(number + 1 + number // 4) % 4]
-        templates += [place.format(*one), place.format(*other)]
+        direction, opposite = sides[number % 4], sides[(number + 1 + number // 4) % 4]
+        templates += [place.format(*direction), place.format(*opposite)]
     same = [
         *("He met the Rector of a small school.", "He met a rector of the small school."),
         *("The colour of clay is nearly red.", "The color of clay is nearly red."),
@@ -110,17 +110,17 @@ def test_templates_state_other_facts():
         *("Researchers found a very old bone.", "Scientists found a very old bone."),
     ]
     names = ["She was a painter who lived in Rome.", "She was a painter who lived in Ghent."]
-    more = [
+    fillers = [
         "There a rector is chosen by researchers and scientists.",
         "No rector has researchers or scientists.",
     ]
-    texts = [*templates, *same, *names, *more]
+    texts = [*templates, *same, *names, *fillers]
     pairs = np.arange(len(texts) - 2).reshape(-1, 2)
     index = WordIndex.build(texts, len(texts))
     slots = slot_words(pairs, texts)
     assert slots == {"north", "north-east", "south", "east", "west", "south-west"}
-    found = state_other_facts(pairs, index, slots)
-    assert found.tolist() == [True] * len(places) + [False] * 5 + [True]
+    differs = state_other_facts(pairs, index, slots)
+    assert differs.tolist() == [True] * len(places) + [False] * 5 + [True]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -130,20 +130,22 @@ def test_counts_of_rows_and_places_are_those_of_loops(seed, monkeypatch):
     monkeypatch.setattr("gradlab.inspection.candidate_pairs._AT_ONCE", [1, 7, 1 << 22][seed % 3])
     count, columns = generator.integers(2, 9), generator.integers(1, 5)
     groups = Groups.of(generator.integers(0, generator.integers(2, 12), size=count * columns))
-    every = [*itertools.combinations_with_replacement(range(len(groups.first)), 2)]
-    pairs = generator.permutation(every)[: generator.integers(1, len(every) + 1)]
+    group_pairs = [*itertools.combinations_with_replacement(range(len(groups.first)), 2)]
+    pairs = generator.permutation(group_pairs)[: generator.integers(1, len(group_pairs) + 1)]
     rows, places, in_all = _count(groups, pairs, count)
-    found, places_of_all = [set() for _ in pairs], set()
+    row_pairs, places_of_all = [set() for _ in pairs], set()
     for i, j in itertools.permutations(range(count), 2):
-        for mine, yours in itertools.product(range(columns), repeat=2):
-            texts = groups.group.reshape(columns, count)[[mine, yours], [i, j]].tolist()
-            known = [place for place, pair in enumerate(pairs) if sorted(texts) == pair.tolist()]
-            if known and min(mine, yours) < 2:
-                found[known[0]].add(frozenset((i, j)))
-                hard = (i, j, yours) if yours > 1 else (j, i, mine)
+        for column, partner_column in itertools.product(range(columns), repeat=2):
+            texts = groups.group.reshape(columns, count)[[column, partner_column], [i, j]].tolist()
+            matching_places = [
+                place for place, pair in enumerate(pairs) if sorted(texts) == pair.tolist()
+            ]
+            if matching_places and min(column, partner_column) < 2:
+                row_pairs[matching_places[0]].add(frozenset((i, j)))
+                hard = (i, j, partner_column) if partner_column > 1 else (j, i, column)
                 places_of_all.add(hard if hard[2] > 1 else frozenset((i, j)))
-    assert rows.tolist() == [len(one) for one in found]
-    assert in_all == len(set().union(*found))
+    assert rows.tolist() == [len(shared_rows) for shared_rows in row_pairs]
+    assert in_all == len(set().union(*row_pairs))
     assert places.sum() == len(places_of_all)
 
 
@@ -154,7 +156,7 @@ def test_neighbours_are_those_of_exhaustive_search():
     generator = np.random.default_rng(0)
     rows = (generator.normal(size=(600, 40)) + 5).astype(np.float32)
     rows[300:320] = rows[:20] + 0.05 * generator.normal(size=(20, 40))
-    found, _, _ = nearest_pairs(Vectors([rows]), np.arange(600), 10_000)
+    neighbours, _, _ = nearest_pairs(Vectors([rows]), np.arange(600), 10_000)
     units = unit(rows.astype(np.float64))
     centred = unit(units - units.mean(0))
     cosines = centred @ centred.T
@@ -162,15 +164,15 @@ def test_neighbours_are_those_of_exhaustive_search():
     exact = {
         tuple(sorted((i, int(j)))) for i in range(600) for j in np.argsort(-cosines[i])[:NEIGHBOURS]
     }
-    first, second = found[["first", "second"]].to_numpy().T
+    first, second = neighbours[["first", "second"]].to_numpy().T
     pairs = set(zip(first.tolist(), second.tolist(), strict=True))
     assert len(exact & pairs) >= 0.97 * len(exact)
     planted = {(i, 300 + i) for i in range(20)}
     assert set(zip(first[:20], second[:20], strict=True)) == planted
-    assert found["cosine"].to_numpy() == pytest.approx(
+    assert neighbours["cosine"].to_numpy() == pytest.approx(
         (units[first] * units[second]).sum(1), abs=1e-5
     )
-    assert found["centred"].to_numpy() == pytest.approx(cosines[first, second], abs=1e-4)
+    assert neighbours["centred"].to_numpy() == pytest.approx(cosines[first, second], abs=1e-4)
     fewer, _, _ = nearest_pairs(Vectors([rows]), np.arange(600), 20)
     assert set(zip(fewer["first"], fewer["second"], strict=True)) == planted
 
@@ -183,21 +185,21 @@ def test_all_copies_of_an_embedding_are_found():
         same.ravel()[generator.permutation(same.size)[: 25 + 10 * number]] = number
     rows = generator.normal(size=(same.size, 24))[same]
     embeddings = {"anchors": rows[0], "positives": rows[1], "hard_negatives": [rows[2], rows[3]]}
-    found = gradlab.find_false_negatives(embeddings=embeddings, batch_size=16, batches=4)
+    inspection = gradlab.find_false_negatives(embeddings=embeddings, batch_size=16, batches=4)
     pairs, triples, of_rows = set(), set(), 0
     for i, j in itertools.product(range(count), range(count)):
-        mine, yours, hard = set(same[:2, i]), set(same[:2, j]), same[2:, j]
-        if i < j and mine & yours:
+        row_copies, partner_copies, hard = set(same[:2, i]), set(same[:2, j]), same[2:, j]
+        if i < j and row_copies & partner_copies:
             pairs.add((i, j))
-        triples |= {(i, j, column) for column in (1, 2) if hard[column - 1] in mine}
-        of_rows += i < j and bool(mine & set(same[:, j]) or yours & set(same[:, i]))
-    assert set(map(tuple, found.candidates.to_mask()[0].tolist())) == pairs
-    assert set(map(tuple, found.candidates.to_mask()[1].tolist())) == triples
-    assert set(map(tuple, found.candidates.false_negatives.tolist())) == {
+        triples |= {(i, j, column) for column in (1, 2) if hard[column - 1] in row_copies}
+        of_rows += i < j and bool(row_copies & set(same[:, j]) or partner_copies & set(same[:, i]))
+    assert set(map(tuple, inspection.candidates.to_mask()[0].tolist())) == pairs
+    assert set(map(tuple, inspection.candidates.to_mask()[1].tolist())) == triples
+    assert set(map(tuple, inspection.candidates.false_negatives.tolist())) == {
         (i, c) for i, j, c in triples if i == j
     }
-    assert found.numbers["candidate_row_pairs"] == of_rows
-    places = found.candidates.lines["places"].sum()
+    assert inspection.numbers["candidate_row_pairs"] == of_rows
+    places = inspection.candidates.lines["places"].sum()
     assert places == len(pairs) + sum(i != j for i, j, _ in triples)
 
 
@@ -206,9 +208,9 @@ def test_copies_of_another_length_are_found(dimensions):
     generator = np.random.default_rng(0)
     rows = generator.normal(size=(60, dimensions))
     rows[:30] = rows[0] * generator.uniform(0.5, 2, size=(30, 1))
-    found = gradlab.find_false_negatives(embeddings=rows, batch_size=16, batches=1)
-    assert found.numbers["candidate_row_pairs"] == 30 * 29 // 2
-    assert (found.candidates.to_mask()[0] < 30).all()
+    inspection = gradlab.find_false_negatives(embeddings=rows, batch_size=16, batches=1)
+    assert inspection.numbers["candidate_row_pairs"] == 30 * 29 // 2
+    assert (inspection.candidates.to_mask()[0] < 30).all()
 
 
 def test_rows_that_repeat_with_their_positives_count_once():
@@ -216,32 +218,32 @@ def test_rows_that_repeat_with_their_positives_count_once():
     views = np.random.default_rng(0).normal(size=(2, 48, 16))
     views[:, 8:16] = views[:, :8]
     embeddings = dict(zip(("anchors", "positives"), views, strict=True))
-    found = gradlab.find_false_negatives(embeddings=embeddings, batch_size=48, batches=1).numbers
-    assert (found["candidate_lines"], found["candidate_row_pairs"]) == (16, 8)
-    parts = gradlab.components("infonce", *views, normalize=True)
-    push = parts.gradient_dissipation[:, None] * parts.weight
+    numbers = gradlab.find_false_negatives(embeddings=embeddings, batch_size=48, batches=1).numbers
+    assert (numbers["candidate_lines"], numbers["candidate_row_pairs"]) == (16, 8)
+    components = gradlab.components("infonce", *views, normalize=True)
+    push = components.gradient_dissipation[:, None] * components.weight
     copies = sum(push[i, 8 + i] + push[8 + i, i] for i in range(8))
-    assert found["candidate_share_of_push"] == pytest.approx(copies / push.sum(), rel=1e-5)
+    assert numbers["candidate_share_of_push"] == pytest.approx(copies / push.sum(), rel=1e-5)
 
 
 def test_an_encoder_that_has_collapsed_says_nothing_of_what_is_near():
     sentences = [*make_sentences(40), *make_sentences(3)]
-    found = gradlab.find_false_negatives(
+    inspection = gradlab.find_false_negatives(
         sentences=sentences, embeddings=np.full((43, 7), 0.3), batch_size=8
     )
-    rows = found.table("candidates")[["first_row", "second_row"]].to_numpy().tolist()
+    rows = inspection.table("candidates")[["first_row", "second_row"]].to_numpy().tolist()
     assert rows == [[row, 40 + row] for row in range(3)]
-    assert not found.candidates.near.centred.any()
+    assert not inspection.candidates.near.centred.any()
 
 
 def test_an_equal_share_is_that_of_all_negatives():
     rows = np.random.default_rng(0).normal(size=(4, 32, 8))
     embeddings = {"anchors": rows[0], "positives": rows[1], "hard_negatives": [*rows[2:]]}
     loss = "infonce(temperature=1e6)"  # which tells no negatives apart
-    found = gradlab.find_false_negatives(embeddings=embeddings, batch_size=8, loss=loss)
-    equal = found.numbers["pair_share_on_average"]
-    assert equal == pytest.approx(found.numbers["temperatures"][1]["hardest_share"], rel=1e-4)
-    assert found.table("hard-negatives")["share"].to_numpy() == pytest.approx(equal, rel=1e-4)
+    inspection = gradlab.find_false_negatives(embeddings=embeddings, batch_size=8, loss=loss)
+    equal = inspection.numbers["pair_share_on_average"]
+    assert equal == pytest.approx(inspection.numbers["temperatures"][1]["hardest_share"], rel=1e-4)
+    assert inspection.table("hard-negatives")["share"].to_numpy() == pytest.approx(equal, rel=1e-4)
 
 
 # Push.
@@ -249,11 +251,11 @@ def test_an_equal_share_is_that_of_all_negatives():
 
 def naive_push(loss, views):
     """GD W of every pair by loops over the declared components."""
-    parts = loss.components_of(views)
+    components = loss.components_of(views)
     n = len(views.anchors)
     push = np.zeros((n, n + (0 if views.extra_negatives is None else len(views.extra_negatives))))
     for i, j in itertools.product(range(n), range(push.shape[1])):
-        push[i, j] = max(parts.gradient_dissipation[i] * parts.weight[i, j], 0)
+        push[i, j] = max(components.gradient_dissipation[i] * components.weight[i, j], 0)
     return push
 
 
@@ -261,32 +263,32 @@ def batches_of(generator, count, size, columns=2, dim=12):
     rows = unit(generator.normal(size=(columns, count, dim)))
     rows[1] = unit(rows[0] + 0.3 * rows[1])
     for _ in range(4):
-        some = generator.permutation(count)[:size]
-        extra = rows[2, some] if columns > 2 else None
-        yield some, check_batch(rows[0, some], rows[1, some], extra)
+        drawn_rows = generator.permutation(count)[:size]
+        extra = rows[2, drawn_rows] if columns > 2 else None
+        yield drawn_rows, check_batch(rows[0, drawn_rows], rows[1, drawn_rows], extra)
 
 
 @pytest.mark.parametrize("name", ["infonce", "mpt", "siglip", "mhe", "barlow_twins"])
 def test_totals_are_sums_over_batches(name):
     loss, count = gradlab.get_loss(name), 20
     totals = PushTotals(count)
-    received, given, squared, seen = np.zeros((4, count))
+    received, sent, squared, times_met = np.zeros((4, count))
     pairs = []
     for rows, views in batches_of(np.random.default_rng(3), count, 8):
         push = naive_push(loss, views)
         totals.add(rows, measure(loss, views))
-        seen[rows] += 1
+        times_met[rows] += 1
         for i, j in itertools.product(range(8), range(8)):
             received[rows[j]] += push[i, j]
             squared[rows[j]] += push[i, j] ** 2
-            given[rows[i]] += push[i, j]
+            sent[rows[i]] += push[i, j]
             if push[i, j] > 0:
                 pairs.append((push[i, j], rows[i], rows[j]))
     largest = max(1.0, received.max())
     assert totals.received == pytest.approx(received, abs=1e-12 * largest)
-    assert totals.sent == pytest.approx(given, abs=1e-12 * largest)
+    assert totals.sent == pytest.approx(sent, abs=1e-12 * largest)
     assert totals.by_angle.sum() == pytest.approx(received.sum(), rel=1e-12)
-    assert np.array_equal(totals.times_met, seen)
+    assert np.array_equal(totals.times_met, times_met)
     hub = received > 0
     assert totals.pushers[hub] == pytest.approx(received[hub] ** 2 / squared[hub], rel=1e-9)
     best = {}
@@ -307,15 +309,15 @@ def test_push_of_a_pair_is_autograds_derivative():
         )
     )
     derivative, pull = autograd_split("infonce", torch_views.positive, torch_views.other_view)
-    found = measure(gradlab.get_loss("infonce"), views)
+    measured = measure(gradlab.get_loss("infonce"), views)
     expected = np.nan_to_num(derivative.numpy())
-    assert found.push == pytest.approx(expected, abs=1e-12 * max(1, expected.max()))
-    assert found.pull == pytest.approx(pull.numpy(), abs=1e-12 * max(1, expected.max()))
+    assert measured.push == pytest.approx(expected, abs=1e-12 * max(1, expected.max()))
+    assert measured.pull == pytest.approx(pull.numpy(), abs=1e-12 * max(1, expected.max()))
 
 
 def test_push_above_a_cosine():
     rows = np.random.default_rng(0).normal(size=(64, 6))
-    found = gradlab.inspect(embeddings=rows, batch_size=64, batches=1)
+    inspection = gradlab.inspect(embeddings=rows, batch_size=64, batches=1)
     units = unit(rows)
     push = naive_push(gradlab.get_loss("infonce"), check_batch(units, units))
     cosine = units @ units.T
@@ -326,8 +328,8 @@ def test_push_above_a_cosine():
         low, high = (
             push[cosine > math.cos(math.acos(level) + step)].sum() for step in (-0.002, 0.002)
         )
-        assert low <= found.push_above(level) * push.sum() * (1 + rounding)
-        assert found.push_above(level) * push.sum() <= high * (1 + rounding)
+        assert low <= inspection.push_above(level) * push.sum() * (1 + rounding)
+        assert inspection.push_above(level) * push.sum() <= high * (1 + rounding)
 
 
 def test_share_of_candidates_is_the_share_in_random_batches():
@@ -364,19 +366,19 @@ def test_share_of_candidates_is_the_share_in_random_batches():
 
 def test_planted_pairs_are_found_and_reported(bert, tmp_path):
     texts, pairs = planted()
-    found = gradlab.inspect(bert, texts, batch_size=16, batches=4)
-    table = found.table("candidates")
+    inspection = gradlab.inspect(bert, texts, batch_size=16, batches=4)
+    table = inspection.table("candidates")
     lines = {tuple(sorted(pair)) for pair in table[["first_row", "second_row"]].to_numpy().tolist()}
     for kind in ("copy", "shuffled", "replaced"):
         assert {tuple(pair) for pair in pairs[kind]} <= lines
     assert not {tuple(pair) for pair in pairs["number"]} & lines
     assert set(table["kind"]) >= {"duplicate", "near_duplicate"}
     assert table["push_when_met"].notna().all()
-    assert found.numbers["duplicates"] == 5
-    again = gradlab.inspect(bert, texts, batch_size=16, batches=4)
+    assert inspection.numbers["duplicates"] == 5
+    repeated = gradlab.inspect(bert, texts, batch_size=16, batches=4)
     for name in ("candidates", "pairs", "sentences", "neighbours"):
-        assert found.table(name).equals(again.table(name)), name
-    written = found.write(tmp_path / "out")
+        assert inspection.table(name).equals(repeated.table(name)), name
+    written = inspection.write(tmp_path / "out")
     assert {path.name for path in written} >= {"candidates.csv", "mask.txt", "inspect.html"}
     rows, *masked = (tmp_path / "out/mask.txt").read_text().splitlines()
     assert rows == f"# rows: {len(texts)}"
@@ -403,8 +405,8 @@ def test_words_and_embedding_together_find_what_neither_does_alone(alike):
     assert all(0.7 < share < 0.9 for share in shares)
     overlap = max(shares) + 0.01
     assert min(shares) > overlap - LOOSER
-    found = gradlab.inspect(sentences=texts, embeddings=rows, batches=1, overlap=overlap)
-    table = found.table("candidates")
+    inspection = gradlab.inspect(sentences=texts, embeddings=rows, batches=1, overlap=overlap)
+    table = inspection.table("candidates")
     assert {*zip(table["first_row"], table["second_row"], table["kind"], strict=True)} == {
         (row, 100 + row, "neighbour") for row in range(5)
     }
@@ -412,7 +414,7 @@ def test_words_and_embedding_together_find_what_neither_does_alone(alike):
     cosines = (centred @ centred.T)[np.triu_indices(600, 1)]
     # Of 200,000 draws among 179,700 pairs.
     low, high = np.quantile(cosines, [1 - 3e-4, 1 - 3e-5])
-    assert low <= found.numbers["neighbours_from"] <= high
+    assert low <= inspection.numbers["neighbours_from"] <= high
 
 
 def test_html_in_sentences_stays_text(bert, tmp_path):
@@ -425,9 +427,9 @@ def test_html_in_sentences_stays_text(bert, tmp_path):
     data = re.search(
         r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL
     ).group(1)
-    shown = json.loads(data)
-    assert shown[0]["rows"][0][1] == ["row 20", HOSTILE]
-    assert shown[0]["rows"][0][2] == ["row 21", HOSTILE]
+    page_data = json.loads(data)
+    assert page_data[0]["rows"][0][1] == ["row 20", HOSTILE]
+    assert page_data[0]["rows"][0][2] == ["row 21", HOSTILE]
     assert "http" not in page.replace("http-equiv", "")
 
 
@@ -452,10 +454,10 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("given", "message"), BAD)
-def test_bad_input(given, message):
+@pytest.mark.parametrize(("options", "message"), BAD)
+def test_bad_input(options, message):
     with pytest.raises(GradlabError, match=message):
-        gradlab.inspect(**given)
+        gradlab.inspect(**options)
 
 
 # The command.
@@ -475,25 +477,27 @@ def test_the_command_reads_files_and_arrays(bert, tmp_path):
     file.write_text("\n".join([*lines, lines[1]]) + "\n", encoding="utf-8")
     columns = ["--column", "q", "--positive-column", "a", "--negative-columns", "n"]
     output = tmp_path / "out"
-    given = ["--model", bert, "--train-file", file, *columns]
-    given += ["--batch-size", 10, "--output", output]
-    result = run(*given)
+    command_line = ["--model", bert, "--train-file", file, *columns]
+    command_line += ["--batch-size", 10, "--output", output]
+    result = run(*command_line)
     assert result.exit_code == 0, result.output
     assert (output / "mask.txt").read_text() == "# rows: 21\n0,20\n"
     assert (output / "hard-negatives.csv").is_file()
-    assert "exists and was not made with these settings" in str(run(*given, "--seed", 1).exception)
-    assert run(*given).exit_code == 0
+    assert "exists and was not made with these settings" in str(
+        run(*command_line, "--seed", 1).exception
+    )
+    assert run(*command_line).exit_code == 0
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32))
-    given = ["--embeddings", tmp_path / "rows.npy", "--loss", "mpt"]
-    given += ["--output", tmp_path / "arrays"]
-    assert run(*given).exit_code == 0
+    command_line = ["--embeddings", tmp_path / "rows.npy", "--loss", "mpt"]
+    command_line += ["--output", tmp_path / "arrays"]
+    assert run(*command_line).exit_code == 0
     assert not (tmp_path / "arrays/mask.txt").exists()
 
 
 def test_an_interruption_leaves_nothing_behind(bert, tmp_path, monkeypatch):
     monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path / "cache"))
 
-    def interrupted(*arguments, **given):
+    def interrupted(*arguments, **options):
         assert any((tmp_path / "cache").iterdir())  # the embeddings are there
         raise KeyboardInterrupt
 
@@ -524,11 +528,11 @@ def test_texts_that_the_model_reads_in_part_are_counted(bert):
     """Two texts differ only behind the cut; two others are short."""
     beginnings = corpus(20, length=12)
     texts = [*beginnings, beginnings[0][:-1] + " melo.", "One."]
-    found = gradlab.inspect(bert, texts, batch_size=8, batches=2, max_length=8)
-    numbers = found.numbers
+    inspection = gradlab.inspect(bert, texts, batch_size=8, batches=2, max_length=8)
+    numbers = inspection.numbers
     assert (numbers["cut"], numbers["alike_when_cut"], numbers["max_length"]) == (21, 1, 8)
     assert numbers["cut_share"] == pytest.approx(21 / 22)
-    (finding,) = (one for one in found.advice if "beginnings" in one.title)
+    (finding,) = (advice for advice in inspection.advice if "beginnings" in advice.title)
     assert "95% of the texts (21) are longer than 8 tokens" in finding.text
     assert "1 text begins as an earlier one does" in finding.text
     whole = gradlab.inspect(bert, texts, batch_size=8, batches=2)

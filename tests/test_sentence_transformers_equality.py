@@ -35,42 +35,46 @@ def columns(number: int, seed: int = 0, dimension: int = DIMENSION) -> list[torc
         torch.randn(COUNT, dimension, dtype=torch.float64, generator=generator)
         for _ in range(number)
     ]
-    return [nn.functional.normalize(base + 0.8 * one, dim=1) for one in noise]
+    return [nn.functional.normalize(base + 0.8 * direction, dim=1) for direction in noise]
 
 
-def assert_near(found: torch.Tensor, expected: torch.Tensor) -> None:
-    assert float((found - expected).detach().abs().max()) <= TOLERANCE * max(
+def assert_near(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    assert float((actual - expected).detach().abs().max()) <= TOLERANCE * max(
         1, float(expected.detach().abs().max())
     )
 
 
-def assert_equal(theirs, ours, rows: list[torch.Tensor], **context) -> None:
+def assert_equal(reference, ours, rows: list[torch.Tensor], **context) -> None:
     """Value and gradients of a function of columns and a gradlab loss."""
     first, second = ([row.clone().requires_grad_() for row in rows] for _ in range(2))
-    value = theirs(first)
+    value = reference(first)
     anchors, positives, *hard = second
     extra = torch.cat(hard) if hard else None
     if hard:
         context["owners"] = torch.arange(COUNT).repeat(len(hard))
-    found = ours(anchors, positives, extra, normalize=True, **context)
-    assert_near(found, value)
+    loss_value = ours(anchors, positives, extra, normalize=True, **context)
+    assert_near(loss_value, value)
     expected, got = (
-        torch.autograd.grad(one, leaves, allow_unused=True, materialize_grads=True)
-        for one, leaves in ((value, first), (found, second))
+        torch.autograd.grad(scalar, leaves, allow_unused=True, materialize_grads=True)
+        for scalar, leaves in ((value, first), (loss_value, second))
     )
-    for one, other in zip(got, expected, strict=True):
-        assert_near(one, other)
+    for actual, expected_gradient in zip(got, expected, strict=True):
+        assert_near(actual, expected_gradient)
     # The components are those of the same gradient, on both sides.
-    given = [None if one is None else one.detach() for one in (anchors, positives, extra)]
-    pair = gradlab.components(ours, *given, side="both", normalize=True, **context)
-    for parts, one, row in zip(pair, expected, rows, strict=False):
-        assert_near(parts.gradient() / COUNT, one - (one * row).sum(1, keepdim=True) * row)
+    rows_of_loss = [
+        None if tensor is None else tensor.detach() for tensor in (anchors, positives, extra)
+    ]
+    pair = gradlab.components(ours, *rows_of_loss, side="both", normalize=True, **context)
+    for components, gradient, row in zip(pair, expected, rows, strict=False):
+        assert_near(
+            components.gradient() / COUNT, gradient - (gradient * row).sum(1, keepdim=True) * row
+        )
 
 
 DIRECTIONS = [
-    ("query_to_doc", *more)
+    ("query_to_doc", *further)
     for count in range(4)
-    for more in itertools.combinations(("query_to_query", "doc_to_query", "doc_to_doc"), count)
+    for further in itertools.combinations(("query_to_query", "doc_to_query", "doc_to_doc"), count)
 ]
 MODES = [None, "in_batch_negatives", "hard_negatives", "all_negatives"]
 
@@ -78,24 +82,24 @@ MODES = [None, "in_batch_negatives", "hard_negatives", "all_negatives"]
 @pytest.mark.parametrize(
     ("directions", "partition", "mode"),
     [
-        (one, partition, MODES[(at + more) % 4])
-        for at, one in enumerate(DIRECTIONS)
+        (directions, partition, MODES[(at + shift) % 4])
+        for at, directions in enumerate(DIRECTIONS)
         for partition in ("joint", "per_direction")
-        for more in (0, 1)
-        if partition == "joint" or not {"query_to_query", "doc_to_doc"} & set(one)
+        for shift in (0, 1)
+        if partition == "joint" or not {"query_to_query", "doc_to_doc"} & set(directions)
     ],
 )
 def test_multiple_negatives_ranking(directions, partition, mode) -> None:
     options = {"directions": directions, "partition_mode": partition, "hardness_mode": mode}
-    made = losses.MultipleNegativesRankingLoss(
+    criterion = losses.MultipleNegativesRankingLoss(
         Placeholder(), scale=8.0, **options, hardness_strength=3.0 if mode else 0
     )
-    ours = recognise(made)
+    ours = recognise(criterion)
     assert ours is not None
     assert gradlab.get_loss(call_text(ours)) == ours
     for number in (2, 3, 4):
         assert_equal(
-            lambda rows: made.compute_loss_from_embeddings(rows, None), ours, columns(number)
+            lambda rows: criterion.compute_loss_from_embeddings(rows, None), ours, columns(number)
         )
     cached = losses.CachedMultipleNegativesRankingLoss(
         Placeholder(), scale=8.0, mini_batch_size=3, **options, hardness_strength=3.0 if mode else 0
@@ -104,7 +108,7 @@ def test_multiple_negatives_ranking(directions, partition, mode) -> None:
     rows = columns(3)
     value = cached.calculate_loss([list(row.split(3)) for row in rows])
     torch.testing.assert_close(
-        value, made.compute_loss_from_embeddings(rows, None), rtol=1e-12, atol=0
+        value, criterion.compute_loss_from_embeddings(rows, None), rtol=1e-12, atol=0
     )
 
 
@@ -115,17 +119,17 @@ def test_symmetric_and_cached(cached: bool) -> None:
         "MultipleNegativesSymmetricRankingLoss",
         {"mini_batch_size": 3} if cached else {},
     )
-    made = getattr(losses, "Cached" * cached + name)(Placeholder(), scale=12.0, **options)
-    ours = recognise(made)
+    criterion = getattr(losses, "Cached" * cached + name)(Placeholder(), scale=12.0, **options)
+    ours = recognise(criterion)
     assert call_text(ours) == f"symmetric(infonce(temperature={1 / 12!r}))"
 
-    def theirs(rows):
+    def library_value(rows):
         if cached:
-            return made.calculate_loss([list(row.split(3)) for row in rows])
-        return made.compute_loss_from_embeddings(rows, None)
+            return criterion.calculate_loss([list(row.split(3)) for row in rows])
+        return criterion.compute_loss_from_embeddings(rows, None)
 
     for number in (2, 3):
-        assert_equal(theirs, ours, columns(number))
+        assert_equal(library_value, ours, columns(number))
 
 
 @pytest.mark.parametrize("cached", [False, True])
@@ -138,38 +142,41 @@ def test_gist(contrast, strategy, cached, monkeypatch) -> None:
     """
     kind = losses.CachedGISTEmbedLoss if cached else losses.GISTEmbedLoss
     module = importlib.import_module(kind.__module__)
-    made = kind.__new__(kind)
-    nn.Module.__init__(made)
-    made.mini_batch_size, made.show_progress_bar = 3, False
-    made.model, made.guide, made.must_retokenize = "model", "guide", False
-    made.similarity_fct, made.cross_entropy_loss = (
+    criterion = kind.__new__(kind)
+    nn.Module.__init__(criterion)
+    criterion.mini_batch_size, criterion.show_progress_bar = 3, False
+    criterion.model, criterion.guide, criterion.must_retokenize = "model", "guide", False
+    criterion.similarity_fct, criterion.cross_entropy_loss = (
         nn.CosineSimilarity(dim=-1),
         nn.CrossEntropyLoss(),
     )
-    made.temperature, made.margin_strategy, made.margin = 0.2, strategy, 0.1
-    made.contrast_anchors, made.contrast_positives = contrast
-    made.gather_across_devices = False
-    ours = recognise(made)
+    criterion.temperature, criterion.margin_strategy, criterion.margin = 0.2, strategy, 0.1
+    criterion.contrast_anchors, criterion.contrast_positives = contrast
+    criterion.gather_across_devices = False
+    ours = recognise(criterion)
     assert gradlab.get_loss(call_text(ours)) == ours
     for number in (2, 3):
         rows, guide = columns(number), columns(number, seed=1, dimension=4)
 
-        def theirs(given, guide=guide):
+        def library_value(batch_columns, guide=guide):
             if cached:
-                return made.calculate_loss(
-                    *([list(row.split(3)) for row in part] for part in (given, guide))
+                return criterion.calculate_loss(
+                    *(
+                        [list(row.split(3)) for row in column_list]
+                        for column_list in (batch_columns, guide)
+                    )
                 )
             monkeypatch.setattr(
                 module,
                 "embed_columns",
-                lambda model, features: given if model == "model" else guide,
+                lambda model, features: batch_columns if model == "model" else guide,
             )
-            return made([{} for _ in given], None)
+            return criterion([{} for _ in batch_columns], None)
 
         context = {"guide": [*guide[:2], torch.cat(guide[2:])] if number > 2 else guide}
-        assert_equal(theirs, ours, rows, **context)
-        parts = gradlab.components(ours, *rows[:2], normalize=True, guide=context["guide"][:2])
-        assert 0.05 < parts.statistics["masked_pairs"] < 0.95
+        assert_equal(library_value, ours, rows, **context)
+        components = gradlab.components(ours, *rows[:2], normalize=True, guide=context["guide"][:2])
+        assert 0.05 < components.statistics["masked_pairs"] < 0.95
 
 
 class WithDimension(Placeholder):
@@ -223,23 +230,23 @@ def test_losses_with_labels_and_teachers(name, options, number, labels) -> None:
 
     What it sees of the columns and labels is a batch of the loss that is recognised.
     """
-    made = getattr(losses, name)(WithDimension(), **options)
-    ours = recognise(made, number)
+    criterion = getattr(losses, name)(WithDimension(), **options)
+    ours = recognise(criterion, number)
     assert gradlab.get_loss(call_text(ours)) == ours
     rows = [row.requires_grad_() for row in columns(number)]
-    value = made.compute_loss_from_embeddings(rows, *teacher_of(name, labels, number))
+    value = criterion.compute_loss_from_embeddings(rows, *teacher_of(name, labels, number))
     value = sum(value.values()) if isinstance(value, dict) else value
-    seen = {"positives": rows[-1]} | seen_by(made, rows, labels)
-    batch = Snapshot(rows[0], **seen).views()
-    found = ours.value_of(batch)
-    assert abs(float(found.mean()) - float(value.detach())) <= TOLERANCE * max(
+    observed = {"positives": rows[-1]} | seen_by(criterion, rows, labels)
+    batch = Snapshot(rows[0], **observed).views()
+    losses_of_rows = ours.value_of(batch)
+    assert abs(float(losses_of_rows.mean()) - float(value.detach())) <= TOLERANCE * max(
         1, abs(float(value.detach()))
     )
     expected = torch.autograd.grad(value, rows)
     count = 1 if ours.is_scalar(batch) else COUNT
-    for parts, one, row in zip(ours.sides_of(batch), expected[:2], rows, strict=False):
-        tangent = one - (one * row).sum(1, keepdim=True) * row
-        assert float((parts.gradient() / count - tangent).abs().max().detach()) <= TOLERANCE
+    for components, gradient, row in zip(ours.sides_of(batch), expected[:2], rows, strict=False):
+        tangent = gradient - (gradient * row).sum(1, keepdim=True) * row
+        assert float((components.gradient() / count - tangent).abs().max().detach()) <= TOLERANCE
         assert float(tangent.abs().max().detach()) > 1e-3
 
 
@@ -251,13 +258,13 @@ def teacher_of(name: str, labels, number: int) -> tuple:
 
 
 def test_a_batch_of_classes_is_cut_to_its_first_sentences() -> None:
-    made = losses.BatchAllTripletLoss(Placeholder(), **ONE_COLUMN, margin=0.3)
+    criterion = losses.BatchAllTripletLoss(Placeholder(), **ONE_COLUMN, margin=0.3)
     (rows,) = columns(1)
     few, all_rows = (
-        Snapshot(one, **seen_by(made, [one], known)).views()
-        for one, known in ((rows[:5], CLASSES[:5]), (rows, CLASSES))
+        Snapshot(embeddings, **seen_by(criterion, [embeddings], classes)).views()
+        for embeddings, classes in ((rows[:5], CLASSES[:5]), (rows, CLASSES))
     )
-    loss = recognise(made, 1)
+    loss = recognise(criterion, 1)
     torch.testing.assert_close(
         loss.components_of(all_rows.first(5)).weight, loss.components_of(few).weight
     )
@@ -274,12 +281,14 @@ def test_a_batch_of_classes_is_cut_to_its_first_sentences() -> None:
     ],
 )
 def test_what_is_not_recognised_says_why(name, options, reason) -> None:
-    made = getattr(losses, name)(Placeholder(), **options)
-    assert reason in recognise(made)
+    criterion = getattr(losses, name)(Placeholder(), **options)
+    assert reason in recognise(criterion)
 
 
 def test_a_cached_loss_over_prefixes_is_not_the_loss_of_one_prefix() -> None:
     model = Placeholder()
     model.get_embedding_dimension = lambda: 4
-    made = losses.MatryoshkaLoss(model, losses.CachedMultipleNegativesRankingLoss(model), [4, 2])
-    assert "sum over prefixes" in str(recognise(made))
+    criterion = losses.MatryoshkaLoss(
+        model, losses.CachedMultipleNegativesRankingLoss(model), [4, 2]
+    )
+    assert "sum over prefixes" in str(recognise(criterion))
