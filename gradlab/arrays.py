@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_torch_array
+from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
 from gradlab.errors import GradlabError
 
@@ -110,8 +110,8 @@ def logsumexp(x: Float[Array, "*n k"]) -> Float[Array, "*n"]:
     xp = array_namespace(x)
     if is_torch_array(x):
         return xp.logsumexp(x, -1)
-    largest = _largest(x)
-    return log(xp.sum(xp.exp(x - largest), axis=-1)) + largest[..., 0]
+    _, total, largest = exponentials(x)
+    return log(total[..., 0]) + largest[..., 0]
 
 
 def log(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
@@ -134,15 +134,24 @@ def softmax(x: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
     xp = array_namespace(x)
     if is_torch_array(x):
         return xp.softmax(x, -1)
-    e = xp.exp(x - _largest(x))
-    return divide(e, xp.sum(e, axis=-1, keepdims=True))
+    shifted, total, _ = exponentials(x)
+    return divide(shifted, total)
 
 
-def _largest(x: Float[Array, "*n k"]) -> Float[Array, "*n 1"]:
-    """Return the largest entry over the last axis, or 0 if it is infinite."""
+def exponentials(
+    x: Float[Array, "*n k"],
+) -> tuple[Float[Array, "*n k"], Float[Array, "*n 1"], Float[Array, "*n 1"]]:
+    """Return ``exp(x_k - c)``, its sum over the last axis, and c: the largest entry, if finite.
+
+    If the largest entry is infinite, c is 0.
+    """
     xp = array_namespace(x)
     largest = xp.max(x, axis=-1, keepdims=True)
-    return xp.where(xp.isinf(largest), xp.zeros_like(largest), largest)
+    largest = xp.where(xp.isinf(largest), xp.zeros_like(largest), largest)
+    shifted = x - largest
+    # In place where the library can: memory for a new array costs more than the exponentials.
+    powers = np.exp(shifted, out=shifted) if is_numpy_array(shifted) else xp.exp(shifted)
+    return powers, xp.sum(powers, axis=-1, keepdims=True), largest
 
 
 def softmax_of_all(x: Float[Array, "*n"]) -> Float[Array, "*n"]:

@@ -159,3 +159,54 @@ def test_a_batch_loss_needs_its_batch(name: str) -> None:
     anchors, positives = BATCHES["random"](np.random.default_rng(0), 6, 4)
     with pytest.raises(gradlab.GradlabError, match="cannot do without in-batch negatives"):
         gradlab.components(name, anchors, positives, anchors, in_batch_negatives=False)
+
+
+def test_a_text_is_read_once_until_a_loss_is_registered(request) -> None:
+    from gradlab.losses import registry
+
+    request.addfinalizer(lambda: registry._registry.classes.pop("loss_registered_later", None))
+    text = "symmetric(infonce(temperature=0.1))"
+    loss = gradlab.get_loss(text)
+    assert gradlab.get_loss(text) is loss
+    assert gradlab.get_loss(text, reverse="mpt") != loss == gradlab.get_loss(text)
+
+    @registry.register("loss_registered_later")
+    class Later(type(gradlab.get_loss("infonce"))):
+        formula = "0"
+
+    assert gradlab.get_loss(text) == loss
+    assert gradlab.get_loss(text) is not loss
+    # Other people's losses may hold anything, so that each is a loss of its own.
+    first, second = (gradlab.get_loss("symmetric(loss_registered_later)") for _ in range(2))
+    assert first == second
+    assert first is not second
+
+
+def test_a_mask_of_a_file_is_read_again(tmp_path) -> None:
+    file = tmp_path / "pairs.txt"
+    file.write_text("0,1\n", encoding="utf-8")
+    text = f"mask(infonce, by=pairs, pairs={file})"
+    gradlab.get_loss(text)
+    file.write_text("no pairs\n", encoding="utf-8")
+    with pytest.raises(gradlab.GradlabError, match="pairs"):
+        gradlab.get_loss(text)
+
+
+@pytest.mark.parametrize("number", [math.nan, -math.inf])
+def test_a_softmax_after_a_log_sum_exp_is_the_softmax(number: float) -> None:
+    generator = np.random.default_rng(0)
+    cosine = generator.uniform(-1, 1, (5, 7))
+    cosine[1, 2:5] = cosine[3] = -np.inf
+    cosine[2, 3] = number
+    torch_cosine = torch.tensor(cosine)
+    with np.errstate(invalid="ignore"):
+        negatives = Negatives.from_cosines(cosine)
+        for temperature in (0.05, 1.0):
+            before, sums = negatives.softmax(temperature), negatives.log_sum_exp(temperature)
+            expected = torch.softmax(torch_cosine / temperature, -1).numpy()
+            np.testing.assert_allclose(before, expected, rtol=1e-14)
+            for _ in range(2):  # from the exponentials of the sum, and computed again
+                np.testing.assert_array_equal(negatives.softmax(temperature), before)
+            log_sums = torch.logsumexp(torch_cosine / temperature, -1)
+            np.testing.assert_allclose(sums, log_sums, rtol=1e-14)
+    np.testing.assert_array_equal(negatives.cosine, cosine)

@@ -224,11 +224,15 @@ class Batch:
             positives=self.anchors,
             own_negatives=None,
             mask=mask,
-            supervision=self.supervision.exchanged(self.extra_count + self.own_count),
+            supervision=self.supervision
+            if self.supervision is UNSUPERVISED
+            else self.supervision.exchanged(self.extra_count + self.own_count),
         )
 
     def without_extra_negatives(self) -> Batch:
         """Return the batch without extra negatives and own negatives."""
+        if self.extra_negatives is None and self.own_negatives is None:
+            return self
         n = self.count
         return dataclasses.replace(
             self._with_batches(Batch.without_extra_negatives),
@@ -275,7 +279,7 @@ class Batch:
     @cached_property
     def positive(self) -> PairSimilarity:
         """Similarity of anchor i to its own positive, (n,)."""
-        return self.pair(self.anchors, self.positives)
+        return self.comparison.pair(self.anchors, self.positives)
 
     @cached_property
     def negatives(self) -> Negatives:
@@ -387,7 +391,7 @@ class Batch:
         """Whether an anchor can be without negatives, because of a rule or of empty pools."""
         if self.candidates.rules:
             return True
-        if self.in_batch_negatives and self.count > 1:
+        if self.in_batch_negatives and (self.anchors.shape[0] > 1 or self.count > 1):
             return False
         outside = {"extra": self.extra_negatives, "own": self.own_negatives}
         return not any(

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from array_api_compat import array_namespace, is_torch_array
+from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
 from gradlab.arrays import (
     Array,
@@ -26,6 +26,9 @@ from gradlab.arrays import (
     cached_property,
     compiled,
     detach,
+    divide,
+    exponentials,
+    log,
     logsumexp,
     softmax,
     softmax_of_all,
@@ -306,7 +309,12 @@ class AllCosines(Negatives):
 
     def log_sum_exp(self, temperature: float) -> Float[Array, "*n"]:
         """Return ``log Σ_k exp(cos θ_k / τ)``."""
-        return log_sum_exp(self.cosine, temperature)
+        if not is_numpy_array(self.cosine):  # torch has an operation for each, and its derivative
+            return log_sum_exp(self.cosine, temperature)
+        if temperature not in self._exponentials:
+            self._exponentials[temperature] = exponentials(self.cosine / temperature)
+        _, total, largest = self._exponentials[temperature]
+        return log(total[..., 0]) + largest[..., 0]
 
     def log_sum_exp_of(self, logit: OfEach) -> Float[Array, "*n"]:
         """Return ``log Σ_k exp(φ_k)`` for logits φ."""
@@ -361,7 +369,15 @@ class AllCosines(Negatives):
 
     def softmax(self, temperature: float) -> Float[Array, "*n k"]:
         """Return the softmax of ``cos θ_k / τ``."""
-        return softmax(self.cosine / temperature)
+        if not is_numpy_array(self.cosine) or temperature not in self._exponentials:
+            return softmax(self.cosine / temperature)
+        powers, total, _ = self._exponentials.pop(temperature)
+        return divide(powers, total)
+
+    @cached_property
+    def _exponentials(self) -> dict[float, tuple[Array, Array, Array]]:
+        """The `exponentials` of a log-sum-exp by temperature, which the next `softmax` takes."""
+        return {}
 
     def softmax_of_columns(self, temperature: float) -> Float[Array, "n k"]:
         """Return entry i of row j's softmax at row i, column j, for similarities in one view."""

@@ -95,7 +95,8 @@ class PairLoss(Loss):
         fixed = batch.with_fixed_positives() if self.negatives_are_fixed else batch
         positive = batch.positive  # first: the order of autograd's sums determines the last bits
         negatives, alone = self._negatives(fixed)
-        return unless(alone, self.value(positive, negatives))
+        value = self.value(positive, negatives)
+        return value if alone is None else unless(alone, value)
 
     def components_of(self, batch: Batch) -> Components:
         """Return the components, weight (N, K); canonical with any pool but ``"other"``."""
@@ -116,17 +117,10 @@ class PairLoss(Loss):
             without = as_float(batch.own_role != 1, batch.anchors)
             statistics["without_positives"] = array_namespace(without).mean(without)
         components = self.components(batch.positive, negatives)
-        pull = components.given_pull
-        return dataclasses.replace(
-            components,
-            gradient_dissipation=unless(alone, components.gradient_dissipation),
-            weight=unless(None if alone is None else alone[:, None], components.weight),
-            positive_weight=unless(alone, components.positive_weight),
-            given_pull=None if pull is None else unless(alone, pull),
-            views=batch,
-            statistics=statistics,
-            left_out=_left_out(batch),
-        )
+        attributes: dict[str, Any] = {} if alone is None else _without(components, alone)
+        if batch.candidates.rules or "positive_same" in batch.candidates.pools:
+            attributes["left_out"] = _left_out(batch)
+        return dataclasses.replace(components, views=batch, statistics=statistics, **attributes)
 
     def _negatives(self, batch: Batch) -> tuple[Negatives, Bool[Array, "n"] | None]:
         """Return negatives, and which anchors lack them or a positive, (N,), or None if none can.
@@ -148,17 +142,26 @@ class PairLoss(Loss):
 def unless(
     condition: Bool[Array, "*#n"] | None, values: Float[Array, "*n"], fill: float = 0.0
 ) -> Float[Array, "*n"]:
-    """Return ``values``, but ``other`` where ``condition`` is True; None means False everywhere."""
+    """Return ``values``, but ``fill`` where ``condition`` is True; None means False everywhere."""
     if condition is None:
         return values
     xp = array_namespace(values)
     return xp.where(condition, xp.full_like(values, fill), values)
 
 
+def _without(components: Components, alone: Bool[Array, "n"]) -> dict[str, Array]:
+    """Return the split with zeros for anchors that are ``alone``."""
+    arrays = {
+        name: getattr(components, name)
+        for name in ("gradient_dissipation", "positive_weight", "given_pull")
+        if getattr(components, name) is not None
+    }
+    weight = unless(alone[:, None], components.weight)
+    return {name: unless(alone, array) for name, array in arrays.items()} | {"weight": weight}
+
+
 def _left_out(batch: Batch) -> dict[str, Bool[Array, "n _"]]:
-    """Return which columns of each block are not negatives; empty if only the sentence itself."""
-    if not batch.candidates.rules and "positive_same" not in batch.candidates.pools:
-        return {}
+    """Return which columns of each block are not negatives."""
     masked = batch.negatives.masked
     return {block.name: masked[:, block.columns] for block in batch.candidate_blocks}
 

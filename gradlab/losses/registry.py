@@ -41,6 +41,9 @@ class _LossRegistry(Registry[Loss]):
 
 
 _registry = _LossRegistry("a loss", "gradlab.losses")
+# Losses by their text and the files of own losses: as a loss never changes, it is read once.
+_read: dict[tuple[str, str], Loss] = {}
+_MOST_READ = 256
 # Files and entry points of own losses whose import has begun, and has ended.
 _begun: set[Any] = set()
 _imported: set[Any] = set()
@@ -109,6 +112,7 @@ def register(name: str, *, cites: str = "") -> Callable[[L], L]:
             cls.paper = vars(cls).get("paper") or _reference(cls.bibtex)
         if "__dataclass_params__" not in vars(cls):
             dataclasses.dataclass(frozen=True)(cls)  # changes the class in place
+        _read.clear()  # a text may mean another loss now
         return _registry.register(name)(cls)
 
     return add
@@ -186,6 +190,8 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
         cls = type(name)
         own = {field.name: getattr(name, field.name) for field in dataclasses.fields(name)}
         return cls.build(**own | _preset(cls, preset) | hyperparameters)
+    if isinstance(name, str) and preset is None and not hyperparameters:
+        return _read.get((name, os.environ.get(OWN_LOSSES, ""))) or _from_text(name)
     if isinstance(name, str) and not is_own(name):
         cls, texts = _registry.read(name)
         return _build(cls, {"preset": preset} | parse_hyperparameters(cls, texts) | hyperparameters)
@@ -235,6 +241,8 @@ def by_text(losses: Iterable[Any]) -> dict[str, Loss]:
 
 def read_loss(name: str, texts: Mapping[str, str]) -> Loss:
     """Return the loss of a text as `get_loss` does; settings in ``texts`` override ``name``'s."""
+    if not texts:
+        return get_loss(name)
     if is_own(name):
         return _adapt(name, texts)
     cls, own = _registry.read(name)
@@ -292,6 +300,20 @@ def is_own(text: str) -> bool:
     """Return True if a text names an unregistered loss: ``module:Name`` or a ``.py`` file."""
     name = text.partition("(")[0]
     return ":" in name or name.endswith(".py")
+
+
+def _from_text(text: str) -> Loss:
+    """Read the loss of a text; keep it for `get_loss` if it is made of gradlab's, of no file."""
+    if is_own(text):
+        return _adapt(text, {})
+    cls, texts = _registry.read(text)
+    loss = _build(cls, parse_hyperparameters(cls, texts))
+    of_gradlab = all(type(nested).__module__.startswith("gradlab.") for nested in loss.within)
+    if of_gradlab and "sentences" not in loss.looks_at:  # a mask reads its pairs from a file
+        if len(_read) == _MOST_READ:
+            _read.clear()
+        _read[text, os.environ.get(OWN_LOSSES, "")] = loss
+    return loss
 
 
 def _build(cls: type[Loss], values: dict[str, Any]) -> Loss:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -63,13 +64,15 @@ class Blocks(Comparison):
         """Store the accumulator of gradients and the loss's learned settings, which are leaves."""
         super().__init__()
         self._gradients, self._learned, self._memory = gradients, learned, Memory()
-        self._rows: list[tuple[Tensor, Tensor]] = []
+        self._totals: dict[int, tuple[Tensor, Tensor]] = {}
         self.trigger = torch.zeros((), requires_grad=True)
 
     def begin(self, rows: Iterable[tuple[Tensor | None, Tensor | None]]) -> None:
         """Start the next block with its rows of each kind and accumulators of their gradients."""
         self._memory.rewind()
-        self._rows = [(leaf, total) for leaf, total in rows if not (leaf is None or total is None)]
+        self._totals = {
+            id(leaf): (leaf, total) for leaf, total in rows if not (leaf is None or total is None)
+        }
 
     def sharing(self) -> Blocks:
         """Return this object: products of a block are not shared."""
@@ -79,7 +82,10 @@ class Blocks(Comparison):
         """Return the similarities of matching rows of ``first`` and ``second``; rows broadcast."""
         if first.shape != second.shape:
             return super().pair(first, second)
-        return RowPairs(first, second, (self._total(first), self._total(second)), self.trigger)
+        arguments = first, second, (self._total(first), self._total(second)), self.trigger
+        return RowPairs(
+            functools.partial(_Dots.apply, *arguments), functools.partial(_Chords.apply, *arguments)
+        )
 
     def cosines(self, rows: Tensor, columns: Tensor, own: int | None = None) -> Tensor:
         """Return all dot products, see `Comparison.cosines`."""
@@ -103,7 +109,8 @@ class Blocks(Comparison):
         return rows
 
     def _total(self, rows: Tensor) -> Tensor | None:
-        return next((total for leaf, total in self._rows if leaf is rows), None)
+        _, total = self._totals.get(id(rows), (None, None))
+        return total
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,20 +196,20 @@ class _Cosines(torch.autograd.Function):
 class RowPairs(PairSimilarity):
     """Pairs of rows, measured on demand: cosines take one pass over the rows, chords take six."""
 
-    def __init__(self, *arguments: Any) -> None:
-        """Store both rows (n, D), the accumulators of their gradients, and the block's trigger."""
-        self.__dict__["arguments"] = arguments
+    def __init__(self, dots: Callable[[], Any], chords: Callable[[], Any]) -> None:
+        """Store what returns the dot products (n,), and the chords (2, n), of the pairs."""
+        self.__dict__.update(dots=dots, chords=chords)
 
     @cached_property
     def lengths(self) -> Tensor:
         """Chords of the pairs, (2, n), see `chords`."""
-        lengths: Tensor = _Chords.apply(*self.__dict__["arguments"])
+        lengths: Tensor = self.__dict__["chords"]()
         return lengths
 
     @cached_property
     def cosine(self) -> Tensor:  # type: ignore[override]  # computed once
         """Cosine ``cos θ``."""
-        dots: Tensor = _Dots.apply(*self.__dict__["arguments"])
+        dots: Tensor = self.__dict__["dots"]()
         return dots
 
     @property

@@ -152,10 +152,11 @@ class Evaluation:
         """Return the values and the gradients of all rows, by kind, and of the learned settings."""
         gradients = Gradients()
         by_settings = [torch.zeros_like(setting) for setting in self.learned]
-        terms = list(_terms(self.loss, batch, 1.0))
+        terms = _terms(self.loss, batch, 1.0)
         if self.kernels is None:
             laps = Laps(self.processes, self.block_size)
-            on_all_rows = [_needs_all_rows(term, terms) for term in terms]
+            softmaxes = [term for term in terms if len(terms) > 1 and _is_softmax(term)]
+            on_all_rows = [_needs_all_rows(term, softmaxes) for term in terms]
         else:
             laps = KernelLaps(self.processes, self.block_size, self.kernels, self.loss.name)
             on_all_rows = [True] * len(terms)
@@ -351,27 +352,25 @@ class Evaluation:
             self.processes.check(self.batch.anchors, error)
 
 
-def _terms(loss: Loss, batch: Batch, weight: float) -> Iterator[_Term]:
-    """Yield the elementary losses of a loss, with the batches that they see."""
+def _terms(loss: Loss, batch: Batch, weight: float) -> list[_Term]:
+    """Return the elementary losses of a loss, with the batches that they see."""
     if not isinstance(loss, Combinator):
-        yield _Term(weight, loss, batch)
-        return
-    for factor, term, term_batch in loss.terms_of(batch):
-        yield from _terms(term, term_batch, weight * factor)
+        return [_Term(weight, loss, batch)]
+    return [
+        term
+        for factor, nested, candidates in loss.terms_of(batch)
+        for term in _terms(nested, candidates, weight * factor)
+    ]
 
 
-def _needs_all_rows(term: _Term, terms: list[_Term]) -> bool:
+def _needs_all_rows(term: _Term, softmaxes: list[_Term]) -> bool:
     """Whether a term runs on all rows at once: a batch loss, or one of two softmax directions."""
     if not isinstance(term.loss, PairLoss | CandidateLoss):
         return True
-    if len(terms) == 1 or not _is_softmax(term):
-        return False
     anchors, positives = term.batch.anchors, term.batch.positives
-    return any(
-        anchors is opposite.batch.positives
-        and positives is opposite.batch.anchors
-        and _is_softmax(opposite)
-        for opposite in terms
+    return any(term is softmax for softmax in softmaxes) and any(
+        anchors is opposite.batch.positives and positives is opposite.batch.anchors
+        for opposite in softmaxes
     )
 
 

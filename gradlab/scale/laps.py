@@ -22,7 +22,7 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import Block, Rule
 from gradlab.batch.comparison import PLAIN, Comparison, own_cosines
 from gradlab.batch.similarity import Negatives, PairSimilarity
-from gradlab.scale.blocks import Gradients
+from gradlab.scale.blocks import Gradients, RowPairs
 from gradlab.scale.columns import Columns
 from gradlab.scale.processes import Processes
 from gradlab.scale.products import (
@@ -73,9 +73,29 @@ class Laps(Comparison):
         return self
 
     def pair(self, first: Tensor, second: Tensor) -> PairSimilarity:
-        """Return similarities of matching rows by chords, some rows at a time; rows broadcast."""
+        """Return the similarities of matching rows, measured when they are read; rows broadcast."""
         if first.shape != second.shape:
             first, second = torch.broadcast_tensors(first, second)
+        return RowPairs(
+            functools.partial(self._dots, first, second),
+            functools.partial(self._chords, first, second),
+        )
+
+    def _dots(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the dot products of matching rows, (n,), as an answer."""
+        left, right = first.detach(), second.detach()
+
+        def backward(gradients: Gradients, upstream: Tensor) -> None:
+            share = self._share(len(left))
+            for rows, opposite in ((first, right), (second, left)):
+                total = gradients.by(rows)
+                if total is not None:
+                    total[share].addcmul_(opposite[share], upstream[share, None])
+
+        return self.answer(torch.linalg.vecdot(left, right), backward)
+
+    def _chords(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the chords of matching rows, (2, n), some rows at a time, as an answer."""
         left, right = first.detach(), second.detach()
         lengths = chords(left, right)
 
@@ -83,7 +103,7 @@ class Laps(Comparison):
             totals = gradients.by(first), gradients.by(second)
             add_chord_gradients(left, right, lengths, upstream, self._share(len(left)), totals)
 
-        return PairSimilarity(*self.answer(lengths, backward))
+        return self.answer(lengths, backward)
 
     def by_rows(self, batch: Batch, function: Callable[[Batch], Tensor]) -> Tensor:
         """Return ``function`` of the rows, evaluated block by block, without gradient."""

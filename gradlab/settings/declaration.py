@@ -265,11 +265,14 @@ class Settings:
 
 def check_names(cls: type, names: Iterable[str]) -> None:
     """Raise GradlabError for a name that is no setting of ``cls``, and suggest the nearest."""
-    noun, declared = getattr(cls, "setting_noun", Settings.setting_noun), declarations(cls)
+    declared = declarations(cls)
+    unknown = next((name for name in names if name not in declared), None)
+    if unknown is None:
+        return
+    noun = getattr(cls, "setting_noun", Settings.setting_noun)
     # Registered classes have a name of their own.
     owner = cls.__name__ if "name" in declared else cls.__dict__.get("name", cls.__name__)
-    for name in names:
-        check_known(noun, name, declared, f"{owner} has")
+    check_known(noun, unknown, declared, f"{owner} has")
 
 
 def parse_settings(cls: type, texts: Mapping[str, str]) -> dict[str, Any]:

@@ -96,17 +96,17 @@ def learned_settings(loss: Any, prefix: Path = ()) -> tuple[LearnedSetting, ...]
         GradlabError: a learned setting cannot be trained, because it is not a number, or because it
             belongs to a part of a recombined loss, whose gradient is not the derivative of a value.
     """
-    declared, learned = declarations(type(loss)), []
-    for name in loss.learned:
+    declared, names, learned = declarations(type(loss)), loss.learned, []
+    for name in names:
         if name not in declared or declared[name].kind is not float:
             raise GradlabError(
                 f"{loss.name} learns {name!r}, which is not one of its settings of type float"
             )
         start = float(getattr(loss, name))
         learned.append(LearnedSetting((*prefix, name), loss, declared[name], start))
-    if loss.learned and loss.surrogate and not loss.is_combinator:
+    if names and loss.surrogate and not loss.is_combinator:
         raise GradlabError(
-            f"{loss.name} learns {loss.learned[0]}, but its value is a surrogate; set learned = ()"
+            f"{loss.name} learns {names[0]}, but its value is a surrogate; set learned = ()"
         )
     inside: dict[Path, Any] = {}
     for name in declared:
