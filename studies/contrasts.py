@@ -82,12 +82,13 @@ def numbers(interval: Interval) -> dict[str, float]:
 def judged_table(
     measured: Sequence[tuple[Mapping[str, Any], Contrast, Interval]],
 ) -> pd.DataFrame:
-    """A row for each contrast, judged as one family: its origin, its interval and its verdict."""
-    verdicts = judge([(interval, 0.0, contrast.margin) for _, contrast, interval in measured])
+    """A row for each contrast, judged as one family: its origin, interval and judgement."""
+    judgements = judge([(interval, 0.0, contrast.margin) for _, contrast, interval in measured])
     rows = []
-    for (origin, contrast, interval), verdict in zip(measured, verdicts, strict=True):
+    for (origin, contrast, interval), judgement in zip(measured, judgements, strict=True):
         row = {**origin, "name": contrast.name, **numbers(interval)}
-        row |= {"p": interval.p, "holm": verdict.p, "margin": contrast.margin}
-        row |= {"equivalence": verdict.equivalence, "verdict": verdict.verdict}
+        row |= {"p": interval.p, "holm": judgement.p, "margin": contrast.margin}
+        row |= {"equivalence": judgement.equivalence, "verdict": judgement.verdict}
+        row |= {"within_margin": judgement.within_margin}
         rows.append(row)
     return pd.DataFrame(rows)

@@ -21,7 +21,7 @@ LEVEL = 0.95
 # Bootstrap samples of sentences.
 RESAMPLES = 2000
 SUPPORTED, CONTRADICTED = "supported", "contradicted"
-NO_EFFECT, INCONCLUSIVE = "no effect of that size", "inconclusive"
+INCONCLUSIVE, NOT_JUDGED = "inconclusive", "not judged"
 OVER_SEEDS, OVER_SENTENCES = "over seeds", "over sentences"
 Array = NDArray[Any]
 
@@ -69,16 +69,17 @@ def over_seeds(values: Sequence[float] | Array) -> Interval:
 
     With one value there is no interval, and without any no mean; values that are NaN do not count.
     """
-    known = np.asarray(values, dtype=float)
-    known = known[~np.isnan(known)]
-    if len(known) < 2:
-        return Interval(float(known[0]) if len(known) else math.nan, math.nan, math.nan, len(known))
-    mean = float(known.mean())
-    if np.ptp(known) == 0:
-        return Interval(mean, mean, mean, len(known), p=float(mean == 0))
-    test = stats.ttest_1samp(known, 0)
+    numbers = np.asarray(values, dtype=float)
+    numbers = numbers[~np.isnan(numbers)]
+    count = len(numbers)
+    if count < 2:
+        return Interval(float(numbers[0]) if count else math.nan, math.nan, math.nan, count)
+    mean = float(numbers.mean())
+    if np.ptp(numbers) == 0:
+        return Interval(mean, mean, mean, count, p=float(mean == 0))
+    test = stats.ttest_1samp(numbers, 0)
     low, high = test.confidence_interval(LEVEL)
-    return Interval(mean, float(low), float(high), len(known), p=float(test.pvalue))
+    return Interval(mean, float(low), float(high), count, p=float(test.pvalue))
 
 
 def over_sentences(values: Sequence[Array]) -> Interval:
@@ -113,19 +114,23 @@ def spearman_difference_over_sentences(
 
     def difference(index: Array) -> Array:
         answers = _ranks(gold[index])
-        each = [
-            _correlation(_ranks(one[index]), answers) - _correlation(_ranks(other[index]), answers)
-            for one, other in zip(first, second, strict=True)
+        by_seed = [
+            _correlation(_ranks(plus[index]), answers) - _correlation(_ranks(minus[index]), answers)
+            for plus, minus in zip(first, second, strict=True)
         ]
-        mean: Array = np.mean(each, axis=0)
+        mean: Array = np.mean(by_seed, axis=0)
         return mean
 
     mean = float(difference(np.arange(len(gold))[None])[0])
     return Interval(mean, *percentiles(difference(draws)), len(gold), OVER_SENTENCES)
 
 
-class Judged(NamedTuple):
-    """The verdict on one of several claims that are judged together.
+class Judgement(NamedTuple):
+    """Two statements on one of several claims that are judged together.
+
+    ``verdict`` says whether the mean differs from its threshold; ``within_margin``, whether it was
+    shown to lie within the margin ("yes" or "no", empty without a margin). A difference may be
+    clear of 0 and within the margin: real, and too small to matter.
 
     ``p`` is two-sided, of no difference from the threshold; ``equivalence`` is the p of the
     difference not being within the margin, NaN without one. Both are after Holm's correction.
@@ -135,25 +140,38 @@ class Judged(NamedTuple):
     p: float
     equivalence: float
 
+    @property
+    def within_margin(self) -> str:
+        """Whether the mean was shown to lie within the margin."""
+        if math.isnan(self.equivalence):
+            return ""
+        return "yes" if self.equivalence < 1 - LEVEL else "no"
 
-def judge(claims: Iterable[tuple[Interval, float, float | None]]) -> list[Judged]:
-    """Verdicts on one family of claims, with Holm's correction over all of them.
 
-    Tests of equivalence are a family of their own. Equivalence comes first: an effect shown to be
-    within its margin is *no effect of that size*, whatever its sign. Otherwise it is *supported* or
-    *contradicted* if it differs from its threshold, else *inconclusive*; so is whatever has fewer
-    than two seeds.
+def judge(claims: Iterable[tuple[Interval, float, float | None]]) -> list[Judgement]:
+    """Judge one family of claims, with Holm's correction over all of them.
+
+    A claim is *supported* or *contradicted* if its mean differs from its threshold, else
+    *inconclusive*; so is whatever has fewer than two seeds. Tests of equivalence are a family of
+    their own, and change no verdict.
 
     Args:
         claims: of each its interval over seeds, what the mean is compared with, and the margin;
             None where nobody has said what would matter.
     """
-    family = [(one.mean - threshold, one, margin) for one, threshold, margin in claims]
-    p = _holm([_two_sided(above, one) for above, one, _ in family])
-    equal = _holm([within(above, one.error, one.count - 1, most) for above, one, most in family])
+    family = [
+        (interval.mean - threshold, interval, margin) for interval, threshold, margin in claims
+    ]
+    p = _holm([_two_sided(difference, interval) for difference, interval, _ in family])
+    equivalence = _holm(
+        [
+            within(difference, interval.error, interval.count - 1, margin)
+            for difference, interval, margin in family
+        ]
+    )
     return [
-        Judged(_verdict(above, of_claim, of_margin), of_claim, of_margin)
-        for (above, _, _), of_claim, of_margin in zip(family, p, equal, strict=True)
+        Judgement(_verdict(difference, adjusted), adjusted, equal)
+        for (difference, _, _), adjusted, equal in zip(family, p, equivalence, strict=True)
     ]
 
 
@@ -169,13 +187,15 @@ def within(estimate: float, error: float, freedom: float, margin: float | None) 
     return float(stats.t.sf((margin - abs(estimate)) / error, freedom))
 
 
-def along_line(known: Any, outcome: Any, new: Any) -> Array:
-    """Outcomes of new rows (m, k), by least squares with a constant on known rows (n, k)."""
+def along_line(fitted: Any, outcome: Any, tested: Any) -> Array:
+    """Outcomes of tested rows (m, k), by least squares with a constant on fitted rows (n, k)."""
     design, rows = (
-        np.column_stack([np.ones(len(one)), np.asarray(one, dtype=float)]) for one in (known, new)
+        np.column_stack([np.ones(len(columns)), np.asarray(columns, dtype=float)])
+        for columns in (fitted, tested)
     )
-    found: Array = rows @ np.linalg.lstsq(design, np.asarray(outcome, dtype=float), rcond=None)[0]
-    return found
+    coefficients = np.linalg.lstsq(design, np.asarray(outcome, dtype=float), rcond=None)[0]
+    predictions: Array = rows @ coefficients
+    return predictions
 
 
 def _two_sided(difference: float, interval: Interval) -> float:
@@ -190,17 +210,15 @@ def _holm(p: Sequence[float]) -> list[float]:
     from statsmodels.stats.multitest import multipletests
 
     adjusted = np.array(p, dtype=float)
-    known = ~np.isnan(adjusted)
-    if known.any():
-        adjusted[known] = multipletests(adjusted[known], method="holm")[1]
+    tested = ~np.isnan(adjusted)
+    if tested.any():
+        adjusted[tested] = multipletests(adjusted[tested], method="holm")[1]
     return adjusted.tolist()
 
 
-def _verdict(above: float, p: float, equivalence: float) -> str:
-    if equivalence < 1 - LEVEL:
-        return NO_EFFECT
+def _verdict(difference: float, p: float) -> str:
     if p < 1 - LEVEL:
-        return SUPPORTED if above > 0 else CONTRADICTED
+        return SUPPORTED if difference > 0 else CONTRADICTED
     return INCONCLUSIVE
 
 

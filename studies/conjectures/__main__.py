@@ -64,18 +64,20 @@ def size_options(function: Any) -> Any:
 @device_option
 @option("--jobs", "Runs side by side.  [a CPU: one a core, with one thread each; else 1]",
         kind=click.IntRange(1), metavar="N")  # fmt: skip
+@option("--skip-trial", "Begin without the short trial that estimates the time.", False)
 @option("--dry-run", "Print the budget, measured on this device, and stop.", False)
 @option("--report-only", "Write the report on the runs that are finished; train nothing.", False)
 def command(
     model: str, train_file: Path, sts: Path, output: Path, preset: str, only: tuple[str, ...],
-    device: str, jobs: int | None, dry_run: bool, report_only: bool, **sizes: str | None,
+    device: str, jobs: int | None, skip_trial: bool, dry_run: bool, report_only: bool,
+    **sizes: str | None,
 ) -> None:  # fmt: skip
     """Check the three conjectures of the unified-gradient paper on encoders trained for it.
 
     Prints the budget, trains what is needed, and writes a report with verdicts, figures and tables.
     """
-    given = {name: text for name, text in sizes.items() if text is not None}
-    settings = StudySettings.preset(preset, **given)
+    changes = {name: text for name, text in sizes.items() if text is not None}
+    settings = StudySettings.preset(preset, **changes)
     study = Study.open(
         model, train_file, sts, output, settings, parts=only, jobs=jobs, device=device
     )
@@ -83,10 +85,11 @@ def command(
         require_package("statsmodels")
     if not (report_only or dry_run):
         require_optuna()
-    if not report_only:
+    if dry_run or not (report_only or skip_trial):
         click.echo(study.budget().text())
-        if dry_run:
-            return
+    if dry_run:
+        return
+    if not report_only:
         study.run()
     place = study.report()
     click.echo((place / "verdicts.md").read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from studies.conjectures.conditions import BASELINE
-from studies.conjectures.results import Results, Section, density
+from studies.conjectures.results import Results, density
 from studies.conjectures.settings import StudySettings
 from studies.conjectures.views import HeldOutViews, moments
 from studies.statistics import Array
@@ -18,7 +18,7 @@ from studies.statistics import Array
 BINS = np.linspace(-5, 5, 41)
 
 
-def section(results: Results, settings: StudySettings) -> Section | None:
+def tables_of(results: Results, settings: StudySettings) -> dict[str, pd.DataFrame]:
     """Moments of the angles, and their distance from normality, before and after training."""
     rows: list[dict[str, Any]] = []
     standard = defaultdict(list)
@@ -27,17 +27,16 @@ def section(results: Results, settings: StudySettings) -> Section | None:
             rows.append({"encoder": encoder, "seed": seed, "angle": angle, **normality(values)})
             standard[encoder, angle].append((values - values.mean()) / values.std())
     if not rows:
-        return None
-    parts = [
+        return {}
+    densities = [
         density(BINS, of_seeds, encoder=encoder, angle=angle)
         for (encoder, angle), of_seeds in standard.items()
     ]
-    table = pd.concat(parts, ignore_index=True)
-    tables = {
+    table = pd.concat(densities, ignore_index=True)
+    return {
         "assumptions-angles": pd.DataFrame(rows),
         "assumptions-distribution": table[table.density > 0].reset_index(drop=True),
     }
-    return Section(tables)
 
 
 def angles_of(views: HeldOutViews) -> dict[str, Array]:
@@ -50,7 +49,7 @@ def angles_of(views: HeldOutViews) -> dict[str, Array]:
 
 def normality(values: Array) -> dict[str, float]:
     """Their `moments`, and Kolmogorov's distance from the fitted normal distribution, in [0, 1]."""
-    found = moments(values)
-    distance = stats.kstest(values, "norm", args=(found["mean"], found["std"])).statistic
-    found["excess_kurtosis"] = found.pop("kurtosis")
-    return {"count": len(values), **found, "distance_from_normal": float(distance)}
+    shape = moments(values)
+    distance = stats.kstest(values, "norm", args=(shape["mean"], shape["std"])).statistic
+    shape["excess_kurtosis"] = shape.pop("kurtosis")
+    return {"count": len(values), **shape, "distance_from_normal": float(distance)}

@@ -12,14 +12,12 @@ import pandas as pd
 from studies.conjectures.conditions import BASELINE, NO_DISSIPATION, baseline
 from studies.conjectures.results import (
     Results,
-    Section,
     comparisons,
     density,
     interval_columns,
     summary,
 )
 from studies.conjectures.settings import MARGIN, StudySettings
-from studies.conjectures.verdicts import Claim
 from studies.statistics import over_seeds, over_sentences
 
 CONDITIONS = (BASELINE, NO_DISSIPATION)
@@ -28,38 +26,29 @@ BINS = np.linspace(0, math.pi, 91)
 Angles = dict[tuple[str, int], dict[str, Any]]
 
 
-def section(results: Results, settings: StudySettings) -> Section | None:
+def tables_of(results: Results, settings: StudySettings) -> dict[str, pd.DataFrame]:
     """Angles with and without dissipation, and performance against the margin."""
-    found = {
-        (one, seed): views.angles() for one in CONDITIONS for seed, views in results.tuned(one)
+    angles = {
+        (condition, seed): views.angles()
+        for condition in CONDITIONS
+        for seed, views in results.tuned(condition)
     }
-    seeds = [seed for name, seed in found if name == BASELINE and (NO_DISSIPATION, seed) in found]
+    seeds = [seed for name, seed in angles if name == BASELINE and (NO_DISSIPATION, seed) in angles]
     if not seeds:
-        return None
-    gaps = [_gap(found[NO_DISSIPATION, seed]) - _gap(found[BASELINE, seed]) for seed in seeds]
+        return {}
+    gaps = [_gap(angles[NO_DISSIPATION, seed]) - _gap(angles[BASELINE, seed]) for seed in seeds]
     means = [float(gap.mean()) for gap in gaps]
-    claims = [
-        Claim.declared("gap", means),
-        Claim.declared("dissipation", results.differences(BASELINE, NO_DISSIPATION)),
-    ]
-    # At m = 1 the gate hardly ever closes: those trainings are the ones without dissipation, and
-    # would count twice.
-    largest = max((m for m in settings.margins if m < 1), default=MARGIN)
-    if largest > MARGIN:
-        differences = results.differences(BASELINE, baseline(margin=largest).name)
-        claims.append(Claim.declared("margin", differences, first=MARGIN, second=largest))
     margins = [(m, baseline(margin=m).name) for m in sorted({MARGIN, *settings.margins})]
-    others = [NO_DISSIPATION, *(name for m, name in margins if m != MARGIN)]
+    rivals = [NO_DISSIPATION, *(name for m, name in margins if m != MARGIN)]
     intervals = pd.DataFrame(map(interval_columns, (over_seeds(means), over_sentences(gaps))))
     intervals.insert(0, "difference", f"{NO_DISSIPATION} - {BASELINE}")
-    tables = {
-        "conjecture1-angles": _angles_table(found),
+    return {
+        "conjecture1-angles": _angles_table(angles),
         "conjecture1-gap": intervals,
-        "conjecture1-distribution": _distribution(found),
+        "conjecture1-distribution": _distribution(angles),
         "conjecture1-performance": summary(results, [*margins, (math.inf, NO_DISSIPATION)]),
-        "conjecture1-comparisons": comparisons(results, [(BASELINE, name) for name in others]),
+        "conjecture1-comparisons": comparisons(results, [(BASELINE, name) for name in rivals]),
     }
-    return Section(tables, claims)
 
 
 def _gap(angles: dict[str, Any]) -> Any:
@@ -67,10 +56,10 @@ def _gap(angles: dict[str, Any]) -> Any:
     return (angles["negative"].mean(axis=-1) - angles["positive"]).ravel()
 
 
-def _angles_table(found: Angles) -> pd.DataFrame:
+def _angles_table(by_run: Angles) -> pd.DataFrame:
     names = "gap", "gap_low_over_sentences", "gap_high_over_sentences", "sentences"
     rows = []
-    for (condition, seed), angles in found.items():
+    for (condition, seed), angles in by_run.items():
         row: dict[str, Any] = {"condition": condition, "seed": seed}
         for short, pair in (("pos", "positive"), ("neg", "negative")):
             row[f"theta_{short}_mean"] = angles[pair].mean()
@@ -79,12 +68,12 @@ def _angles_table(found: Angles) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _distribution(found: Angles) -> pd.DataFrame:
+def _distribution(by_run: Angles) -> pd.DataFrame:
     """Densities over all seeds together, 1/radian; bins that are empty everywhere are left out."""
-    parts = []
+    densities = []
     for condition, pair in itertools.product(CONDITIONS, ("positive", "negative")):
-        own = [angles[pair].ravel() for (name, _), angles in found.items() if name == condition]
-        parts.append(density(BINS, own, condition=condition, pair=pair))
-    table = pd.concat(parts, ignore_index=True)
+        own = [angles[pair].ravel() for (name, _), angles in by_run.items() if name == condition]
+        densities.append(density(BINS, own, condition=condition, pair=pair))
+    table = pd.concat(densities, ignore_index=True)
     used = table.groupby("low")["density"].transform("max") > 0
     return table[used].reset_index(drop=True)

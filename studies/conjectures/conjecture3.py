@@ -11,16 +11,14 @@ from gradlab import PairSimilarity, components
 from gradlab.batch import Triple
 from gradlab.gradient import (
     KINDS,
-    LEMMA_STEP,
     RatioInterval,
     gets_closer,
     ratio_bounds,
     tangent_bounds,
 )
 from studies.conjectures.conditions import BASELINE, baseline
-from studies.conjectures.results import Results, Section, binned, comparisons, paired, summary
+from studies.conjectures.results import Results, binned, comparisons, summary
 from studies.conjectures.settings import LEMMA_STEPS, RATIO, StudySettings
-from studies.conjectures.verdicts import Claim
 from studies.conjectures.views import HeldOutViews
 from studies.statistics import Array
 
@@ -38,9 +36,9 @@ def batch_triples(anchors: Array, positives: Array) -> Triple:
     toward = (positives @ positives.T - cosine * radial) / sine
     # A squared length that rounding made negative is zero.
     aside = np.sqrt(np.maximum(1 - radial**2 - toward**2, 0))
-    others = ~np.eye(count, dtype=bool)
+    off_diagonal = ~np.eye(count, dtype=bool)
     fields = np.broadcast_arrays(cosine, sine, radial, toward, aside)
-    return Triple(*(field[others].reshape(count, count - 1) for field in fields))
+    return Triple(*(field[off_diagonal].reshape(count, count - 1) for field in fields))
 
 
 def published_filter(triple: Triple, step: float) -> Array:
@@ -49,89 +47,64 @@ def published_filter(triple: Triple, step: float) -> Array:
     return feasible & (triple.positive_cosine > 0) & (triple.radial > 0) & (triple.toward > 0)
 
 
-def section(results: Results, settings: StudySettings) -> Section | None:
-    """Minimum ratios, dynamic-ratio steps, positive cosines under several ratios, performance."""
+def tables_of(results: Results, settings: StudySettings) -> dict[str, pd.DataFrame]:
+    """Minimum ratios, dynamic-ratio steps, and performance against the ratio."""
     bounds, distribution = _bounds(results)
     if bounds.empty:
-        return None
-    closer = _closer(results)
+        return {}
     ratios = [(ratio, baseline(ratio=ratio).name) for ratio in sorted({RATIO, *settings.ratios})]
-    others = [(baseline(ratio=one).name, BASELINE) for one in settings.ratios if one != RATIO]
-    tables = {
+    rivals = [(baseline(ratio=ratio).name, BASELINE) for ratio in settings.ratios if ratio != RATIO]
+    return {
         "conjecture3-minimum-ratio": bounds,
         "conjecture3-minimum-ratio-distribution": distribution,
-        "conjecture3-closer": closer,
+        "conjecture3-closer": _closer(results),
         "conjecture3-performance": summary(results, ratios),
-        "conjecture3-comparisons": comparisons(results, others),
+        "conjecture3-comparisons": comparisons(results, rivals),
     }
-    return Section(tables, _claims(results, settings, closer))
-
-
-def _claims(results: Results, settings: StudySettings, closer: pd.DataFrame) -> list[Claim]:
-    claims = []
-    for loss in DYNAMIC:
-        rows = closer[(closer.condition == loss) & (closer.step == LEMMA_STEP)].sort_values("seed")
-        for name in ("closer", "lemma"):
-            gains = (rows[f"{name}_own"] - rows[f"{name}_one"]).to_list()
-            claims.append(Claim.declared(name, gains, loss=loss, step=LEMMA_STEP))
-    # What training with a larger ratio does, above the baseline's ratio and below it.
-    largest, smallest = max(settings.ratios), min(settings.ratios)
-    pairs = {"larger-ratio": (largest, RATIO), "smaller-ratio": (RATIO, smallest)}
-    for name, (first, second) in pairs.items():
-        if first <= second and name == "smaller-ratio":
-            continue  # a claim that decides stays, inconclusive, where nothing was measured for it
-        names = baseline(ratio=first).name, baseline(ratio=second).name
-        cosines = []
-        if first > second:
-            cosines = paired(*(results.last(one, "positive_cosine") for one in names))
-        claims += [
-            Claim.declared(name, cosines, first=first, second=second),
-            Claim.declared("ratio", results.differences(*names), first=first, second=second),
-        ]
-    return claims
 
 
 def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Minimum ratios on the untuned and the tuned encoder; their distribution over all seeds."""
     rows: list[dict[str, Any]] = []
-    parts: list[pd.DataFrame] = []
+    histograms: list[pd.DataFrame] = []
     for seed, encoder, views in results.kept(BASELINE):
         triple = all_triples(views)
         for step in LEMMA_STEPS:
             published = published_filter(triple, step)
             for rule in KINDS:
                 interval = ratio_bounds(triple, step, rule)
-                for triples, kept in (("all", np.ones_like(published)), ("published", published)):
+                for triples, mask in (("all", np.ones_like(published)), ("published", published)):
                     key = {"encoder": encoder, "step": step, "rule": rule, "triples": triples}
-                    rows.append({**key, "seed": seed, **_bound_statistics(rule, interval, kept)})
-                    histogram = np.histogram(interval.low[kept & interval.feasible], BINS)[0]
-                    part = binned(BINS, "found", histogram, **key)
-                    parts.append(part.assign(count=int(kept.sum())))
-    if not parts:
+                    rows.append({**key, "seed": seed, **_bound_statistics(rule, interval, mask)})
+                    counts = np.histogram(interval.low[mask & interval.feasible], BINS)[0]
+                    histogram = binned(BINS, "feasible", counts, **key)
+                    histograms.append(histogram.assign(count=int(mask.sum())))
+    if not histograms:
         return pd.DataFrame(), pd.DataFrame()
     keys = ["encoder", "step", "rule", "triples", "low", "high"]
-    table = pd.concat(parts).groupby(keys, sort=False, as_index=False)[["found", "count"]].sum()
-    table["share"] = table.found / table["count"].clip(lower=1)
+    groups = pd.concat(histograms).groupby(keys, sort=False, as_index=False)
+    table = groups[["feasible", "count"]].sum()
+    table["share"] = table.feasible / table["count"].clip(lower=1)
     table = table.loc[table.share > 0, [*keys, "share", "count"]]
     return pd.DataFrame(rows), table.reset_index(drop=True)
 
 
 def all_triples(views: HeldOutViews) -> Triple:
     """The triples of all batches, fields (batches, N, N-1)."""
-    found = [vars(batch_triples(*batch)) for batch in views.batches()]
-    return Triple(**{name: np.stack([one[name] for one in found]) for name in found[0]})
+    batches = [vars(batch_triples(*batch)) for batch in views.batches()]
+    return Triple(**{name: np.stack([fields[name] for fields in batches]) for name in batches[0]})
 
 
-def _bound_statistics(rule: str, interval: RatioInterval, kept: Array) -> dict[str, float]:
-    """Shares of the kept triples that some ratio, and each of `PROBES`, satisfies; quantiles."""
-    low, total = interval.low[kept & interval.feasible], int(kept.sum())
-    found = {"count": total, "feasible": len(low) / total if total else np.nan}
+def _bound_statistics(rule: str, interval: RatioInterval, mask: Array) -> dict[str, float]:
+    """Shares of the masked triples that some ratio, and each of `PROBES`, satisfies; quantiles."""
+    low, total = interval.low[mask & interval.feasible], int(mask.sum())
+    shares = {"count": total, "feasible": len(low) / total if total else np.nan}
     for ratio in PROBES:
         # The published rule has no upper bound.
-        ok = interval.low < ratio if rule == "tangent" else interval.contains(ratio)
-        found[f"satisfied_{ratio:g}"] = float(ok[kept].mean()) if total else np.nan
+        satisfied = interval.low < ratio if rule == "tangent" else interval.contains(ratio)
+        shares[f"satisfied_{ratio:g}"] = float(satisfied[mask].mean()) if total else np.nan
     quantiles = np.quantile(low, (0.05, 0.5, 0.95)) if len(low) else [np.nan] * 3
-    return found | dict(zip(("q05", "median", "q95"), map(float, quantiles), strict=True))
+    return shares | dict(zip(("q05", "median", "q95"), map(float, quantiles), strict=True))
 
 
 def closer_shares(triple: Triple, own: Array, step: float) -> dict[str, float]:

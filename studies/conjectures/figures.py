@@ -30,14 +30,21 @@ from studies.drawing import bars, panels
 from studies.statistics import over_seeds
 
 Drawn = tuple[Figure, list[Axes]] | None
-BEFORE, AFTER, OTHER = COLORS[1], COLORS[0], COLORS[2]
+BEFORE, AFTER, THIRD = COLORS[1], COLORS[0], COLORS[2]
 # Distributions of fewer triples are noise, and are not drawn.
 FEW = 1000
+# A panel of fewer points than these is a table of the page instead.
+FEW_POINTS = 3
 
 
 def read_tables(folder: str | os.PathLike[str]) -> dict[str, pd.DataFrame]:
     """The CSV files of a report by name."""
     return {path.stem: pd.read_csv(path) for path in sorted(Path(folder).glob("*.csv"))}
+
+
+def finite_points(tables: Frames, name: str) -> int:
+    """Return how many finite values of a setting a table of performance has."""
+    return int(np.isfinite(tables[name].value).sum()) if name in tables else 0
 
 
 Draw = Callable[[Frames], Drawn]
@@ -51,7 +58,7 @@ def _figure(name: str, *needed: str) -> Callable[[Draw], Draw]:
     def wrapped(draw: Draw) -> Draw:
         @functools.wraps(draw)
         def drawn(tables: Frames) -> Drawn:
-            if not all(one in tables for one in needed):
+            if not all(table in tables for table in needed):
                 return None
             with style():
                 return draw(tables)
@@ -69,7 +76,7 @@ def draw_repairs(tables: Frames) -> Drawn:
     scored = table.sts_average_mean[table.type != "untuned"].notna().any()
     metric, label = ("sts_average", "STS average") if scored else ("stsb_dev", "STS-B dev")
     figure, axes = panels(3.0, 1, 2, sharey=True, width_ratios=(1.7, 1))
-    kinds = {"before repair": BEFORE, "after repair": AFTER, "after, 2r": OTHER}
+    kinds = {"before repair": BEFORE, "after repair": AFTER, "after, 2r": THIRD}
     for place, (before, after) in enumerate(REPAIRS.items()):
         three = zip((before, after, after + TWICE), kinds.items(), strict=True)
         for index, (name, (kind, color)) in enumerate(three):
@@ -125,7 +132,7 @@ def draw_performance(tables: Frames) -> Drawn:
         ("conjecture2-performance", "temperature τ", "weight"),
         ("conjecture3-performance", "ratio r", "ratio"),
     )
-    present = [one for one in settings if len(tables.get(one[0], ()))]
+    present = [row for row in settings if finite_points(tables, row[0]) >= FEW_POINTS]
     if not present:
         return None
     figure, axes = panels(2.6, 1, len(present), sharey=True)
@@ -204,7 +211,7 @@ def draw_minimum_ratio(tables: Frames) -> Drawn:
 def draw_training(tables: Frames) -> Drawn:
     """Figures 8b and 8c: dynamic ratios and, by ratio, the positive cosine during training."""
     table = tables["training"]
-    if not len(table) or "ratio_all" not in table:
+    if "ratio_all" not in table or table.step.nunique() < FEW_POINTS:
         return None
     figure, axes = panels(3.3, 1, 2)
     for loss, color in (("arccon", AFTER), ("met", BEFORE)):
@@ -213,8 +220,9 @@ def draw_training(tables: Frames) -> Drawn:
         _line(axes[0], rows, "step", "ratio", color, f"{title}, where it learns", dashes="--")
     axes[0].axhline(1, color="0.5", linewidth=0.8)
     axes[0].set_ylabel("ratio")
-    known = {float(name[2:]): name for name in table.condition.unique() if name.startswith("r=")}
-    for color, (ratio, name) in zip(COLORS, sorted({**known, 1.0: BASELINE}.items()), strict=False):
+    ratios = {float(name[2:]): name for name in table.condition.unique() if name.startswith("r=")}
+    ratios[1.0] = BASELINE
+    for color, (ratio, name) in zip(COLORS, sorted(ratios.items()), strict=False):
         rows = table[table.condition == name]
         _line(axes[1], rows, "step", "positive_cosine", color, f"r = {ratio:g}")
     axes[1].set_ylabel("mean anchor-positive cosine")
@@ -230,12 +238,19 @@ def draw_training(tables: Frames) -> Drawn:
 def draw_assumptions(tables: Frames) -> Drawn:
     """Figure 9: means and spreads of the angles during training, and their shape."""
     rows = tables["training"][tables["training"].condition == BASELINE]
+    if rows.step.nunique() < FEW_POINTS:
+        figure, axes = panels(3.0)
+        _standardised(axes[0], tables["assumptions-distribution"])
+        return figure, axes
     figure, axes = panels(3.0, 1, 3)
-    for name, label, color in (("pos", "positive", OTHER), ("neg", "negative", BEFORE)):
+    # The tables have radians.
+    angles = [name for name in rows if name.startswith("theta_")]
+    rows = rows.assign(**np.degrees(rows[angles]))
+    for name, label, color in (("pos", "positive", THIRD), ("neg", "negative", BEFORE)):
         _line(axes[0], rows, "step", f"theta_{name}_mean", color, label)
         _line(axes[1], rows, "step", f"theta_{name}_std", color, label)
     _line(axes[1], rows, "step", "theta_neg_std_within", BEFORE, "", dashes="--")
-    for ax, label in zip(axes, ("mean angle μ (radians)", "spread σ (radians)"), strict=False):
+    for ax, label in zip(axes, ("mean angle μ (degrees)", "spread σ (degrees)"), strict=False):
         ax.set(xlabel="step", ylabel=label)
         ax.set_ylim(bottom=0)
     axes[0].plot([], [], "--", color=BEFORE, label="negative, of one anchor")
@@ -265,8 +280,8 @@ def _performance(ax: Axes, table: pd.DataFrame) -> None:
     ax.errorbar(finite.value, 100 * finite["mean"], error, **look)
     for row in table[~np.isfinite(table.value)].itertuples():
         if row.count > 1:
-            ax.axhspan(100 * row.low, 100 * row.high, color=OTHER, alpha=0.2, linewidth=0)
-        look = {"color": OTHER, "linewidth": 1.2, "linestyle": "--"}
+            ax.axhspan(100 * row.low, 100 * row.high, color=THIRD, alpha=0.2, linewidth=0)
+        look = {"color": THIRD, "linewidth": 1.2, "linestyle": "--"}
         ax.axhline(100 * row.mean, label="without dissipation", **look)
         ax.legend(loc="lower right")
 
@@ -277,8 +292,10 @@ def _line(
     """Mean over seeds with the band of its interval."""
     if rows.empty or y not in rows:
         return
-    found = [(at, over_seeds(part[y].to_list())) for at, part in rows.groupby(x)]
-    at, mean, low, high = np.array([(at, one.mean, one.low, one.high) for at, one in found]).T
+    intervals = [(at, over_seeds(group[y].to_list())) for at, group in rows.groupby(x)]
+    at, mean, low, high = np.array(
+        [(at, interval.mean, interval.low, interval.high) for at, interval in intervals]
+    ).T
     ax.plot(at, mean, dashes, color=color, label=label, linewidth=1.4)
     ax.fill_between(at, low, high, color=color, alpha=0.2, linewidth=0)
 
@@ -290,10 +307,10 @@ def _lettered(axes: Sequence[Axes], letters: str, titles: Sequence[str]) -> None
 
 
 def _common_legend(figure: Figure, axes: Iterable[Axes], place: Any) -> None:
-    found = [ax.get_legend_handles_labels() for ax in axes]
-    handles = [one for own, _ in found for one in own]
-    names = [one for _, own in found for one in own]
-    figure.legend(handles, names, loc=place, ncols=len(names))
+    legends = [ax.get_legend_handles_labels() for ax in axes]
+    handles = [handle for handles, _ in legends for handle in handles]
+    labels = [label for _, labels in legends for label in labels]
+    figure.legend(handles, labels, loc=place, ncols=len(labels))
 
 
 def _plain_ticks(ax: Axes, values: Iterable[float]) -> None:
@@ -305,7 +322,7 @@ def _plain_ticks(ax: Axes, values: Iterable[float]) -> None:
 def _standardised(ax: Axes, table: pd.DataFrame) -> None:
     tuned = table[table.encoder == "tuned"]
     for name, color, dashes in (
-        ("positive", OTHER, "-"),
+        ("positive", THIRD, "-"),
         ("negative", BEFORE, "-"),
         ("negative of one anchor", BEFORE, "--"),
     ):

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from studies.conjectures.conditions import BASELINE, CONTRASTIVE, REPAIRS, TWICE
-from studies.conjectures.results import METRICS, Results, Section, comparison
+from studies.conjectures.results import METRICS, Results, comparison
 from studies.conjectures.settings import StudySettings
 from studies.statistics import over_seeds
 
@@ -32,33 +32,32 @@ TYPES = {
 }
 
 
-def section(results: Results, settings: StudySettings) -> Section | None:
+def tables_of(results: Results, settings: StudySettings) -> dict[str, pd.DataFrame]:
     """Scores of every loss over seeds, gains by repair, and the effect of the doubled ratio."""
     rows = [_row(results, condition, kind) for condition, kind in TYPES.items()]
     rows = [row for row in rows if row]
     if not rows:
-        return None
+        return {}
     gains, variants = [], []
     for metric in METRICS:
         for before, after in REPAIRS.items():
             gains += comparison(results, after, before, metric)
             variants += comparison(results, after + TWICE, after, metric)
         variants += comparison(results, BASELINE + TWICE, BASELINE, metric)
-    tables = {
+    return {
         "repairs": pd.DataFrame([*_untuned(results), *rows]),
         "repairs-gains": pd.DataFrame(gains),
         "repairs-effective-ratio": pd.DataFrame(variants),
     }
-    return Section(tables)
 
 
 def _row(results: Results, condition: str, kind: str) -> dict[str, Any]:
     row: dict[str, Any] = {"type": kind, "condition": condition}
     for metric in METRICS:
-        found = over_seeds(results.scores(condition, metric).to_numpy())
-        if metric == "stsb_dev" and not found.count:
+        interval = over_seeds(results.scores(condition, metric).to_numpy())
+        if metric == "stsb_dev" and not interval.count:
             return {}
-        columns = {"count": found.count} | found.columns("mean", "low", "high")
+        columns = {"count": interval.count} | interval.columns("mean", "low", "high")
         row |= {f"{metric}_{name}": value for name, value in columns.items()}
     return row | _published(condition)
 

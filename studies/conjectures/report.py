@@ -11,17 +11,19 @@ import pandas as pd
 
 from gradlab import get_loss, loss_names
 from gradlab.files import atomic_path, read_object, write_json, write_text
-from gradlab.gradient import LEMMA_STEP
 from gradlab.plotting import close, save
 from gradlab.simulation import Setting
 from gradlab.sweep import Run
 from studies.conjectures import assumptions, conjecture1, conjecture2, conjecture3, repairs
+from studies.conjectures.claims import CEILING, claims_of
 from studies.conjectures.conditions import TWICE
-from studies.conjectures.figures import FIGURES, read_tables
-from studies.conjectures.results import METRICS, Frames, Results, Section
+from studies.conjectures.figures import FEW_POINTS, FIGURES, finite_points, read_tables
+from studies.conjectures.results import METRICS, Frames, Results
 from studies.conjectures.settings import LEMMA_STEPS, TEMPERATURE, StudySettings
 from studies.conjectures.verdicts import (
     CONJECTURE,
+    LEAST_SEEDS,
+    LEAST_STEPS,
     PERFORMANCE_MARGIN,
     claims_table,
     verdicts_table,
@@ -31,16 +33,15 @@ from studies.statistics import OVER_SEEDS, OVER_SENTENCES, six
 
 Row = Mapping[str, Any]
 PAGES = ("report.md", "verdicts.md")
-# Up to so many seeds the report says that they are few.
-FEW_SEEDS = 2
-# From here on a share has no room left to grow.
-CEILING = 0.99
-SECTIONS: dict[str, Callable[[Results, StudySettings], Section | None]] = {
-    "conjecture1": conjecture1.section,
-    "conjecture2": conjecture2.section,
-    "conjecture3": conjecture3.section,
-    "assumptions": assumptions.section,
-    "repairs": repairs.section,
+# Decimals of a claim's numbers, by unit.
+DIGITS = {"degrees": 2, "percent": 1, "percentage points": 2, "points": 1}
+# What a part of a study measures in its runs.
+TABLES: dict[str, Callable[[Results, StudySettings], dict[str, pd.DataFrame]]] = {
+    "conjecture1": conjecture1.tables_of,
+    "conjecture2": conjecture2.tables_of,
+    "conjecture3": conjecture3.tables_of,
+    "assumptions": assumptions.tables_of,
+    "repairs": repairs.tables_of,
 }
 
 
@@ -53,20 +54,14 @@ def write_report(
 ) -> Path:
     """Analyse the finished runs and write ``folder/report``; ``about`` is for its manifest."""
     results, place = Results.read(runs, folder), folder / "report"
-    sections = [found for part in parts if (found := SECTIONS[part](results, settings)) is not None]
-    claims = [claim for section in sections for claim in section.claims]
-    tables = {"runs": results.table(), "training": results.training, "claims": claims_table(claims)}
-    tables["verdicts"] = verdicts_table(tables["claims"])
-    for section in sections:
-        tables |= section.tables
+    tables = {"runs": results.table(), "training": results.training}
+    for name in parts:
+        tables |= TABLES[name](results, settings)
     # A table that is not written again would be out of date.
     for pattern in ("*.csv", "figure-*.png"):
         for path in place.glob(pattern):
             path.unlink()
-    for name, table in tables.items():
-        if len(table):
-            with atomic_path(place / f"{name}.csv") as temporary:
-                table.map(six).to_csv(temporary, index=False, lineterminator="\n")
+    write_tables(place, tables)
     manifest = about | {"runs": len(runs), "finished": len(results.runs), "parts": list(parts)}
     write_json(place / "manifest.json", manifest)
     rewrite_report(place)
@@ -74,11 +69,15 @@ def write_report(
 
 
 def rewrite_report(place: Path) -> list[Path]:
-    """Draw the pictures and write the pages of a report from its tables, and return their files.
+    """Judge the claims, draw the pictures and write the pages of a report from its tables.
 
-    Pictures and pages can thus show nothing that is not in the tables.
+    Pictures and pages can thus show nothing that is not in the tables. Returns the pages.
     """
     tables, manifest = read_tables(place), read_object(place / "manifest.json")
+    settings = manifest["settings"]
+    claims = claims_table(claims_of(tables, settings))
+    write_tables(place, {"claims": claims, "verdicts": verdicts_table(claims, settings["steps"])})
+    tables = read_tables(place)
     drawings = {name: draw(tables) for name, draw in FIGURES.items()}
     pictures = {name: drawing[0] for name, drawing in drawings.items() if drawing is not None}
     for name, figure in pictures.items():
@@ -88,12 +87,19 @@ def rewrite_report(place: Path) -> list[Path]:
     return [write_text(place / name, text) for name, text in pages.items()]
 
 
+def write_tables(place: Path, tables: Frames) -> None:
+    """Write tables that have rows as CSV files, with six significant digits."""
+    for name, table in tables.items():
+        if len(table):
+            with atomic_path(place / f"{name}.csv") as temporary:
+                table.map(six).to_csv(temporary, index=False, lineterminator="\n")
+
+
 def page(template: str, tables: Frames, figures: Sequence[str], manifest: Mapping[str, Any]) -> str:
     """One of the pages: ``report.md``, or ``verdicts.md`` in plain words."""
     # The fewest seeds that a deciding claim rests on; 0 without claims.
-    claims, closer = tables.get("claims"), tables.get("conjecture3-closer")
-    least = 0 if claims is None else int(claims.seeds[claims.role == CONJECTURE].min())
-    at_ceiling = closer is not None and closer[closer.step == LEMMA_STEP].closer_one.min() > CEILING
+    claims = tables.get("claims")
+    seeds = 0 if claims is None else int(claims.seeds[claims.role == CONJECTURE].min())
     return render(
         "conjectures",
         template,
@@ -110,15 +116,17 @@ def page(template: str, tables: Frames, figures: Sequence[str], manifest: Mappin
         degrees=180 / math.pi,
         temperature=TEMPERATURE,
         lemma_steps=LEMMA_STEPS,
-        few_seeds=least <= FEW_SEEDS,
-        seeds=least,
+        seeds=seeds,
+        least_seeds=LEAST_SEEDS,
+        least_steps=LEAST_STEPS,
+        digits=DIGITS,
         performance_margin=PERFORMANCE_MARGIN,
         fewer=_fewer(tables),
         metrics=METRICS,
         published_gains=repairs.PUBLISHED_GAINS,
-        at_ceiling=at_ceiling,
-        step=LEMMA_STEP,
         ceiling=CEILING,
+        few_points=FEW_POINTS,
+        points={name: finite_points(tables, name) for name in tables if "performance" in name},
     )
 
 
@@ -127,7 +135,11 @@ def _fewer(tables: Frames) -> list[str]:
     if "repairs" not in tables:
         return []
     table = tables["repairs"]
-    most = {one: int(table[f"{one}_count"].max()) for one in METRICS if f"{one}_count" in table}
+    most = {
+        metric: int(table[f"{metric}_count"].max())
+        for metric in METRICS
+        if f"{metric}_count" in table
+    }
     return [
         f"{METRICS[metric]} over {count} {'seed' if count == 1 else 'seeds'} at most"
         for metric, count in most.items()
@@ -163,6 +175,14 @@ def _interval(row: Row, digits: int, scale: float = 1.0) -> str:
     return mean if math.isnan(row["low"]) else f"{mean} [{low}, {high}]"
 
 
+def _measured(row: Row, digits: int) -> str:
+    """A claim's mean with its interval and unit, as a sentence says it."""
+    unit = row["unit"] if isinstance(row["unit"], str) else ""
+    unit = {"degrees": "°", "percent": "%"}.get(unit, f" {unit}" if unit else "")
+    mean, low, high = (f"{row[name]:.{digits}f}" for name in ("mean", "low", "high"))
+    return f"{mean}{unit} ({low} to {high})"
+
+
 def _counted(row: Row) -> str:
     """How many seeds or sentences an interval is over."""
     count, unit = int(row["count"]), str(row["unit"])
@@ -175,5 +195,5 @@ def _number(value: float, form: str) -> str:
 
 FILTERS: dict[str, Any] = {
     "means": _means, "titled": _titled, "score": _score, "interval": _interval,
-    "counted": _counted, "number": _number,
+    "counted": _counted, "measured": _measured, "number": _number,
 }  # fmt: skip

@@ -19,7 +19,6 @@ from gradlab.files import read_arrays
 from gradlab.monitor import DIAGNOSTICS, EVALUATION, read_metrics
 from gradlab.sweep import DIVERGED, FINISHED, Run, run_folder, unflatten
 from studies.conjectures.untuned import UNTUNED, read_untuned
-from studies.conjectures.verdicts import Claim
 from studies.conjectures.views import DEV_COSINES, ENCODERS, HeldOutViews
 from studies.statistics import (
     OVER_SEEDS,
@@ -47,14 +46,6 @@ Frames = Mapping[str, pd.DataFrame]
 
 
 @dataclasses.dataclass(frozen=True)
-class Section:
-    """What one part of a study found: tables by the name of their CSV file, and claims to judge."""
-
-    tables: dict[str, pd.DataFrame]
-    claims: Sequence[Claim] = ()
-
-
-@dataclasses.dataclass(frozen=True)
 class Results:
     """The runs of a study that have ended; ``untuned`` are scores before training, by pooler."""
 
@@ -76,8 +67,8 @@ class Results:
     def files(self, condition: str, name: str) -> dict[int, Path]:
         """The files of this name that runs of a condition kept, by seed."""
         runs = self.finished(condition).items()
-        found = {seed: run_folder(self.output, run) / name for seed, run in runs}
-        return {seed: path for seed, path in found.items() if path.exists()}
+        paths = {seed: run_folder(self.output, run) / name for seed, run in runs}
+        return {seed: path for seed, path in paths.items() if path.exists()}
 
     def tuned(self, condition: str) -> Iterator[tuple[int, HeldOutViews]]:
         """Seeds and held-out embeddings of trained encoders of a condition."""
@@ -86,20 +77,15 @@ class Results:
 
     def kept(self, condition: str) -> Iterator[tuple[int, str, HeldOutViews]]:
         """The same of both `ENCODERS`: seed, encoder and held-out embeddings."""
-        found = {encoder: self.files(condition, name) for encoder, name in ENCODERS.items()}
+        files = {encoder: self.files(condition, name) for encoder, name in ENCODERS.items()}
         for seed, encoder in itertools.product(self.finished(condition), ENCODERS):
-            if seed in found[encoder]:
-                yield seed, encoder, HeldOutViews.load(found[encoder][seed])
+            if seed in files[encoder]:
+                yield seed, encoder, HeldOutViews.load(files[encoder][seed])
 
     def scores(self, condition: str, metric: str = "stsb_dev") -> pd.Series:
         """A score of a condition, by seed; seeds without it are left out."""
-        found = {seed: _score(run, metric) for seed, run in self.finished(condition).items()}
-        return pd.Series(found, dtype=float).dropna()
-
-    def last(self, condition: str, quantity: str) -> pd.Series:
-        """What was measured of a condition at the end of training, by seed."""
-        table = self.training
-        return table[table.condition == condition].groupby("seed")[quantity].last()
+        scores = {seed: _score(run, metric) for seed, run in self.finished(condition).items()}
+        return pd.Series(scores, dtype=float).dropna()
 
     def differences(self, first: str, second: str, metric: str = "stsb_dev") -> list[float]:
         """``first - second`` for the seeds that both have."""
@@ -140,19 +126,19 @@ def _score(run: Run, name: str) -> float:
     return float((run.results or {}).get(name.removesuffix("_average"), math.nan))
 
 
-def paired(one: pd.Series, other: pd.Series) -> list[float]:
+def paired(plus: pd.Series, minus: pd.Series) -> list[float]:
     """The differences of two measures for the seeds that both have."""
-    return (one - other).dropna().sort_index().to_list()
+    return (plus - minus).dropna().sort_index().to_list()
 
 
 def summary(results: Results, values: Sequence[tuple[float, str]]) -> pd.DataFrame:
     """STS-B dev against one setting: a row a value, with its interval over seeds."""
     rows = []
     for value, condition in values:
-        found = over_seeds(results.scores(condition).to_numpy())
-        if found.count:
+        interval = over_seeds(results.scores(condition).to_numpy())
+        if interval.count:
             head = {"value": value, "condition": condition, "metric": "stsb_dev"}
-            rows.append(head | interval_columns(found))
+            rows.append(head | interval_columns(interval))
     return pd.DataFrame(rows)
 
 
@@ -161,18 +147,18 @@ def comparison(
 ) -> list[dict[str, Any]]:
     """``first - second`` with its interval over seeds; for STS-B dev also over sentence pairs."""
     head = {"first": first, "second": second, "metric": metric}
-    found = over_seeds(results.differences(first, second, metric))
-    if not found.count:
+    interval = over_seeds(results.differences(first, second, metric))
+    if not interval.count:
         return []
-    rows = [head | interval_columns(found) | {"p": found.p}]
+    rows = [head | interval_columns(interval) | {"p": interval.p}]
     if metric == "stsb_dev":
         files = [results.files(name, DEV_COSINES) for name in (first, second)]
         if seeds := [seed for seed in files[0] if seed in files[1]]:
-            mine, theirs = (
-                [read_arrays(each[seed])["cosines"] for seed in seeds] for each in files
+            plus, minus = (
+                [read_arrays(paths[seed])["cosines"] for seed in seeds] for paths in files
             )
             gold = read_arrays(files[0][seeds[0]])["gold"]
-            over_pairs = spearman_difference_over_sentences(mine, theirs, gold)
+            over_pairs = spearman_difference_over_sentences(plus, minus, gold)
             rows.append(head | interval_columns(over_pairs))
     return rows
 
@@ -189,8 +175,8 @@ def binned(bins: Array, name: str, values: Array, **columns: Any) -> pd.DataFram
 
 def density(bins: Array, samples: Sequence[Array], **columns: Any) -> pd.DataFrame:
     """The ``density`` of all samples together, as `binned` tables it."""
-    found, _ = np.histogram(np.concatenate(samples), bins, density=True)
-    return binned(bins, "density", found, **columns)
+    densities, _ = np.histogram(np.concatenate(samples), bins, density=True)
+    return binned(bins, "density", densities, **columns)
 
 
 def interval_columns(interval: Interval) -> dict[str, Any]:

@@ -1,27 +1,43 @@
 """Verdicts on what a study claims in ``claims.toml``.
 
-A claim is that a number, measured once a seed, is larger than a threshold that was fixed
-beforehand. `studies.statistics.judge` judges the claims of one role as a family. A conjecture is
-supported if all claims that it consists of are, contradicted if one of them is, and inconclusive
-otherwise. Claims about the performance on STS-B dev do not decide it: it says nothing of them.
+A claim is that a number, measured once a seed, is larger than a threshold. Claims of one role are
+one family of `studies.statistics.judge`. A claim is not judged from fewer than `LEAST_SEEDS` seeds,
+nor at its ceiling, where it cannot fail. A conjecture is supported if all of its claims that are
+judged are, contradicted if one of them is, and inconclusive otherwise. Claims about the performance
+on STS-B dev do not decide it: it says nothing of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from studies.statistics import CONTRADICTED, INCONCLUSIVE, SUPPORTED, Interval, judge, over_seeds
+from studies.statistics import (
+    CONTRADICTED,
+    INCONCLUSIVE,
+    NOT_JUDGED,
+    SUPPORTED,
+    Interval,
+    Judgement,
+    judge,
+    over_seeds,
+)
 
 DECLARED = tomllib.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
 CONJECTURE, PERFORMANCE, OBSERVATION = "conjecture", "performance", "observation"
-# A difference in Spearman's correlation that would matter, as in the evidence (single conditions).
-PERFORMANCE_MARGIN = 0.03
+# A difference in points that would matter, as in the evidence (single conditions).
+PERFORMANCE_MARGIN = 3.0
+# What a verdict needs: an interval of two values trusts one difference between them to stand for
+# all trainings, and an encoder of fewer steps has hardly moved.
+LEAST_SEEDS, LEAST_STEPS = 3, 50
+# Factor from a table's unit (radians, shares, correlations) to that of a claim.
+FACTORS = {"degrees": 180 / math.pi, "percent": 100.0, "percentage points": 100.0, "points": 100.0}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +48,9 @@ class Claim:
         role: :data:`CONJECTURE` (decides the conjecture), :data:`PERFORMANCE` or
             :data:`OBSERVATION` (do not).
         claim: what is claimed, in words.
-        statistic: what is measured once a seed, with its unit; ``values`` has one a seed.
+        statistic: what is measured once a seed; ``values`` has one a seed.
+        unit: of the values and the threshold; empty for a number without one.
+        at_ceiling: whether the number has no room left to grow, so that the claim cannot be judged.
     """
 
     conjecture: int
@@ -41,60 +59,103 @@ class Claim:
     statistic: str
     values: Sequence[float]
     threshold: float = 0.0
+    unit: str = ""
+    at_ceiling: bool = False
 
     @classmethod
-    def declared(cls, name: str, values: Sequence[float], **named: Any) -> Claim:
-        """One of ``claims.toml``, with the values of the study that its words name."""
+    def declared(
+        cls, name: str, values: Sequence[float], at_ceiling: bool = False, **named: Any
+    ) -> Claim:
+        """Return a claim of ``claims.toml``, with the values of the study that its words name.
+
+        The ``values`` are in the unit of the tables: radians, shares or correlations.
+        """
         about: dict[str, Any] = {
             key: text.format(**named) if isinstance(text, str) else text
             for key, text in DECLARED[name].items()
         }
-        return cls(**about, values=values)
+        factor = FACTORS.get(about.get("unit", ""), 1.0)
+        return cls(**about, values=[factor * value for value in values], at_ceiling=at_ceiling)
 
     @property
     def margin(self) -> float | None:
-        """Of a test of equivalence; None where nobody has said what would matter."""
+        """Margin of a test of equivalence; None where nobody has said what would matter."""
         return PERFORMANCE_MARGIN if self.role == PERFORMANCE else None
 
     @property
     def interval(self) -> Interval:
-        """Of the mean over seeds."""
+        """Interval of the mean over seeds."""
         return over_seeds(self.values)
 
+    @property
+    def reason(self) -> str:
+        """Why the claim is not judged; empty if it is."""
+        if self.interval.count < LEAST_SEEDS:
+            return few_seeds(self.interval.count)
+        return "at its ceiling" if self.at_ceiling else ""
 
-def judge_claims(claims: Sequence[Claim]) -> list[tuple[str, float]]:
-    """Verdict on each claim and its p after Holm's correction over the claims of its role."""
-    found: dict[int, tuple[str, float]] = {}
-    for role in (CONJECTURE, PERFORMANCE, OBSERVATION):
-        own = {place: claim for place, claim in enumerate(claims) if claim.role == role}
-        judged = judge([(one.interval, one.threshold, one.margin) for one in own.values()])
-        found |= {place: (one.verdict, one.p) for place, one in zip(own, judged, strict=True)}
-    return [found[place] for place in range(len(claims))]
+
+def few_seeds(count: int) -> str:
+    """Return why a claim with so many seeds is not judged."""
+    return f"{count} {'seed' if count == 1 else 'seeds'}, at least {LEAST_SEEDS} needed"
 
 
 def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
-    """One row a claim, with statistic, interval, corrected p and verdict."""
-    about = ("conjecture", "role", "claim", "statistic", "threshold", "margin")
+    """Judge claims, each role as a family of its own.
+
+    Returns:
+        A row a claim: words, unit, threshold and margin, seeds, mean with its interval; the verdict
+        on the difference from the threshold with its p, and whether the mean is within the margin
+        with its p; and the reason where the claim is not judged.
+    """
+    judgements: dict[int, Judgement] = {}
+    for role in (CONJECTURE, PERFORMANCE, OBSERVATION):
+        family = [claim for claim in claims if claim.role == role and not claim.reason]
+        judged = judge([(claim.interval, claim.threshold, claim.margin) for claim in family])
+        judgements |= {
+            id(claim): judgement for claim, judgement in zip(family, judged, strict=True)
+        }
+    about = ("conjecture", "role", "claim", "statistic", "unit", "threshold", "margin")
     rows = []
-    for claim, (verdict, adjusted) in zip(claims, judge_claims(claims), strict=True):
+    for claim in claims:
         row = {name: getattr(claim, name) for name in about} | {"seeds": claim.interval.count}
         row |= claim.interval.columns("mean", "low", "high")
-        rows.append(row | {"p_holm": adjusted, "verdict": verdict})
+        judgement = judgements.get(id(claim))
+        row["p_holm"] = judgement.p if judgement else math.nan
+        row["verdict"] = judgement.verdict if judgement else NOT_JUDGED
+        row["p_equivalence"] = judgement.equivalence if judgement else math.nan
+        row["within_margin"] = judgement.within_margin if judgement else ""
+        rows.append(row | {"reason": claim.reason})
     return pd.DataFrame(rows)
 
 
-def verdicts_table(claims: pd.DataFrame) -> pd.DataFrame:
-    """One row a conjecture that there are claims of, from :func:`claims_table`."""
+def verdicts_table(claims: pd.DataFrame, steps: int | None) -> pd.DataFrame:
+    """Decide every conjecture that :func:`claims_table` has claims of.
+
+    Args:
+        claims: the table.
+        steps: optimiser steps of a run; None is an epoch.
+    """
     rows = []
-    for number, part in claims.groupby("conjecture") if len(claims) else ():
-        verdict = _decide(part.verdict[part.role == CONJECTURE])
+    for number, own in claims.groupby("conjecture") if len(claims) else ():
+        deciding = own[own.role == CONJECTURE]
+        verdict, reason = _decide(deciding, steps)
         statement = DECLARED["statements"][str(number)]
-        rows.append({"conjecture": number, "statement": statement, "verdict": verdict})
+        about = {"conjecture": number, "statement": statement}
+        rows.append(about | {"verdict": verdict, "reason": reason})
     return pd.DataFrame(rows)
 
 
-def _decide(found: Iterable[str]) -> str:
-    verdicts = set(found)
+def _decide(deciding: pd.DataFrame, steps: int | None) -> tuple[str, str]:
+    """Return the verdict on a conjecture, and why it is not judged if it is not."""
+    seeds = int(deciding.seeds.min()) if len(deciding) else 0
+    if seeds < LEAST_SEEDS:
+        return NOT_JUDGED, few_seeds(seeds)
+    if steps is not None and steps < LEAST_STEPS:
+        return NOT_JUDGED, f"{steps} steps a run, at least {LEAST_STEPS} needed"
+    verdicts = set(deciding.verdict) - {NOT_JUDGED}
+    if not verdicts:
+        return NOT_JUDGED, "at its ceiling"
     if CONTRADICTED in verdicts:
-        return CONTRADICTED
-    return SUPPORTED if verdicts == {SUPPORTED} else INCONCLUSIVE
+        return CONTRADICTED, ""
+    return (SUPPORTED if verdicts == {SUPPORTED} else INCONCLUSIVE), ""

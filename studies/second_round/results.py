@@ -40,9 +40,10 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
     complete = {name: table for name, table in rows.items() if is_whole(name, table)}
     contrasts = judge_parts(complete)
     for row in contrasts.itertuples():
+        margin = {"yes": ", within its margin", "no": ", not shown to be within its margin"}
         yield (
             f"{row.name}: {row.estimate:+.2f} ({row.low:+.2f} to {row.high:+.2f}), "
-            f"{row.seeds} seeds: {row.verdict}"
+            f"{row.seeds} seeds: {row.verdict}{margin.get(row.within_margin, '')}"
         )
     yield _table(committed / "contrasts.csv", contrasts)
     if "heads" in complete:

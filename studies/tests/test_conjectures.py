@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -20,9 +19,9 @@ from gradlab.batch import Triple
 from gradlab.gradient import tangent_bounds
 from gradlab.simulation import sample_views
 from gradlab.sweep import parse_spec
-from studies.conjectures import conjecture3
 from studies.conjectures.__main__ import command as study_command
 from studies.conjectures.assumptions import normality
+from studies.conjectures.claims import claims_of
 from studies.conjectures.conditions import (
     ALWAYS_OPEN,
     CONTRASTIVE,
@@ -44,21 +43,19 @@ from studies.conjectures.verdicts import (
     PERFORMANCE,
     Claim,
     claims_table,
-    judge_claims,
     verdicts_table,
 )
 from studies.conjectures.views import negative_angles, positive_angles
 from studies.statistics import (
     CONTRADICTED,
     INCONCLUSIVE,
-    NO_EFFECT,
+    NOT_JUDGED,
     OVER_SENTENCES,
     SUPPORTED,
     Interval,
     over_seeds,
     over_sentences,
     spearman_difference_over_sentences,
-    within,
 )
 
 
@@ -70,7 +67,7 @@ def views() -> tuple[np.ndarray, np.ndarray]:
 
 def verdict(claims: list[Claim]) -> str:
     """That of the one conjecture that the claims are of."""
-    return verdicts_table(claims_table(claims)).verdict.item()
+    return verdicts_table(claims_table(claims), 100).verdict.item()
 
 
 class TestIntervals:
@@ -108,21 +105,55 @@ class TestIntervals:
         assert (same.mean, same.low, same.high) == (0, 0, 0)
 
 
+def closer_table(by_step: dict[float, tuple[float, float]]) -> pd.DataFrame:
+    """Shares of triples that get closer with ratio 1 and with the loss's own, for three seeds."""
+    rows = [
+        {
+            "condition": loss,
+            "seed": seed,
+            "step": step,
+            "closer_one": one,
+            "closer_own": own + spread,
+        }
+        | {"lemma_one": one, "lemma_own": own + spread}
+        for loss in ("arccon", "met")
+        for seed, spread in enumerate((0.0, 0.0001, -0.0001))
+        for step, (one, own) in by_step.items()
+    ]
+    return pd.DataFrame(rows).groupby(["condition", "seed", "step"], as_index=False).first()
+
+
 class TestConjecture3:
-    def test_nothing_measured_is_inconclusive(self) -> None:
-        nothing = SimpleNamespace(
-            differences=lambda *_: [], last=lambda *_: pd.Series(dtype=float), tuned=lambda _: []
-        )
-        for settings in (
-            StudySettings.preset("light"),
-            StudySettings.preset("light", ratios=(0.25, 0.5)),
-        ):
-            claims = conjecture3._claims(nothing, settings, conjecture3._closer(nothing))
-            deciding = [claim for claim in claims if claim.role == CONJECTURE]
-            assert len(deciding) == 3
-            assert {result for result, _ in judge_claims(deciding)} == {INCONCLUSIVE}
-            supported = Claim(3, CONJECTURE, "", "", [1.0, 1.1])
-            assert verdict([*claims, supported]) == INCONCLUSIVE
+    RUNS = pd.DataFrame({"condition": [], "seed": [], "stsb_dev": [], "diverged": []})
+    TRAINING = pd.DataFrame(
+        {"condition": ["baseline", "r=2"] * 3, "seed": [0, 0, 1, 1, 2, 2],
+         "positive_cosine": [0.8, 0.85, 0.8, 0.86, 0.8, 0.84]}
+    )  # fmt: skip
+
+    def claims(self, settings: StudySettings, **tables: pd.DataFrame) -> list[Claim]:
+        bounds = {"conjecture3-minimum-ratio": pd.DataFrame({"seed": [0]}), "runs": self.RUNS}
+        return claims_of({**bounds, "training": self.TRAINING, **tables}, settings.to_dict())
+
+    def test_nothing_measured_is_not_judged(self) -> None:
+        claims = self.claims(StudySettings.preset("light", ratios=(0.25, 0.5)))
+        deciding = [claim for claim in claims if claim.role == CONJECTURE]
+        assert len(deciding) == 5
+        assert set(claims_table(deciding).verdict) == {NOT_JUDGED}
+        supported = Claim(3, CONJECTURE, "", "", [1.0, 1.1, 1.05])
+        assert verdict([*claims, supported]) == NOT_JUDGED
+
+    @pytest.mark.parametrize(("own", "expected"), [(0.99, SUPPORTED), (0.95, CONTRADICTED)])
+    def test_triples_are_judged_where_a_step_can_fail(self, own: float, expected: str) -> None:
+        closer = closer_table({0.1: (0.999, 0.9995), 0.3: (0.97, own)})
+        tables = {"conjecture3-closer": closer}
+        table = claims_table(self.claims(StudySettings.preset("light"), **tables))
+        steps = table[table.claim.str.contains("closer to its positive")]
+        ceiling = steps[steps.claim.str.startswith("at λ = 0.1")]
+        assert set(ceiling.verdict) == {NOT_JUDGED}
+        assert set(ceiling.reason) == {"at its ceiling"}
+        assert set(steps[steps.claim.str.startswith("at λ = 0.3")].verdict) == {expected}
+        assert set(steps.unit) == {"percentage points"}
+        assert verdicts_table(table, 100).verdict.item() == expected
 
 
 class TestVerdicts:
@@ -135,8 +166,18 @@ class TestVerdicts:
     @pytest.mark.parametrize("expected", CASES)
     def test_each_can_be_reached(self, expected: str) -> None:
         claim = Claim(1, CONJECTURE, "larger", "a number", self.CASES[expected])
-        assert judge_claims([claim])[0][0] == expected
+        assert claims_table([claim]).verdict.item() == expected
         assert verdict([claim]) == expected
+
+    @pytest.mark.parametrize(("seeds", "steps"), [(2, 100), (5, 20)])
+    def test_two_seeds_or_twenty_steps_answer_nothing(self, seeds: int, steps: int) -> None:
+        table = claims_table([Claim(1, CONJECTURE, "", "", self.CASES[SUPPORTED][:seeds])])
+        row = verdicts_table(table, steps).iloc[0]
+        assert row.verdict == NOT_JUDGED
+        assert row.reason in ("2 seeds, at least 3 needed", "20 steps a run, at least 50 needed")
+        assert verdicts_table(table, None).verdict.item() == (
+            SUPPORTED if seeds == 5 else NOT_JUDGED
+        )
 
     def test_the_threshold_counts(self) -> None:
         values = self.CASES[SUPPORTED]
@@ -149,22 +190,27 @@ class TestVerdicts:
         own = [stats.ttest_1samp(one, 0.05).pvalue for one in values]
         smallest, middle, largest = sorted(own)
         expected = {smallest: 3 * smallest, middle: 2 * middle, largest: max(2 * middle, largest)}
-        found = judge_claims([*claims, Claim(1, PERFORMANCE, "", "", values[0])])
-        assert [p for _, p in found[:3]] == pytest.approx([expected[p] for p in own], rel=1e-9)
-        assert found[3][1] == pytest.approx(stats.ttest_1samp(values[0], 0).pvalue, rel=1e-9)
+        table = claims_table([*claims, Claim(1, PERFORMANCE, "", "", values[0])])
+        assert table.p_holm[:3].to_list() == pytest.approx([expected[p] for p in own], rel=1e-9)
+        assert table.p_holm[3] == pytest.approx(stats.ttest_1samp(values[0], 0).pvalue, rel=1e-9)
 
-    def test_performance_within_its_margin_is_no_effect_of_that_size(self) -> None:
-        values = [0.004, 0.006, 0.005, 0.007, 0.003]
-        assert judge_claims([Claim(1, PERFORMANCE, "", "", values)])[0][0] == NO_EFFECT
-        assert judge_claims([Claim(1, OBSERVATION, "", "", values)])[0][0] == SUPPORTED
+    def test_a_difference_may_be_real_and_within_its_margin(self) -> None:
+        """Gains of half a point and of 2.55 both differ from 0; only the first is within 3."""
+        values = [0.4, 0.6, 0.5, 0.7, 0.3]
+        row = claims_table([Claim(1, PERFORMANCE, "", "", values)]).iloc[0]
+        assert (row.verdict, row.within_margin) == (SUPPORTED, "yes")
         # The larger of the two one-sided tests decides.
-        one_sided = stats.ttest_1samp(values, 0.03, alternative="less").pvalue
-        error = np.std(values, ddof=1) / math.sqrt(5)
-        assert within(float(np.mean(values)), error, 4, 0.03) == pytest.approx(one_sided, rel=1e-9)
+        one_sided = stats.ttest_1samp(values, 3, alternative="less").pvalue
+        assert row.p_equivalence == pytest.approx(one_sided, rel=1e-9)
+        row = claims_table([Claim(1, PERFORMANCE, "", "", [2.0, 3.1, 2.55])]).iloc[0]
+        assert (row.verdict, row.within_margin) == (SUPPORTED, "no")
+        row = claims_table([Claim(1, OBSERVATION, "", "", values)]).iloc[0]
+        assert (row.verdict, row.within_margin) == (SUPPORTED, "")
 
-    def test_an_effect_of_exactly_nothing_is_not_one(self) -> None:
+    def test_an_effect_of_exactly_nothing_is_within_the_margin(self) -> None:
         assert verdict([Claim(1, CONJECTURE, "", "", [0.0, 0.0, 0.0])]) == INCONCLUSIVE
-        assert judge_claims([Claim(1, PERFORMANCE, "", "", [0.0, 0.0, 0.0])])[0][0] == NO_EFFECT
+        row = claims_table([Claim(1, PERFORMANCE, "", "", [0.0, 0.0, 0.0])]).iloc[0]
+        assert (row.verdict, row.within_margin) == (INCONCLUSIVE, "yes")
 
     def test_a_conjecture_needs_all_its_claims(self) -> None:
         claims = {
@@ -176,7 +222,7 @@ class TestVerdicts:
         )
         performance = dataclasses.replace(claims[CONTRADICTED], role=PERFORMANCE)
         assert verdict([claims[SUPPORTED], performance]) == SUPPORTED
-        assert verdict([performance]) == INCONCLUSIVE
+        assert verdict([performance]) == NOT_JUDGED
 
 
 class TestMeasures:

@@ -65,7 +65,10 @@ def test_contrasts_of_a_known_factorial(factorial):
     assert effects.loc["hard gate − none", "estimate"] == pytest.approx(5 / 3, abs=0.3)
     # By the hard gate's five.
     assert effects.loc["softmax .05 − uniform", "verdict"] == "contradicted"
-    assert effects.loc["softmax .05 − softmax .3", "verdict"] == "no effect of that size"
+    same = effects.loc["softmax .05 − softmax .3"]
+    assert (same.verdict, same.within_margin) == ("inconclusive", "yes")
+    # Clear of 0, and within the margin of 1.5 as well or not: two statements.
+    assert effects.loc["ratio 1.75 − 1", "within_margin"] == "no"
     assert len(effects) == 8
 
 

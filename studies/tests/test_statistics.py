@@ -11,7 +11,6 @@ from scipy import stats
 from studies.statistics import (
     CONTRADICTED,
     INCONCLUSIVE,
-    NO_EFFECT,
     SUPPORTED,
     Interval,
     judge,
@@ -46,10 +45,10 @@ def test_intervals_cover_although_runs_of_a_seed_are_alike():
 
 
 def test_verdicts_of_one_family():
-    means, errors = [4, -4, 0.1, 1.2, 3], [0.2, 0.3, 0.1, 0.5, 9.0]
+    means, errors = [4, -4, 0.1, 1.2, 3], [0.2, 0.3, 0.001, 0.5, 9.0]
     family = [interval(mean, error) for mean, error in zip(means, errors, strict=True)]
     found = judge(zip(family, [0.0] * 5, [None, None, 1.5, 1.5, None], strict=True))
-    verdicts = [SUPPORTED, CONTRADICTED, NO_EFFECT, INCONCLUSIVE, INCONCLUSIVE]
+    verdicts = [SUPPORTED, CONTRADICTED, SUPPORTED, INCONCLUSIVE, INCONCLUSIVE]
     assert [one.verdict for one in found] == verdicts
     plain = 2 * stats.t.sf(np.abs(means) / errors, 4)
     # Holm: the smallest times five, the next times four, and no smaller than those before.
@@ -59,7 +58,9 @@ def test_verdicts_of_one_family():
         before = max(before, min(1.0, plain[place] * (5 - rank)))
         expected[place] = before
     assert [one.p for one in found] == pytest.approx(expected)
-    equal = [within(0.1, 0.1, 4, 1.5), within(1.2, 0.5, 4, 1.5)]
+    equal = [within(0.1, 0.001, 4, 1.5), within(1.2, 0.5, 4, 1.5)]
+    # The third differs from 0 and is within its margin: both are said.
+    assert [one.within_margin for one in found] == ["", "", "yes", "no", ""]
     assert found[2].equivalence == pytest.approx(2 * equal[0])
     assert found[3].equivalence == pytest.approx(equal[1])
 
