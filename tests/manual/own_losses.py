@@ -52,7 +52,7 @@ def watch(loss: str) -> None:
 def audit(loss: str) -> None:
     report = gradlab.audit(loss, uneven=False)
     if not report.passed:
-        raise gradlab.GradlabError("it sees the sentences of its own process alone")
+        raise gradlab.GradlabError("it sees only the sentences of its own process")
 
 
 CALLS: dict[str, Callable[[str], Any]] = {
