@@ -26,8 +26,8 @@ HABITS = {
     "made": r"\bmade (?:batch(?:es)?|cases|data|embeddings|faults|pairs|runs|sentences|vectors)\b",
     "private noun": r"\b(?:seams?|laps?)\b|(?<!head)\brooms?\b",
     "statistics": r"seen afterwards|told apart|declared beforehand",
-    "bare number": r"(?<!batch )(?<!batches )(?<!chunks )(?<!queue )(?<!temperature )(?<!rate )(?<!ratio )"
-    r"(?<!margin )\b(?:of|than) \d[\d,]*(?=[.;:)](?:\s|$)|, )",
+    "bare number": r"(?<!batch )(?<!batches )(?<!chunks )(?<!queue )(?<!temperature )(?<!rate )"
+    r"(?<!ratio )(?<!margin )\b(?:of|than) \d[\d,]*(?=[.;:)](?:\s|$)|, )",
     "clause as subject": r"(?:^|(?<=[.:] ))(?:What|Whether|Which|How)\b[^.?!:|]*\.(?=\s|$)",
     "short sentence": r"(?<=[.!] )[A-Z][a-z]+(?: [a-z]+){0,2}\.(?=\s|$)",
     "semicolon": r";",
