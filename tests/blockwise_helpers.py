@@ -38,10 +38,10 @@ def views(
 
     anchors = unit(draw(size))
     positives = unit(anchors + spread * draw(size))
-    others = unit(draw(extra)) if extra else None
+    negatives = unit(draw(extra)) if extra else None
     return [
         None if rows is None else unit(rows.to(dtype)).requires_grad_()
-        for rows in (anchors, positives, others)
+        for rows in (anchors, positives, negatives)
     ]
 
 
@@ -54,9 +54,11 @@ def gradients(
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """Value, and its gradients by all rows, those among the options included."""
     value = loss(*rows, reduction, **options)
-    leaves = [part for part in (*rows, *options.values()) if isinstance(part, torch.Tensor)]
-    found = torch.autograd.grad(value, leaves, upstream, allow_unused=True, materialize_grads=True)
-    return value.detach(), list(found)
+    leaves = [tensor for tensor in (*rows, *options.values()) if isinstance(tensor, torch.Tensor)]
+    gradients_of_leaves = torch.autograd.grad(
+        value, leaves, upstream, allow_unused=True, materialize_grads=True
+    )
+    return value.detach(), list(gradients_of_leaves)
 
 
 def exact(
@@ -67,11 +69,13 @@ def exact(
     **options: Any,
 ) -> tuple[torch.Tensor, ...]:
     """Value and gradients of the plain loss of the very same rows, in float64."""
-    double = [None if one is None else one.detach().double().requires_grad_() for one in rows]
-    others = {name: one.detach().double().requires_grad_() for name, one in options.items()}
-    values = loss.value_of(Batch(*double, **others))
+    double = [
+        None if tensor is None else tensor.detach().double().requires_grad_() for tensor in rows
+    ]
+    tensors = {name: tensor.detach().double().requires_grad_() for name, tensor in options.items()}
+    values = loss.value_of(Batch(*double, **tensors))
     value = values if reduction == "none" else values.sum() if reduction == "sum" else values.mean()
-    leaves = [one for one in (*double, *others.values()) if one is not None]
+    leaves = [tensor for tensor in (*double, *tensors.values()) if tensor is not None]
     return value.detach(), *torch.autograd.grad(
         value, leaves, upstream.double(), materialize_grads=True
     )
@@ -102,12 +106,16 @@ def assert_equal_to_autograd(
         upstream = upstream.to(anchors.dtype)
         expected = gradients(loss, rows, reduction, upstream, **options)
         for size in {block_size, None}:
-            found = gradients(gradlab.blockwise(loss, size), rows, reduction, upstream, **options)
-            for one, other in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
-                assert one.dtype == anchors.dtype
-                scale = float(other.abs().max())
+            computed = gradients(
+                gradlab.blockwise(loss, size), rows, reduction, upstream, **options
+            )
+            for actual, reference in zip(
+                (computed[0], *computed[1]), (expected[0], *expected[1]), strict=True
+            ):
+                assert actual.dtype == anchors.dtype
+                scale = float(reference.abs().max())
                 torch.testing.assert_close(
-                    one, other, rtol=0, atol=tolerance * max(scale, smallest_scale)
+                    actual, reference, rtol=0, atol=tolerance * max(scale, smallest_scale)
                 )
 
 
@@ -118,7 +126,7 @@ class LargestTensor(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
-        for part in result if isinstance(result, (tuple, list)) else [result]:
-            if isinstance(part, torch.Tensor):
-                self.entries = max(self.entries, part.numel())
+        for tensor in result if isinstance(result, (tuple, list)) else [result]:
+            if isinstance(tensor, torch.Tensor):
+                self.entries = max(self.entries, tensor.numel())
         return result

@@ -33,7 +33,7 @@ def cached(
         def count(state, bucket):
             reduced[0] += 1
             work = torch.distributed.all_reduce(bucket.buffer(), async_op=True).get_future()
-            return work.then(lambda done: done.value()[0] / torch.distributed.get_world_size())
+            return work.then(lambda future: future.value()[0] / torch.distributed.get_world_size())
 
         whole.register_comm_hook(None, count)
     features = [
@@ -50,7 +50,7 @@ def compute_share(rank: int, cases: dict[str, torch.Tensor], folder: str) -> Non
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2
     )
-    found = {}
+    outcomes = {}
     for name, rows in cases.items():
         half = rows.shape[1] // 2
         leaf = rows[:, half * rank : half * (rank + 1)].clone().requires_grad_()
@@ -66,14 +66,16 @@ def compute_share(rank: int, cases: dict[str, torch.Tensor], folder: str) -> Non
         labels = torch.arange(half * rank, half * (rank + 1))
         value = criterion.compute_loss_from_embeddings(list(leaf), labels)
         value.backward()
-        found[name] = {"value": value.detach(), "gradient": leaf.grad}
+        outcomes[name] = {"value": value.detach(), "gradient": leaf.grad}
     table = cases["infonce"].reshape(-1, 6)
-    mine = [torch.arange(8 * column + 4 * rank, 8 * column + 4 * rank + 4) for column in range(3)]
+    local_ids = [
+        torch.arange(8 * column + 4 * rank, 8 * column + 4 * rank + 4) for column in range(3)
+    ]
     for name, blockwise in (("cached", False), ("cached ring", True)):
         model, reduced = cached(
-            table, mine, chunk_size=3, gather_across_devices=True, blockwise=blockwise
+            table, local_ids, chunk_size=3, gather_across_devices=True, blockwise=blockwise
         )
-        found[name] = {"gradient": model.layer.weight.grad, "reduced": reduced}
-    torch.save(found, f"{folder}/{rank}.pt")
+        outcomes[name] = {"gradient": model.layer.weight.grad, "reduced": reduced}
+    torch.save(outcomes, f"{folder}/{rank}.pt")
     torch.distributed.barrier()  # neither leaves while the other still sends
     torch.distributed.destroy_process_group()

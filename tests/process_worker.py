@@ -40,13 +40,19 @@ def noting(called: list) -> None:
     for name in COLLECTIVES:
         plain = getattr(torch.distributed, name)
 
-        def call(*given, name=name, plain=plain, **options):
-            parts = [part for one in given for part in (one if isinstance(one, list) else [one])]
+        def call(*arguments, name=name, plain=plain, **options):
+            tensors_given = [
+                tensor
+                for argument in arguments
+                for tensor in (argument if isinstance(argument, list) else [argument])
+            ]
             tensors = [
-                (tuple(part.shape), part.dtype) for part in parts if isinstance(part, torch.Tensor)
+                (tuple(tensor.shape), tensor.dtype)
+                for tensor in tensors_given
+                if isinstance(tensor, torch.Tensor)
             ]
             called.append((name, tensors))
-            return plain(*given, **options)
+            return plain(*arguments, **options)
 
         setattr(torch.distributed, name, call)
 
@@ -78,22 +84,22 @@ def _compute(rank: int, count: int, folder: str) -> None:
         timeout=datetime.timedelta(seconds=60),
     )
     cases = torch.load(f"{folder}/cases.pt")
-    found: list = []
+    outcomes: list = []
     called: list = []
     noting(called)
     for case in cases:
         rows = [
-            share_of(part, sizes, rank)
-            for part, sizes in zip(case["rows"], case["sizes"], strict=True)
+            share_of(tensor, sizes, rank)
+            for tensor, sizes in zip(case["rows"], case["sizes"], strict=True)
         ]
         if rank in case.get("without gradient", ()):
-            rows = [None if part is None else part.detach() for part in rows]
+            rows = [None if tensor is None else tensor.detach() for tensor in rows]
         if "widths" in case:
             rows[3] = rows[3][:, : case["widths"][rank]].detach().requires_grad_()
         own = {**case, **case.get(f"on {rank}", {})}
         try:
             if own.get("ends"):
-                torch.save(found, f"{folder}/{rank}.pt")
+                torch.save(outcomes, f"{folder}/{rank}.pt")
                 os._exit(9)
             began = time.monotonic()
             called.clear()
@@ -105,11 +111,12 @@ def _compute(rank: int, count: int, folder: str) -> None:
                 kernels=own.get("kernels", False),
             )
             rows = [
-                None if part is None else part.to(own.get("dtype", part.dtype)) for part in rows
+                None if tensor is None else tensor.to(own.get("dtype", tensor.dtype))
+                for tensor in rows
             ]
             leaves = [
-                None if part is None else part.detach().requires_grad_(part.requires_grad)
-                for part in rows
+                None if tensor is None else tensor.detach().requires_grad_(tensor.requires_grad)
+                for tensor in rows
             ]
             in_batch, context = own.get("in_batch", True), own.get("context", {})
             if len(leaves) > 3:
@@ -123,13 +130,13 @@ def _compute(rank: int, count: int, folder: str) -> None:
             times = own.get("times", 1) if value.requires_grad else 0
             for number in range(times):
                 value.backward(upstream.to(value.dtype), retain_graph=number < times - 1)
-            gradients = [None if part is None else part.grad for part in leaves]
-            found.append(
+            gradients = [None if tensor is None else tensor.grad for tensor in leaves]
+            outcomes.append(
                 {"value": value.detach(), "gradients": gradients, "collectives": called.copy()}
             )
         except gradlab.GradlabError as error:
-            found.append({"error": str(error), "seconds": time.monotonic() - began})
-    torch.save(found, f"{folder}/{rank}.pt")
+            outcomes.append({"error": str(error), "seconds": time.monotonic() - began})
+    torch.save(outcomes, f"{folder}/{rank}.pt")
     if not any(case.get("on 1", {}).get("ends") for case in cases):
         torch.distributed.barrier()  # none leaves while another still sends
         torch.distributed.destroy_process_group()

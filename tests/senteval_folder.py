@@ -48,14 +48,14 @@ def make_senteval(folder: Path, labelled: int = 48) -> Path:
         for subset in subsets:
             _write_year(folder / "STS" / f"{year}-en-test", subset, draw)
     benchmark = folder / "STS" / "STSBenchmark"
-    for part, extra in (("train", ""), ("dev", ""), ("test", "\tsource\tlicence")):
+    for split, extra in (("train", ""), ("dev", ""), ("test", "\tsource\tlicence")):
         rows = [
             f"genre\tfile\t2012\t{place:04d}\t{gold:.3f}\t{first}\t{second}{extra}"
             for place, (first, second, gold) in enumerate(_pairs(draw, 30))
         ]
         # An unpaired quote, two spaces.
         rows[3] = rows[3].replace("file\t", 'fi"le\t').replace(" ", '  "', 1)
-        _write(benchmark / f"sts-{part}.csv", rows)
+        _write(benchmark / f"sts-{split}.csv", rows)
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
     for name, end in (("train", "\n"), ("trial", "\n"), ("test_annotated", "\r\n")):
         rows = [
@@ -71,21 +71,21 @@ def make_senteval(folder: Path, labelled: int = 48) -> Path:
         folder / "SUBJ", "subj.objective", "subj.subjective", draw, labelled, odd="tab\tbed "
     )
     _write_two(folder / "MPQA", "mpqa.pos", "mpqa.neg", draw, labelled, odd="tw\xc3\xa0 ")
-    for part, count in (("train", 2 * labelled), ("dev", labelled), ("test", labelled)):
+    for split, count in (("train", 2 * labelled), ("dev", labelled), ("test", labelled)):
         rows = [f"{_sentence(draw, place % 2)} \t{place % 2}" for place in range(count)]
-        _write(folder / "SST" / "binary" / f"sentiment-{part}", rows)
+        _write(folder / "SST" / "binary" / f"sentiment-{split}", rows)
     for name, count in (("train_5500", 3 * labelled), ("TREC_10", labelled)):
         rows = [f"{TREC_CLASSES[i % 6]}:fine {_sentence(draw, i % 6)} ?" for i in range(count)]
         rows[0] += " na\xefve"
         _write(folder / "TREC" / f"{name}.label", rows, encoding="latin-1")
-    for part in ("train", "test"):
+    for split in ("train", "test"):
         rows = []
         for place in range(2 * labelled):
             first, second, gold = _pair(draw)
             noisy = int(gold + draw.gauss(0, 1) > 2.5)
             rows.append(f"{noisy}\t{place}\t{place}\t{first}\t{second}")
         header = "﻿Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
-        _write(folder / "MRPC" / f"msr_paraphrase_{part}.txt", [header, *rows])
+        _write(folder / "MRPC" / f"msr_paraphrase_{split}.txt", [header, *rows])
     return folder
 
 
@@ -106,12 +106,12 @@ def _pair(draw: random.Random) -> tuple[str, str, float]:
     """Two sentences of 4 to 8 words, and the share of them in common, times 5, with noise."""
     length = draw.randint(4, 8)
     first = draw.sample(WORDS, length)
-    kept = draw.randint(0, length)
-    second = first[:kept] + draw.sample(WORDS, length - kept)
+    common = draw.randint(0, length)
+    second = first[:common] + draw.sample(WORDS, length - common)
     return (
         " ".join(first),
         " ".join(second),
-        min(5.0, max(0.0, 5 * kept / length + draw.gauss(0, 0.5))),
+        min(5.0, max(0.0, 5 * common / length + draw.gauss(0, 0.5))),
     )
 
 
@@ -140,9 +140,9 @@ def _write_year(folder: Path, subset: str, draw: random.Random) -> None:
 
 
 def _write_two(
-    folder: Path, one: str, zero: str, draw: random.Random, count: int, odd: str
+    folder: Path, file_of_ones: str, file_of_zeros: str, draw: random.Random, count: int, odd: str
 ) -> None:
-    for name, group in ((one, 1), (zero, 0)):
+    for name, group in ((file_of_ones, 1), (file_of_zeros, 0)):
         rows = [_sentence(draw, group) for _ in range(count + 3 * group)]
         rows[2] = odd and odd + rows[2]  # without an oddity, a blank line
         _write(folder / name, rows, encoding="latin-1")

@@ -138,21 +138,25 @@ def _checked(function: Any, hints: Mapping[str, Any]) -> Any:
     ):
         return function
     parameters = [*inspect.signature(function).parameters.values()]
-    places = [(at, one.name) for at, one in enumerate(parameters) if one.name in hints]
+    places = [
+        (at, parameter.name) for at, parameter in enumerate(parameters) if parameter.name in hints
+    ]
     returns = "return" in hints
     # Made when they are first called: most tests call few functions.
     check_given = functools.cache(lambda: _check(function, parameters, hints, Any))
     check_result = functools.cache(lambda: _check(function, parameters, hints, hints["return"]))
     refuses = "GradlabError" in (function.__doc__ or "")
     # A size in braces is a number that is given, so that the shapes alone do not decide.
-    known: set[Any] | None = None if any("{" in str(hint) for hint in hints.values()) else set()
+    checked_kinds: set[Any] | None = (
+        None if any("{" in str(hint) for hint in hints.values()) else set()
+    )
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        given: Any = tuple(
+        argument_kinds: Any = tuple(
             [_kind(args[at] if at < len(args) else kwargs.get(name)) for at, name in places]
         )
-        if places and not (known and given in known):
+        if places and not (checked_kinds and argument_kinds in checked_kinds):
             try:
                 check_given()(*args, **kwargs)
             except jaxtyping.TypeCheckError as error:
@@ -161,15 +165,18 @@ def _checked(function: Any, hints: Mapping[str, Any]) -> Any:
                 raise error
             except TypeError:  # too many arguments, or one too few: the call says so itself
                 return function(*args, **kwargs)
-            if known is not None and _OTHER not in given:
-                known.add(given)
+            if checked_kinds is not None and _UNKNOWN_KIND not in argument_kinds:
+                checked_kinds.add(argument_kinds)
         result = function(*args, **kwargs)
         if returns:
-            both = (given, _kind(result))
-            if not (known and both in known):
+            call_kinds = (argument_kinds, _kind(result))
+            if not (checked_kinds and call_kinds in checked_kinds):
                 check_result()(*args, **kwargs, result_of_call=result)
-                if known is not None and _OTHER not in (*given, both[1]):
-                    known.add(both)
+                if checked_kinds is not None and _UNKNOWN_KIND not in (
+                    *argument_kinds,
+                    call_kinds[1],
+                ):
+                    checked_kinds.add(call_kinds)
         return result
 
     checked._shapes_are_checked = True  # type: ignore[attr-defined]  # a mark of this module
@@ -185,7 +192,8 @@ def _check(
         return result_of_call
 
     bare = [
-        one.replace(annotation=hints.get(one.name, inspect.Parameter.empty)) for one in parameters
+        parameter.replace(annotation=hints.get(parameter.name, inspect.Parameter.empty))
+        for parameter in parameters
     ]
     result = inspect.Parameter("result_of_call", inspect.Parameter.KEYWORD_ONLY, default=None)
     last = len(bare) - bool(bare and bare[-1].kind is inspect.Parameter.VAR_KEYWORD)
@@ -208,7 +216,7 @@ def _raise_refusal(function: Callable[..., Any], args: Any, kwargs: Any) -> None
         return
 
 
-_OTHER = object()
+_UNKNOWN_KIND = object()
 
 
 def _kind(value: Any) -> Any:
@@ -221,16 +229,16 @@ def _kind(value: Any) -> Any:
     if kind in (int, float, bool) or isinstance(value, np.generic):
         return kind
     if kind in (tuple, dict):
-        parts = tuple(map(_kind, value if kind is tuple else value.values()))
-        return _OTHER if _OTHER in parts else (kind, parts)
-    return _OTHER
+        kinds = tuple(map(_kind, value if kind is tuple else value.values()))
+        return _UNKNOWN_KIND if _UNKNOWN_KIND in kinds else (kind, kinds)
+    return _UNKNOWN_KIND
 
 
 def _hints(function: FunctionType) -> dict[str, Any]:
     # A named tuple has made methods of its own.
     names = vars(sys.modules.get(function.__module__, typing))
-    found = {name: _hint(text, names) for name, text in function.__annotations__.items()}
-    return {name: hint for name, hint in found.items() if _has_shape(hint)}
+    hints = {name: _hint(text, names) for name, text in function.__annotations__.items()}
+    return {name: hint for name, hint in hints.items() if _has_shape(hint)}
 
 
 def _hint_of_field(cls: type, name: str) -> Any:

@@ -20,12 +20,12 @@ from gradlab.simulation.sphere import sample_views
 ROOT = Path(__file__).resolve().parents[1]
 
 
-_known = functools.cache(measure_anew)
+_measured = functools.cache(measure_anew)
 
 
 def measure(loss):
     """A loss is measured once for all tables and pages."""
-    return _known(gradlab.get_loss(loss))
+    return _measured(gradlab.get_loss(loss))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,10 +58,13 @@ def test_the_committed_pages_of_losses_are_what_the_command_writes(tmp_path) -> 
 def test_a_page_tells_the_numbers_of_its_loss(tmp_path) -> None:
     (path, _) = write_pages(tmp_path, ["infonce"])
     text = path.read_text(encoding="utf-8")
-    usual, far = math.cos(math.radians(30)) / 0.05, math.cos(math.radians(60)) / 0.05
-    rest = math.exp(far) + 126
-    value = math.log1p(rest / math.exp(usual))
-    gate = rest / (rest + math.exp(usual))
+    positive_logit, negative_logit = (
+        math.cos(math.radians(30)) / 0.05,
+        math.cos(math.radians(60)) / 0.05,
+    )
+    negative_sum = math.exp(negative_logit) + 126
+    value = math.log1p(negative_sum / math.exp(positive_logit))
+    gate = negative_sum / (negative_sum + math.exp(positive_logit))
     assert f"| usual | {value:.3g} | {gate:.3g} | {gate / 0.05:.3g} | {gate / 0.05:.3g} |" in text
     entry = measure("infonce")
     assert (
@@ -86,34 +89,34 @@ def test_the_gate_of_infonce_is_half_open_where_the_simulator_says() -> None:
 
 def test_numbers_of_a_batch_against_loops() -> None:
     """Hardest share, effective number and the ratios of ArcCon, from its declared weights."""
-    found, rows = measure("arccon"), []
+    entry, rows = measure("arccon"), []
     setting = {"sigma_pos": SPREADS[0], "sigma_neg": SPREADS[1]}
     for seed in range(4):
         views = sample_views(POSITIVE, NEGATIVE, SENTENCES, DIMENSIONS, seed=seed, **setting)
-        parts = gradlab.components("arccon", views.anchors[0], views.positives[0])
-        push = parts.gradient_dissipation[:, None] * parts.weight
-        pull = parts.gradient_dissipation * parts.positive_weight
-        shares = [row[row > 0] / row.sum() for row in parts.weight]
-        given, received = push.sum(axis=1), push.sum(axis=0)
+        components = gradlab.components("arccon", views.anchors[0], views.positives[0])
+        push = components.gradient_dissipation[:, None] * components.weight
+        pull = components.gradient_dissipation * components.positive_weight
+        shares = [row[row > 0] / row.sum() for row in components.weight]
+        sent, received = push.sum(axis=1), push.sum(axis=0)
         differences = np.abs(received[:, None] - received).sum()
         rows.append(
             {
                 "hardest_share": np.mean([share.max() for share in shares]),
                 "effective_negatives": np.mean([np.exp(-(s * np.log(s)).sum()) for s in shares]),
-                "ratio": np.median(pull / given),
-                "ratio_both": np.median(2 * pull / (given + received)),
+                "ratio": np.median(pull / sent),
+                "ratio_both": np.median(2 * pull / (sent + received)),
                 "hubness": differences / (2 * SENTENCES * received.sum()),
             }
         )
     for name in rows[0]:
-        assert getattr(found, name) == pytest.approx(
+        assert getattr(entry, name) == pytest.approx(
             np.mean([row[name] for row in rows]), rel=1e-9
         ), name
 
 
 def test_anchors_that_are_left_alone_have_no_ratio_and_take_none_from_the_others() -> None:
     """A triplet loss over both views pulls as its two hardest negatives push, or not at all."""
-    found = measure("symmetric(mpt)")
+    entry = measure("symmetric(mpt)")
     medians = []
     for seed in range(4):
         setting = {"sigma_pos": SPREADS[0], "sigma_neg": SPREADS[1], "seed": seed}
@@ -132,7 +135,7 @@ def test_anchors_that_are_left_alone_have_no_ratio_and_take_none_from_the_others
         acts = (pull > 0) | (push > 0)
         with np.errstate(divide="ignore"):  # pulled by their own pair alone
             medians.append(np.median(pull[acts] / push[acts]))
-    assert found.ratio == pytest.approx(np.mean(medians), rel=1e-9)
+    assert entry.ratio == pytest.approx(np.mean(medians), rel=1e-9)
 
 
 def test_command(shell, tmp_path) -> None:

@@ -66,24 +66,24 @@ def test_the_own_pair_comes_first_in_a_relation_without_columns_of_the_batch(in_
 def test_another_model_embeds_in_any_dtype(call, loss, name, rows_dtype):
     """Results have the dtype of the rows, float32 for half precision, and the values of a cast."""
     rows = views(6, 0, 8, rows_dtype)[:2]
-    teacher = [part.detach() for part in views(6, 0, 8)[:2]]
+    teacher = [tensor.detach() for tensor in views(6, 0, 8)[:2]]
     expected = torch.float32 if rows_dtype == torch.bfloat16 else rows_dtype
-    cast = CALLS[call](loss, *rows, **{name: [unit(part).to(expected) for part in teacher]})
+    cast = CALLS[call](loss, *rows, **{name: [unit(tensor).to(expected) for tensor in teacher]})
     for dtype in (torch.float64, torch.float32, torch.float16):
-        given = [part.to(dtype) for part in teacher]
-        found = CALLS[call](loss, *rows, **{name: given})
-        assert found.dtype == expected
+        teacher_rows = [tensor.to(dtype) for tensor in teacher]
+        embedded = CALLS[call](loss, *rows, **{name: teacher_rows})
+        assert embedded.dtype == expected
         if call != "components":  # whose weights jump where a teacher's score is the student's
-            torch.testing.assert_close(found, cast, rtol=2e-2, atol=1e-3)
-    assert check_batch(*rows, **{name: given}).anchors.dtype == expected
+            torch.testing.assert_close(embedded, cast, rtol=2e-2, atol=1e-3)
+    assert check_batch(*rows, **{name: teacher_rows}).anchors.dtype == expected
 
 
 @pytest.mark.parametrize("size", [1e-25, 1e-21, 1e19, 1e25, 1e38])
 def test_rows_of_any_norm_are_normalised(size):
     anchors, positives, _ = views(6, 0, 12, torch.float32)
     expected = check_batch(anchors, positives).anchors
-    found = check_batch(anchors * size, positives, normalize=True)
-    torch.testing.assert_close(found.anchors, expected, rtol=0, atol=3e-7)
+    normalized = check_batch(anchors * size, positives, normalize=True)
+    torch.testing.assert_close(normalized.anchors, expected, rtol=0, atol=3e-7)
     as_numpy = (anchors * size).detach().numpy()
     np.testing.assert_allclose(
         check_batch(as_numpy, positives.detach().numpy(), normalize=True).anchors,
@@ -104,7 +104,7 @@ def test_what_is_wrong_with_a_row_is_named():
             check_batch(zero, positives, normalize=normalize)
         with pytest.raises(gradlab.GradlabError, match="positives contain NaN or infinite"):
             check_batch(anchors, wrong, normalize=normalize)
-    cast = [part.detach().double() for part in views(6, 0, 12, torch.float32)[:2]]
+    cast = [tensor.detach().double() for tensor in views(6, 0, 12, torch.float32)[:2]]
     with pytest.raises(
         gradlab.GradlabError, match=r"as float32 rounds it\); divide rows by their norms in float64"
     ):

@@ -36,7 +36,7 @@ RECOMBINED = [
 ]
 PAIR_LOSSES = [gradlab.get_loss(name) for name in PAIR_NAMES] + [
     gradlab.get_loss("baseline", effective_ratio="2r"),
-    *(gradlab.get_loss("recombined", **parts) for parts in RECOMBINED),
+    *(gradlab.get_loss("recombined", **settings) for settings in RECOMBINED),
 ]
 BATCH_NAMES = [name for name in gradlab.loss_names() if name not in PAIR_NAMES]
 WITHOUT_SIMILARITIES = ("barlow_twins", "vicreg")
@@ -53,7 +53,7 @@ BATCH_LOSSES = [
         for name in BATCH_NAMES
         if "as_published" in loss_class(name).presets
     ),
-    *(gradlab.get_loss("recombined", **parts) for parts in RECOMBINED_ON_VIEWS),
+    *(gradlab.get_loss("recombined", **settings) for settings in RECOMBINED_ON_VIEWS),
     gradlab.get_loss("mhs(squared_distance_floor=0.1)"),
     gradlab.get_loss("modified_mhs(margin=0.25, squared_distance_floor=0.1)"),
 ]
@@ -152,9 +152,9 @@ def test_all_stored_similarities_take_no_more_than_one_block(
     """Six prefixes stored six blocks: 100 MiB instead of 20 at 2,048 sentences."""
     stored, backward = [], laps.Laps.backward
 
-    def measured(self: laps.Laps, *given: Any) -> None:
-        stored.append(sum(tile.numel() for kept in self._stored.values() for *_, tile in kept))
-        backward(self, *given)
+    def measured(self: laps.Laps, *arguments: Any) -> None:
+        stored.append(sum(tile.numel() for tiles in self._stored.values() for *_, tile in tiles))
+        backward(self, *arguments)
 
     monkeypatch.setattr(laps.Laps, "backward", measured)
     loss = gradlab.get_loss("per_prefix(symmetric(infonce), dims=3+6+12)")
@@ -250,30 +250,33 @@ def assert_equal_or_refused(
     ("loss", "reduction"), [(loss, reduction) for loss, reduction in WAYS_REDUCED if loss in SMOOTH]
 )
 def test_gradcheck_through_normalisation(loss: Loss, reduction: str) -> None:
-    raw = [3 * part.detach() for part in views(4, 2, 3)]
+    raw = [3 * rows.detach() for rows in views(4, 2, 3)]
     blocks = gradlab.blockwise(loss, 4)
     assert torch.autograd.gradcheck(
         lambda *rows: blocks(*rows, reduction, normalize=True),
-        [part.requires_grad_() for part in raw],
+        [rows.requires_grad_() for rows in raw],
     )
 
 
 @all_ways_reduced
 @pytest.mark.parametrize(
-    "wanted", [(True, False, False), (False, True, False), (False, False, True)]
+    "needs_gradients", [(True, False, False), (False, True, False), (False, False, True)]
 )
-def test_only_the_wanted_gradients(loss: Loss, wanted: tuple[bool, ...], reduction: str) -> None:
+def test_only_the_wanted_gradients(
+    loss: Loss, needs_gradients: tuple[bool, ...], reduction: str
+) -> None:
     rows = [
-        part.detach().requires_grad_(want) for part, want in zip(views(20, 5), wanted, strict=True)
+        tensor.detach().requires_grad_(needs_gradient)
+        for tensor, needs_gradient in zip(views(20, 5), needs_gradients, strict=True)
     ]
-    leaf = rows[wanted.index(True)]
+    leaf = rows[needs_gradients.index(True)]
     value = loss(*rows, reduction).sum()
     expected = (
         torch.autograd.grad(value, leaf)[0] if value.requires_grad else torch.zeros_like(leaf)
     )
-    found = torch.autograd.grad(gradlab.blockwise(loss, 8)(*rows, reduction).sum(), leaf)[0]
-    torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-13)
-    assert all(part.grad is None for part in rows)
+    gradient = torch.autograd.grad(gradlab.blockwise(loss, 8)(*rows, reduction).sum(), leaf)[0]
+    torch.testing.assert_close(gradient, expected, rtol=1e-11, atol=1e-13)
+    assert all(tensor.grad is None for tensor in rows)
 
 
 @all_ways
@@ -284,7 +287,7 @@ def test_without_gradients_there_is_no_graph(loss: Loss) -> None:
         value = blocks(*rows)
     with torch.inference_mode():
         assert float(blocks(*rows)) == pytest.approx(float(value), rel=1e-15)
-    detached = blocks(*(part.detach() for part in rows))
+    detached = blocks(*(tensor.detach() for tensor in rows))
     assert not value.requires_grad
     assert not detached.requires_grad
     assert float(detached) == pytest.approx(float(loss(*rows).detach()), rel=1e-12)
@@ -310,16 +313,18 @@ def test_no_matrix_of_all_similarities(loss: Loss, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_computes_in_float32(loss: Loss, dtype: torch.dtype) -> None:
     """Equal to the loss of the same rows in float64, up to float32 and the gradient's rounding."""
-    rows = [part.detach().to(dtype).requires_grad_() for part in views(60, 8, 32, torch.float32)]
+    rows = [
+        tensor.detach().to(dtype).requires_grad_() for tensor in views(60, 8, 32, torch.float32)
+    ]
     value = gradlab.blockwise(loss, 16)(*rows, "sum")
     value.backward()
     expected, *references = exact(loss, rows, "sum", torch.tensor(1.0))
     assert value.dtype == torch.float32
     assert value.item() == pytest.approx(expected.item(), rel=1e-5)
     limits = torch.finfo(dtype)
-    for part, reference in zip(rows, references, strict=True):
-        assert part.grad.dtype == dtype
-        error, worst = float((part.grad - reference).abs().max()), float(reference.abs().max())
+    for tensor, reference in zip(rows, references, strict=True):
+        assert tensor.grad.dtype == dtype
+        error, worst = float((tensor.grad - reference).abs().max()), float(reference.abs().max())
         # The last term is that of subnormals.
         assert error <= (limits.eps + 1e-5) * worst + limits.tiny * limits.eps
 
@@ -333,8 +338,8 @@ def test_autocast_changes_nothing(loss: Loss) -> None:
         plain = gradients(blocks, rows, reduction, upstream)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             cast = gradients(blocks, rows, reduction, upstream)
-        for one, other in zip((cast[0], *cast[1]), (plain[0], *plain[1]), strict=True):
-            assert torch.equal(one, other)
+        for actual, expected in zip((cast[0], *cast[1]), (plain[0], *plain[1]), strict=True):
+            assert torch.equal(actual, expected)
 
 
 class AllowedTF32(TorchDispatchMode):
@@ -342,11 +347,11 @@ class AllowedTF32(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found = set[bool]()
+        self.states = set[bool]()
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         if str(function.overloadpacket) in ("aten.mm", "aten.addmm", "aten.addmm_"):
-            self.found.add(tf32_allowed())
+            self.states.add(tf32_allowed())
         return function(*args, **(kwargs or {}))
 
 
@@ -370,18 +375,19 @@ def test_tf32_where_bfloat16_is_good_enough(allowed, rows, autocast, coarse) -> 
     try:
         if allowed == "newer name":
             matmul.fp32_precision = "tf32"
-        given = [
-            one.detach().to(rows).requires_grad_() for one in views(9, 0, 5, torch.float32)[:2]
+        leaves = [
+            tensor.detach().to(rows).requires_grad_()
+            for tensor in views(9, 0, 5, torch.float32)[:2]
         ]
         for spec in ("arccon", "symmetric(infonce)"):
             criterion = gradlab.blockwise(spec, 4)
             with (
                 torch.autocast("cpu", autocast, enabled=autocast is not None),
-                AllowedTF32() as seen,
+                AllowedTF32() as allowed_tf32,
             ):
-                value = criterion(*given, reduction="none").sum()
+                value = criterion(*leaves, reduction="none").sum()
                 value.backward()
-            assert seen.found == {coarse or allowed != "no"}
+            assert allowed_tf32.states == {coarse or allowed != "no"}
             assert tf32_allowed() is (allowed != "no")
     finally:
         matmul.allow_tf32 = False
@@ -404,10 +410,10 @@ def test_backward_twice(name: str, reduction: str) -> None:
     rows = views(20, 3)
     value = gradlab.blockwise(name, 8)(*rows, reduction).sum()
     value.backward(retain_graph=True)
-    once = [part.grad.clone() for part in rows]
+    once = [leaf.grad.clone() for leaf in rows]
     value.backward()
-    for part, first in zip(rows, once, strict=True):
-        torch.testing.assert_close(part.grad, 2 * first, rtol=1e-15, atol=0)
+    for leaf, first in zip(rows, once, strict=True):
+        torch.testing.assert_close(leaf.grad, 2 * first, rtol=1e-15, atol=0)
     with pytest.raises(RuntimeError, match="backward through the graph a second time"):
         value.backward()
 
@@ -460,7 +466,7 @@ def test_gradients_that_are_not_finite_are_refused() -> None:
 
 @all_ways
 def test_numpy_values(loss: Loss) -> None:
-    rows = [part.detach().numpy() for part in views(20, 3)]
+    rows = [tensor.detach().numpy() for tensor in views(20, 3)]
     for reduction in reductions(loss):
         value = gradlab.blockwise(loss, 8)(*rows, reduction)
         expected = loss(*rows, reduction)

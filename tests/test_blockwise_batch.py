@@ -21,13 +21,13 @@ def test_any_temperature_in_float32(temperature: float) -> None:
     """At τ = 0.002 exp of a cosine overflows; relative to the largest, most are 0."""
     loss = gradlab.get_loss("mhe", temperature=temperature)
     rows = views(120, 0, 16, torch.float32)
-    value, found = gradients(gradlab.blockwise(loss, 25), rows, "mean", torch.tensor(1.0))
+    value, computed = gradients(gradlab.blockwise(loss, 25), rows, "mean", torch.tensor(1.0))
     total, *expected = exact(loss, rows, "mean", torch.tensor(1.0))
     assert float(value) == pytest.approx(float(total), rel=1e-5)
-    largest = max(float(part.abs().max()) for part in expected)
-    for one, other in zip(found, expected, strict=True):
+    largest = max(float(gradient.abs().max()) for gradient in expected)
+    for actual, reference in zip(computed, expected, strict=True):
         # Cosines are rounded to 1e-7 before they are divided by τ.
-        assert float((one - other).abs().max()) <= (1e-6 + 4e-7 / temperature) * largest
+        assert float((actual - reference).abs().max()) <= (1e-6 + 4e-7 / temperature) * largest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,21 +108,21 @@ def test_what_is_not_finite_is_refused() -> None:
 )
 def test_nothing_of_an_evaluation_outlives_it(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even until the next collection of circles, or large batches would pile up."""
-    seen = []
+    references = []
 
     class Watched(evaluation.Laps):
-        def __init__(self, *given, **options):
-            super().__init__(*given, **options)
-            seen.append(weakref.ref(self))
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            references.append(weakref.ref(self))
 
     monkeypatch.setattr(evaluation, "Laps", Watched)
     rows = views(530, 0, 6)
     gc.disable()
     try:
         gradlab.blockwise(spec)(*rows).backward()
-        gradlab.blockwise(spec)(*(None if part is None else part.detach() for part in rows))
-        assert seen
-        assert not any(one() for one in seen)
+        gradlab.blockwise(spec)(*(None if tensor is None else tensor.detach() for tensor in rows))
+        assert references
+        assert not any(reference() for reference in references)
     finally:
         gc.enable()
 
@@ -135,8 +135,8 @@ def test_nothing_of_a_refused_evaluation_outlives_it(monkeypatch: pytest.MonkeyP
     laps = []
 
     class Watched(evaluation.Laps):
-        def __init__(self, *given, **options):
-            super().__init__(*given, **options)
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
             laps.append(weakref.ref(self))
 
     monkeypatch.setattr(evaluation, "Laps", Watched)
@@ -155,9 +155,9 @@ class ChangesWhatItIsGiven(Unregistered):
     """Its functions write over the cosines."""
 
     def value(self, views):
-        return views.negatives.sum_of(self.each).log()
+        return views.negatives.sum_of(self.overwritten).log()
 
-    def each(self, negatives):
+    def overwritten(self, negatives):
         return negatives.cosine.mul_(-3.0).exp_()
 
 

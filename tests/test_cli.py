@@ -151,9 +151,11 @@ for name in cli.list_commands(None):
     assert CliRunner().invoke(cli, [name, "--help"]).exit_code == 0, name
     print(name, *sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     heavy = {"numpy", "torch", "pandas", "scipy", "transformers", "optuna", "matplotlib"}
-    for line in done.stdout.splitlines():
+    for line in process.stdout.splitlines():
         assert not heavy & set(line.split()), line.partition(" ")[0]
 
 
@@ -169,11 +171,11 @@ try:
 except SystemExit:
     print(*sys.modules)
 """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
-    first, *_, last = (set(line.split()) for line in done.stdout.splitlines())
-    some = {
+    first, *_, last = (set(line.split()) for line in process.stdout.splitlines())
+    optional = {
         "transformers",
         "sklearn",
         "sentence_transformers",
@@ -181,15 +183,15 @@ except SystemExit:
         "pandas",
         "matplotlib.pyplot",
     }
-    assert not first & {*some, "matplotlib", "scipy.stats"}
+    assert not first & {*optional, "matplotlib", "scipy.stats"}
     assert "matplotlib" in last
-    assert not last & some
+    assert not last & optional
 
 
 @pytest.mark.parametrize("name", ["evaluate", "inspect", "verify", "simulate", "audit"])
 def test_every_seed_may_be_0_as_in_python(name: str) -> None:
     command = importlib.import_module(f"gradlab.cli.{name}").command
-    (seed,) = [one for one in command.params if one.name == "seed"]
+    (seed,) = [parameter for parameter in command.params if parameter.name == "seed"]
     assert seed.type.convert("0", None, None) == 0
     with pytest.raises(click.BadParameter):
         seed.type.convert("-1", None, None)
@@ -202,9 +204,9 @@ def test_a_command_repeats_the_options_that_it_was_given(tmp_path: Path, monkeyp
     words = ["--losses", str(own), "--set", "a=1", "--set", "b=2", "--seed", "3"]
     command = cli.get_command(click.Context(cli), "inspect")
     with command.make_context("inspect", list(words)):
-        given = given_options()
-    assert sorted(given) == ["assignments", "loss_files", "seed"]
-    assert given["loss_files"] + given["assignments"] + given["seed"] == words
+        options = given_options()
+    assert sorted(options) == ["assignments", "loss_files", "seed"]
+    assert options["loss_files"] + options["assignments"] + options["seed"] == words
 
 
 def test_arguments_that_are_left_out_are_not_given() -> None:
@@ -231,13 +233,20 @@ def test_every_package_of_an_extra_is_known_where_it_may_be_missing():
     What serves documentation and tests alone is imported nowhere else.
     """
     extras = PROJECT["optional-dependencies"]
-    known = {package: extra for extra, packages in EXTRAS.items() for package in packages}
+    extra_of_package = {
+        package: extra for extra, packages in EXTRAS.items() for package in packages
+    }
     for extra in extras.keys() - {"docs", "test"}:
         names = [re.match(r"[\w-]+", text)[0].replace("-", "_") for text in extras[extra]]
         for name in (
-            "sklearn" if one == "scikit_learn" else one for one in names if one != "gradlab"
+            "sklearn" if package_name == "scikit_learn" else package_name
+            for package_name in names
+            if package_name != "gradlab"
         ):
-            assert known[name] == extra or (extra, name) == ("notebooks", "sentence_transformers")
+            assert extra_of_package[name] == extra or (extra, name) == (
+                "notebooks",
+                "sentence_transformers",
+            )
 
 
 def test_every_package_that_is_imported_is_declared():
@@ -260,13 +269,13 @@ def test_every_package_that_is_imported_is_declared():
 
 def test_what_is_installed_is_not_refused_as_too_old() -> None:
     texts = [*PROJECT["dependencies"], *itertools.chain(*PROJECT["optional-dependencies"].values())]
-    found = [
+    floors = [
         (name, Version(floor))
         for name, _, floor in (text.partition(">=") for text in texts)
         if name in OLDEST
     ]
-    assert {name for name, _ in found} == OLDEST.keys()
-    assert all(floor >= Version(OLDEST[name]) for name, floor in found)
+    assert {name for name, _ in floors} == OLDEST.keys()
+    assert all(floor >= Version(OLDEST[name]) for name, floor in floors)
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

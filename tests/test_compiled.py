@@ -17,7 +17,7 @@ WHOLE = {
 }
 
 # What a call tells beside the rows.
-TOLD = {
+CONTEXTS = {
     "kl": {"teacher": torch.linspace(-1, 1, 64, dtype=torch.float64).reshape(8, 8) ** 2},
     "margin_mse": {"teacher": torch.linspace(-1, 1, 64, dtype=torch.float64).reshape(8, 8)},
     "cosent": {"scores": torch.arange(8.0) % 3},
@@ -42,20 +42,20 @@ def compare():
     for make in WHOLE.values():
         criterion = make()
         compiled = torch.compile(criterion, backend="eager", fullgraph=True)
-        found, expected = gradients(compiled, rows), gradients(criterion, rows)
-        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
+        actual, expected = gradients(compiled, rows), gradients(criterion, rows)
+        torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-14)
         with pytest.raises(RuntimeError, match="anchors must be unit vectors"):
             compiled(2 * rows[0], rows[1])
-    for name, told in TOLD.items():
+    for name, context in CONTEXTS.items():
         criterion = gradlab.get_loss(name)
         compiled = torch.compile(
-            functools.partial(criterion, **told), backend="eager", fullgraph=True
+            functools.partial(criterion, **context), backend="eager", fullgraph=True
         )
-        found, expected = (
+        actual, expected = (
             gradients(compiled, rows),
-            gradients(functools.partial(criterion, **told), rows),
+            gradients(functools.partial(criterion, **context), rows),
         )
-        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
+        torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-14)
     criterion = gradlab.blockwise("infonce", 3)  # run as it stands, between two graphs
     assert torch.equal(
         gradients(torch.compile(criterion, backend="eager"), rows), gradients(criterion, rows)

@@ -134,11 +134,11 @@ def test_lists_are_positives_and_own_hard_negatives(tmp_path, form):
     assert file.columns[2:] == ("negative_1", "negative_2", "negative_3")
     assert "1 to 3 hard negatives a row" in file.summary()
     assert f"{COUNT} further positives not used; --positives all" in file.summary()
-    every = list(TrainingFile.open(path, positives="all", negatives_per_row=1).rows())
-    assert [row[:2] for row in every] == [
+    all_pairs = list(TrainingFile.open(path, positives="all", negatives_per_row=1).rows())
+    assert [row[:2] for row in all_pairs] == [
         (row["query"], text) for row in LISTS for text in row["pos"]
     ]
-    assert {len(row) for row in every} == {3}
+    assert {len(row) for row in all_pairs} == {3}
 
 
 def test_rows_of_json_may_be_lists_of_texts(tmp_path):
@@ -199,8 +199,8 @@ def table(answers, name="answer", **columns):
     return separated(zip(["query", *QUERIES], [name, *answers], *columns.values(), strict=True))
 
 
-def changed(texts, every, text):
-    return [text if row % every == 0 else answer for row, answer in enumerate(texts)]
+def changed(texts, interval, text):
+    return [text if row % interval == 0 else answer for row, answer in enumerate(texts)]
 
 
 @pytest.mark.parametrize(

@@ -56,16 +56,16 @@ def test_registered_loss_is_reported_and_written(shell, workspace):
     with base.with_name(base.name + ".csv").open() as file:
         rows = list(csv.DictReader(file))
     with np.load(base.with_name(base.name + ".npz")) as arrays:
-        found = gradlab.decompose(
+        decomposition = gradlab.decompose(
             gradlab.get_loss("infonce", temperature=0.1), arrays["anchors"], arrays["positives"]
         )
         np.testing.assert_allclose(
-            arrays["other_view_gradient"], found.other_view_gradient, rtol=1e-9
+            arrays["other_view_gradient"], decomposition.other_view_gradient, rtol=1e-9
         )
     np.testing.assert_allclose(
-        [float(row["total_push"]) for row in rows], found.total_push, rtol=1e-9
+        [float(row["total_push"]) for row in rows], decomposition.total_push, rtol=1e-9
     )
-    assert record["results"]["value"] == pytest.approx(found.value)
+    assert record["results"]["value"] == pytest.approx(decomposition.value)
     assert sorted(path.suffix for path in base.parent.iterdir()) == [
         ".csv",
         ".json",

@@ -54,7 +54,7 @@ RUNS = {
     "docs/watch.md": ("out-1", "out-2", "out-3"),
 }
 # What installs, and what belongs to other programs.
-OTHERS = re.compile(
+FOREIGN_PROGRAMS = re.compile(
     r"\.|accelerate|bash|createdb|git|pip|pre-commit|python3?|sphinx-build|torchrun"
 )
 
@@ -96,7 +96,7 @@ def world(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def _known(monkeypatch) -> None:
+def _registries(monkeypatch) -> None:
     """What an example registers is forgotten after its page."""
     for module in ("gradlab.losses.registry", "gradlab.train.augment.registry"):
         registry = importlib.import_module(module)._registry
@@ -126,7 +126,7 @@ def _quick(monkeypatch) -> None:
     monkeypatch.setattr("gradlab.explorer.frames.COLUMNS", 6)
 
 
-@pytest.mark.usefixtures("_known", "_quick")
+@pytest.mark.usefixtures("_registries", "_quick")
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_run_as_printed(page, world, request, tmp_path, monkeypatch):
     place = tmp_path / "here"
@@ -170,7 +170,7 @@ def commands(block: str, values: dict[str, list[str]]) -> Iterator[list[str]]:
             name, _, value = words[0].partition("=")
             values[f"${name}"] = shlex.split(value)
         elif words:
-            yield [part for word in words for part in values.get(word, [word])]
+            yield [argument for word in words for argument in values.get(word, [word])]
 
 
 def run_command(words: list[str], where: str, parsed: bool) -> None:
@@ -179,7 +179,7 @@ def run_command(words: list[str], where: str, parsed: bool) -> None:
     if words[:2] == ["python", "-m"] and words[2].split(".")[0] == "studies":
         program = importlib.import_module(f"{words[2]}.__main__").command
         words = ["gradlab", *words[3:]]
-    elif OTHERS.fullmatch(words[0]):
+    elif FOREIGN_PROGRAMS.fullmatch(words[0]):
         if "gradlab" not in words:
             return
         # python -m gradlab, and its launchers
@@ -190,11 +190,14 @@ def run_command(words: list[str], where: str, parsed: bool) -> None:
             program(words[1:], standalone_mode=False)
         return
     command = program
-    context, rest = program.make_context("gradlab", words[1:]), words[1:]
+    context, remaining = program.make_context("gradlab", words[1:]), words[1:]
     while isinstance(command, click.Group):
-        name, found, rest = command.resolve_command(context, rest)
-        assert found is not None
-        command, context = found, found.make_context(name, list(rest), parent=context)
+        name, subcommand, remaining = command.resolve_command(context, remaining)
+        assert subcommand is not None
+        command, context = (
+            subcommand,
+            subcommand.make_context(name, list(remaining), parent=context),
+        )
 
 
 def check_session(block: str, names: dict[str, object], where: str) -> None:

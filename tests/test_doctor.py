@@ -43,13 +43,17 @@ def columns_of(count, columns=2, seed=0):
     """Distinct sentences of over five words, others lacking some, and unrelated hard negatives."""
     texts = [text for text in make_sentences(4 * columns * count, seed) if len(text.split()) > 5]
     generator = random.Random(seed)
-    parts = [texts[start : start + count] for start in range(0, (columns - 1) * count, count)]
+    columns_of_texts = [
+        texts[start : start + count] for start in range(0, (columns - 1) * count, count)
+    ]
     lacking = [
         [word for at, word in enumerate(text.split()) if at < 4 or generator.random() < 0.7]
-        for text in parts[0]
+        for text in columns_of_texts[0]
     ]
-    table = {"anchor": parts[0], "positive": [" ".join(words[:-1]) for words in lacking]}
-    return table | {f"negative_{place}": part for place, part in enumerate(parts[1:], 1)}
+    table = {"anchor": columns_of_texts[0], "positive": [" ".join(words[:-1]) for words in lacking]}
+    return table | {
+        f"negative_{place}": column for place, column in enumerate(columns_of_texts[1:], 1)
+    }
 
 
 def twice(count=64):
@@ -88,7 +92,7 @@ class OwnLoss(nn.Module):
         self.model, self.temperature = model, temperature
 
     def embed(self, features):
-        return [self.model(dict(one))["sentence_embedding"] for one in features]
+        return [self.model(dict(tokens))["sentence_embedding"] for tokens in features]
 
     def forward(self, features, labels=None):
         anchors, positives = (nn.functional.normalize(rows, dim=1) for rows in self.embed(features))
@@ -111,7 +115,7 @@ class OnACopy(OwnLoss):
         self.encoder = copy.deepcopy(model)
 
     def embed(self, features):
-        return [self.encoder(dict(one))["sentence_embedding"] for one in features]
+        return [self.encoder(dict(tokens))["sentence_embedding"] for tokens in features]
 
 
 class InHalf(OwnLoss):
@@ -134,9 +138,9 @@ class Gathered(OwnLoss):
         if not torch.distributed.is_initialized():
             return super().forward(features, labels)
         anchors, positives = self.embed(features)
-        every = torch.cat(torch.distributed.nn.functional.all_gather(positives))
+        gathered = torch.cat(torch.distributed.nn.functional.all_gather(positives))
         labels = torch.arange(len(anchors)) + torch.distributed.get_rank() * len(anchors)
-        return nn.functional.cross_entropy(anchors @ every.T / 0.1, labels)
+        return nn.functional.cross_entropy(anchors @ gathered.T / 0.1, labels)
 
 
 class TimesProcesses(Gathered):
@@ -314,21 +318,21 @@ def examine(bert, output, loss, table, change, arguments, **options):
 @pytest.mark.parametrize("name", FAULTS)
 def test_planted_fault_is_found(name, bert, tmp_path):
     check, *set_up = FAULTS[name]
-    found = examine(bert, tmp_path, *set_up)
-    assert check in {one.subject for one in found.problems}, f"{name}\n{found}"
-    assert all(one.change for one in found.problems)
+    diagnosis = examine(bert, tmp_path, *set_up)
+    assert check in {verdict.subject for verdict in diagnosis.problems}, f"{name}\n{diagnosis}"
+    assert all(verdict.change for verdict in diagnosis.problems)
 
 
 @pytest.mark.parametrize("name", SOUND)
 def test_sound_script_is_not_accused(name, bert, tmp_path):
-    found = examine(bert, tmp_path, *SOUND[name])
-    assert found.healthy, f"{name}\n{found}"
+    diagnosis = examine(bert, tmp_path, *SOUND[name])
+    assert diagnosis.healthy, f"{name}\n{diagnosis}"
 
 
 def test_no_dropout_makes_equal_views_of_a_text_and_its_copy_alone(tmp_path):
     without_dropout = make_bert(tmp_path / "bert", dropout=0.0)
     equal = examine(without_dropout, tmp_path, ranking(), twice(), None, {})
-    assert [one.subject for one in equal.problems] == ["two views"]
+    assert [verdict.subject for verdict in equal.problems] == ["two views"]
     assert examine(without_dropout, tmp_path, ranking(), PAIRS, None, {}).healthy
 
 
@@ -350,7 +354,9 @@ def test_training_after_the_doctor_is_the_same_training(bert, tmp_path):
 
 def test_a_model(bert, tmp_path):
     assert gradlab.doctor(bert).healthy
-    assert [one.subject for one in gradlab.doctor(tmp_path / "nothing").problems] == ["model"]
+    assert [verdict.subject for verdict in gradlab.doctor(tmp_path / "nothing").problems] == [
+        "model"
+    ]
 
 
 def test_what_cannot_be_examined(bert, tmp_path):
@@ -366,12 +372,13 @@ def test_what_cannot_be_examined(bert, tmp_path):
 
 def test_a_hugging_face_trainer_with_named_views(tmp_path):
     trainer = hugging_face_trainer(tmp_path)
-    found = gradlab.doctor(trainer, views=("z1", "z2"), progress=False)
-    assert {one.subject for one in found.problems} <= {"learning rate"}, str(found)  # a toy's
+    diagnosis = gradlab.doctor(trainer, views=("z1", "z2"), progress=False)
+    subjects = {verdict.subject for verdict in diagnosis.problems}
+    assert subjects <= {"learning rate"}, str(diagnosis)  # a toy's
     for parameter in trainer.model.parameters():
         parameter.requires_grad_(False)
-    found = gradlab.doctor(trainer, views=("z1", "z2"), progress=False)
-    assert "trained weights" in {one.subject for one in found.problems}
+    diagnosis = gradlab.doctor(trainer, views=("z1", "z2"), progress=False)
+    assert "trained weights" in {verdict.subject for verdict in diagnosis.problems}
     with pytest.raises(gradlab.GradlabError, match="does not tell which embeddings"):
         gradlab.doctor(trainer)
 
@@ -426,11 +433,11 @@ def test_empty_texts_and_ids_are_no_texts():
 
 
 def test_measurements_of_a_trainer_are_json_and_give_the_same_verdicts(bert, tmp_path):
-    found = examine(bert, tmp_path, ranking(scale=0.5), PAIRS, None, {})
-    frozen = json.loads(json.dumps(found.measurements))
+    diagnosis = examine(bert, tmp_path, ranking(scale=0.5), PAIRS, None, {})
+    frozen = json.loads(json.dumps(diagnosis.measurements))
     judged = [verdict for verdict in judge(frozen)]
-    assert judged == list(found.verdicts[-len(judged) :])
-    assert found.headline.count("First, temperature: Set a temperature near 0.05") == 1
+    assert judged == list(diagnosis.verdicts[-len(judged) :])
+    assert diagnosis.headline.count("First, temperature: Set a temperature near 0.05") == 1
 
 
 def test_effects_of_the_doctor_have_no_circle():

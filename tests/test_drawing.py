@@ -58,32 +58,32 @@ def results():
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_every_result_has_a_picture_a_table_and_a_notebook_form(name, results):
-    found = results[name]
-    figure, axes = found.plot()
+    drawable = results[name]
+    figure, axes = drawable.plot()
     assert isinstance(figure, Figure)
     assert set(np.ravel(axes)) <= set(figure.axes)
-    given = Figure().add_subplot()
-    on, ax = found.plot(given)
-    assert (on, ax) == (given.figure, given)
-    assert given.lines or given.collections
-    assert isinstance(found.to_frame(), pd.DataFrame)
-    html = found._repr_html_()
+    axes_of_user = Figure().add_subplot()
+    on, ax = drawable.plot(axes_of_user)
+    assert (on, ax) == (axes_of_user.figure, axes_of_user)
+    assert axes_of_user.lines or axes_of_user.collections
+    assert isinstance(drawable.to_frame(), pd.DataFrame)
+    html = drawable._repr_html_()
     assert html.startswith("<p>")
     assert "<table" in html
     assert len(html) < 8000
 
 
 def test_tables_hold_what_they_are_of(results):
-    parts, frame = results["components"], results["components"].to_frame()
-    np.testing.assert_array_equal(frame["ratio"], to_numpy(parts.scalar_ratio))
-    anchors, positives = parts.views.anchors, parts.views.positives
+    components, frame = results["components"], results["components"].to_frame()
+    np.testing.assert_array_equal(frame["ratio"], to_numpy(components.scalar_ratio))
+    anchors, positives = components.views.anchors, components.views.positives
     rows = np.arange(16)
     own = np.where(rows[:, None] == rows, -np.inf, anchors @ anchors.T).max(axis=1)
     # VICReg's negatives are of its own view.
     np.testing.assert_allclose(frame["hardest_negative_cosine"], own, rtol=1e-12)
     np.testing.assert_allclose(frame["positive_cosine"], (anchors * positives).sum(1), rtol=1e-12)
     checks = results["verify"]
-    assert list(checks.to_frame()["error"]) == [one.error for one in checks]
+    assert list(checks.to_frame()["error"]) == [check.error for check in checks]
     worst = max(c.error for c in checks if (c.form, c.convention) == ("components", "similarity"))
     assert checks.brief().loc["barlow_twins", "similarity"] == worst
     assert list(results["audit"].to_frame()["shares"]) == ["even", "shuffled"]
@@ -102,18 +102,18 @@ def test_each_kind_of_negatives_has_its_weights_drawn(name, kinds):
         unit_rows(generator.normal(size=shape)) for shape in ((6, 8), (6, 8), (4, 8), (6, 3, 8))
     ]
     own = {"own_negatives": rows[3]} if "own negatives" in kinds else {}
-    parts = gradlab.components(name, *rows[:3], **own)
-    figure, axes = parts.plot()
+    components = gradlab.components(name, *rows[:3], **own)
+    figure, axes = components.plot()
     drawn = {ax.get_title(): ax.images[0].get_array() for ax in axes if ax.images}
     assert list(drawn) == [f"weights of the {kind}" for kind in kinds]
     matrices = {
-        "other view": parts.other_view,
-        "same view": parts.same_view,
-        "extra negatives": parts.extra,
+        "other view": components.other_view,
+        "same view": components.same_view,
+        "extra negatives": components.extra,
     }
     for kind in kinds:
         np.testing.assert_array_equal(
-            drawn[f"weights of the {kind}"], matrices.get(kind, parts.own)
+            drawn[f"weights of the {kind}"], matrices.get(kind, components.own)
         )
     assert len(figure.axes) == len(axes) + len(kinds)  # a colour bar each
 
@@ -121,9 +121,9 @@ def test_each_kind_of_negatives_has_its_weights_drawn(name, kinds):
 @pytest.mark.parametrize(("loss", "extend"), [("infonce", "neither"), ("siglip(bias=0)", "max")])
 def test_a_colour_bar_points_to_values_beyond_its_range(loss, extend):
     """Of SigLIP the dissipation is a sum over negatives, above 1 here."""
-    found = gradlab.simulate(loss, grid=3)
-    assert (found.value.max() > 1) == (extend == "max")
-    _, ax = found.plot()
+    simulated = gradlab.simulate(loss, grid=3)
+    assert (simulated.value.max() > 1) == (extend == "max")
+    _, ax = simulated.plot()
     assert ax.collections[0].colorbar.extend == extend
 
 
@@ -181,7 +181,7 @@ def test_paper_has_the_width_of_print_and_fonts_that_publishers_take(width, inch
     figure.savefig(file, format="pdf")
     objects = re.findall(rb"stream\r?\n(.*?)endstream", file.getvalue(), re.DOTALL)
     text = file.getvalue() + b"".join(
-        zlib.decompress(one) for one in objects if one.startswith(b"x\x9c")
+        zlib.decompress(stream) for stream in objects if stream.startswith(b"x\x9c")
     )
     assert b"STIXGeneral" in text
     assert b"/Type3" not in text

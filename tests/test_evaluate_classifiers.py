@@ -55,8 +55,8 @@ def test_logistic_minimises_its_objective(
         ordered = np.sort(logits, axis=1)
         clear = ordered[:, -1] - ordered[:, -2] > 5e-3 * np.abs(logits - logits.mean()).mean()
         assert clear.mean() > 0.97
-        found = Logistic().predict(train, test[0], parameter, None)
-        np.testing.assert_array_equal(found[clear], expected[clear])
+        predicted = Logistic().predict(train, test[0], parameter, None)
+        np.testing.assert_array_equal(predicted[clear], expected[clear])
         assert accuracy == pytest.approx((expected == test[1]).mean(), abs=(~clear).mean() + 1e-12)
 
 
@@ -68,9 +68,9 @@ def test_logistic_falls_back_to_float64() -> None:
     x = (1e4 * (common + 1e-3 * random.standard_normal((100, 8)))).astype(np.float32)
     with pytest.warns(LinAlgWarning):
         _path((x, labels), x, [8.0], np.float32)
-    found = Logistic().predict((x, labels), x, 8.0, None)
+    predicted = Logistic().predict((x, labels), x, 8.0, None)
     model = minimiser((x / 1e4, labels), 8.0 * 1e8)  # the same problem in other units
-    assert (found == model.predict(x / 1e4)).mean() > 0.98
+    assert (predicted == model.predict(x / 1e4)).mean() > 0.98
 
 
 def reference(
@@ -120,9 +120,9 @@ def test_adam_is_sentevals_training(classes: int, seed: int) -> None:
     grid = (1e-5, 0.1, 0.5)
     classifier = AdamLinear(seed)
     accuracies = classifier.accuracies(train, validation, grid)
-    for given in (validation, None):
-        expected = [reference(train, given, decay, seed) for decay in grid]
-        if given is not None:
+    for stopping_set in (validation, None):
+        expected = [reference(train, stopping_set, decay, seed) for decay in grid]
+        if stopping_set is not None:
             np.testing.assert_array_equal(accuracies, [best for best, _, _ in expected])
             if classes > 2:
                 # They stop at different times.
@@ -133,5 +133,5 @@ def test_adam_is_sentevals_training(classes: int, seed: int) -> None:
             ordered = logits.sort(dim=1).values
             clear = (ordered[:, -1] - ordered[:, -2] > 1e-3).numpy()
             assert clear.mean() > 0.98
-            found = classifier.predict(train, test[0], decay, given)
-            np.testing.assert_array_equal(found[clear], logits.argmax(1).numpy()[clear])
+            predicted = classifier.predict(train, test[0], decay, stopping_set)
+            np.testing.assert_array_equal(predicted[clear], logits.argmax(1).numpy()[clear])

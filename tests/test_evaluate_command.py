@@ -58,9 +58,9 @@ def test_an_interruption_loses_no_finished_task(senteval: Path, tmp_path: Path) 
     }
     with pytest.raises(KeyboardInterrupt):
         evaluate(interrupted, senteval, "STS-B MR CR", **options)
-    kept = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))["scores"]
+    finished = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))["scores"]
     whole = evaluate(encode, senteval, "STS-B MR CR", **options).scores
-    assert kept == {task: whole[task] for task in ("STS-B", "MR")}
+    assert finished == {task: whole[task] for task in ("STS-B", "MR")}
 
 
 def test_collapsed_encoder_shows_no_number(senteval: Path) -> None:
@@ -71,8 +71,8 @@ def test_collapsed_encoder_shows_no_number(senteval: Path) -> None:
 
 
 def test_of_what_is_missing_only_that_is_left_out(senteval: Path, tmp_path: Path) -> None:
-    for part in ("STS/STSBenchmark", "STS/STS12-en-test", "STS/STS13-en-test", "CR"):
-        shutil.copytree(senteval / part, tmp_path / part)
+    for subfolder in ("STS/STSBenchmark", "STS/STS12-en-test", "STS/STS13-en-test", "CR"):
+        shutil.copytree(senteval / subfolder, tmp_path / subfolder)
     (tmp_path / "STS/STS12-en-test/STS.gs.MSRvid.txt").unlink()
     result = evaluate(encode, tmp_path, "all", folds=2, jobs=1, progress=False)
     assert set(result.scores) == {"STS13", "STS-B", "CR"}

@@ -70,8 +70,8 @@ def test_scores_are_those_of_the_definition(folder):
     ],
 )
 def test_what_would_be_counted_once_of_two_is_refused(folder, file, line, message):
-    with (folder / file).open("a") as more:
-        more.write(f"{line}\n")
+    with (folder / file).open("a") as stream:
+        stream.write(f"{line}\n")
     with pytest.raises(GradlabError, match=message):
         evaluate_retrieval(bag, folder)
 
@@ -90,8 +90,8 @@ def test_command_knows_a_retrieval_task(shell, bert, folder, tmp_path):
     assert code == 0, err
     assert "ndcg_at_10" in out
     assert 0 <= json.loads(output.read_text())["scores"]["ndcg_at_10"] <= 1
-    other = folder / "qrels" / "dev.tsv"
-    other.write_text("query-id\tcorpus-id\tscore\nq2\td4\t1\n")
+    dev_relevances = folder / "qrels" / "dev.tsv"
+    dev_relevances.write_text("query-id\tcorpus-id\tscore\nq2\td4\t1\n")
     shell(*arguments, "--split", "dev", "--output", output)
     assert json.loads(output.read_text())["scores"] == evaluate_retrieval(
         Encoder.load(bert), folder, "dev"
@@ -121,6 +121,6 @@ def test_training_keeps_the_best_step_by_retrieval(bert, folder, tmp_path):
     assert recorded(run.path, "ndcg_at_10") == result.scores
     # Scores of two kinds are never compared.
     run.manifest_file.write_text(json.dumps(run.read_manifest() | {"status": "running"}))
-    other = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), **settings)
+    changed_config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), **settings)
     with pytest.raises(GradlabError, match=r"the content of sts .* has changed"):
-        train(other, resume=True)
+        train(changed_config, resume=True)

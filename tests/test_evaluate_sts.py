@@ -48,28 +48,33 @@ def independent(folder: Path, task: str, split: str = "test") -> dict[str, float
     """All three aggregations by scipy, pair by pair; rounding makes equal sentences tie, as due."""
     predicted, gold = [], []
     for table in frames(folder, task, split):
-        mine = []
+        similarities = []
         for first, second in zip(table["first"], table["second"], strict=True):
             u, v = (
                 encode([" ".join(text.split())])[0].astype(np.float64) for text in (first, second)
             )
-            mine.append(round(1 - cosine(u, v), 12))
-        predicted.append(mine)
+            similarities.append(round(1 - cosine(u, v), 12))
+        predicted.append(similarities)
         gold.append(table["gold"].astype(float).tolist())
-    each = [spearmanr(mine, theirs).statistic for mine, theirs in zip(predicted, gold, strict=True)]
-    sizes = [len(mine) for mine in predicted]
+    correlations = [
+        spearmanr(similarities, scores).statistic
+        for similarities, scores in zip(predicted, gold, strict=True)
+    ]
+    sizes = [len(similarities) for similarities in predicted]
     everything = spearmanr(list(itertools.chain(*predicted)), list(itertools.chain(*gold)))
-    weighted = sum(value * size for value, size in zip(each, sizes, strict=True)) / sum(sizes)
-    mean = sum(each) / len(each)
+    weighted = sum(value * size for value, size in zip(correlations, sizes, strict=True)) / sum(
+        sizes
+    )
+    mean = sum(correlations) / len(correlations)
     return {"all": everything.statistic, "mean": mean, "wmean": weighted, "pairs": sum(sizes)}
 
 
 def assert_agrees(folder: Path, task: str, split: str) -> dict[str, float]:
     expected = independent(folder, task, split)
-    found = evaluate(encode, folder, task, split=split, progress=False).scores[task]
+    scores = evaluate(encode, folder, task, split=split, progress=False).scores[task]
     for name in ("all", "mean", "wmean"):
-        assert found[name] == pytest.approx(expected[name], abs=1e-9)
-    assert found["pairs"] == expected["pairs"]
+        assert scores[name] == pytest.approx(expected[name], abs=1e-9)
+    assert scores["pairs"] == expected["pairs"]
     return expected
 
 

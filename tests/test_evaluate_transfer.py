@@ -26,10 +26,10 @@ FILES = {
     "MPQA": ("mpqa.pos", "mpqa.neg"),
 }
 FOLDS = 3
-Part = tuple[list[tuple[str, ...]], np.ndarray]
+Split = tuple[list[tuple[str, ...]], np.ndarray]
 
 
-def parse(folder: Path, task: str) -> dict[str, Part]:
+def parse(folder: Path, task: str) -> dict[str, Split]:
     """A task's parts, as SentEval describes: words by white space, sorted by length, then label."""
     rows: dict[str, list[tuple[list[list[str]], int]]] = {}
 
@@ -44,29 +44,29 @@ def parse(folder: Path, task: str) -> dict[str, Part]:
             ([line.split()], 0) for line in lines(f"{task}/{FILES[task][1]}", "latin-1")
         ]
     elif task == "SST-2":
-        for part in ("train", "dev", "test"):
-            cells = [line.split("\t") for line in lines(f"SST/binary/sentiment-{part}", "utf-8")]
-            rows[part] = [([text.split()], int(label)) for text, label in cells]
+        for split in ("train", "dev", "test"):
+            cells = [line.split("\t") for line in lines(f"SST/binary/sentiment-{split}", "utf-8")]
+            rows[split] = [([text.split()], int(label)) for text, label in cells]
     elif task == "TREC":
-        for part, name in (("train", "train_5500"), ("test", "TREC_10")):
+        for split, name in (("train", "train_5500"), ("test", "TREC_10")):
             words = [line.split() for line in lines(f"TREC/{name}.label", "latin-1")]
-            rows[part] = [([w[1:]], TREC_CLASSES.index(w[0].split(":")[0])) for w in words]
+            rows[split] = [([w[1:]], TREC_CLASSES.index(w[0].split(":")[0])) for w in words]
     else:
-        for part in ("train", "test"):
+        for split in ("train", "test"):
             cells = [
-                line.split("\t") for line in lines(f"MRPC/msr_paraphrase_{part}.txt", "utf-8")[1:]
+                line.split("\t") for line in lines(f"MRPC/msr_paraphrase_{split}.txt", "utf-8")[1:]
             ]
-            rows[part] = [([a.split(), b.split()], int(label)) for label, _, _, a, b in cells]
+            rows[split] = [([a.split(), b.split()], int(label)) for label, _, _, a, b in cells]
     result = {}
-    for part, found in rows.items():
-        found.sort(key=lambda row: ([len(words) for words in row[0]], row[1]))
-        texts = [tuple(" ".join(words) for words in row[0]) for row in found]
-        result[part] = (texts, np.array([label for _, label in found]))
+    for split, examples in rows.items():
+        examples.sort(key=lambda row: ([len(words) for words in row[0]], row[1]))
+        texts = [tuple(" ".join(words) for words in row[0]) for row in examples]
+        result[split] = (texts, np.array([label for _, label in examples]))
     return result
 
 
-def features(part: Part) -> np.ndarray:
-    columns = [encode(list(column)) for column in zip(*part[0], strict=True)]
+def features(split: Split) -> np.ndarray:
+    columns = [encode(list(column)) for column in zip(*split[0], strict=True)]
     if len(columns) == 1:
         return columns[0]
     return np.hstack([np.abs(columns[0] - columns[1]), columns[0] * columns[1]])
@@ -96,14 +96,14 @@ def best(scores: list[float]) -> int:
 
 
 def over_folds(classifier: Any, x: np.ndarray, y: np.ndarray, grid: Any) -> list[float]:
-    each = [classifier.accuracies((x[a], y[a]), (x[b], y[b]), grid) for a, b in folds(y)]
-    return list(np.mean(each, axis=0))
+    accuracies = [classifier.accuracies((x[a], y[a]), (x[b], y[b]), grid) for a, b in folds(y)]
+    return list(np.mean(accuracies, axis=0))
 
 
-def by_loops(parts: dict[str, Part], classifier: Any, grid: tuple[float, ...]) -> dict[str, Any]:
+def by_loops(splits: dict[str, Split], classifier: Any, grid: tuple[float, ...]) -> dict[str, Any]:
     """SentEval's protocol as nested loops; which one shows in the parts."""
-    (x, y) = features(parts["train"]), parts["train"][1]
-    if "test" not in parts:
+    (x, y) = features(splits["train"]), splits["train"][1]
+    if "test" not in splits:
         dev, test, chosen = [], [], []
         for outside, inside in folds(y):
             train = x[outside], y[outside]
@@ -114,17 +114,17 @@ def by_loops(parts: dict[str, Part], classifier: Any, grid: tuple[float, ...]) -
                 np.mean(classifier.predict(train, x[inside], chosen[-1], None) == y[inside])
             )
         return {"devacc": np.mean(dev), "acc": np.mean(test), "chosen": chosen}
-    held_out = (features(parts["dev"]), parts["dev"][1]) if "dev" in parts else None
+    held_out = (features(splits["dev"]), splits["dev"][1]) if "dev" in splits else None
     scores = (
         list(classifier.accuracies((x, y), held_out, grid))
         if held_out
         else over_folds(classifier, x, y, grid)
     )
     chosen = grid[best(scores)]
-    guesses = classifier.predict((x, y), features(parts["test"]), chosen, held_out)
-    answers = parts["test"][1]
+    guesses = classifier.predict((x, y), features(splits["test"]), chosen, held_out)
+    answers = splits["test"][1]
     result = {"devacc": scores[best(scores)], "acc": np.mean(guesses == answers), "chosen": chosen}
-    if len(parts["train"][0][0]) == 2:
+    if len(splits["train"][0][0]) == 2:
         result["f1"] = f1_score(answers, guesses)
     return result
 
@@ -132,11 +132,11 @@ def by_loops(parts: dict[str, Part], classifier: Any, grid: tuple[float, ...]) -
 @pytest.mark.parametrize("task", TRANSFER_TASKS)
 def test_order_of_the_examples_is_sentevals(senteval: Path, task: str) -> None:
     expected = parse(senteval, task)
-    found = load_transfer(senteval, task).splits
-    assert set(found) == set(expected)
-    for part, (texts, labels) in expected.items():
-        assert found[part].texts == texts
-        np.testing.assert_array_equal(found[part].labels, labels)
+    splits = load_transfer(senteval, task).splits
+    assert set(splits) == set(expected)
+    for split, (texts, labels) in expected.items():
+        assert splits[split].texts == texts
+        np.testing.assert_array_equal(splits[split].labels, labels)
 
 
 @pytest.fixture(scope="module")
@@ -146,13 +146,13 @@ def result(senteval: Path) -> EvaluationResult:
 
 @pytest.mark.parametrize("task", TRANSFER_TASKS)
 def test_protocol_against_plain_loops(senteval: Path, result: EvaluationResult, task: str) -> None:
-    parts = parse(senteval, task)
-    powers = range(-1, 6) if {"test", "dev"} & set(parts) == {"test"} else range(-2, 4)
-    expected = by_loops(parts, Plain(), tuple(2.0**t for t in powers))
-    found = dict(result.scores[task])
-    assert found.pop("chosen") == expected.pop("chosen")
-    assert found == pytest.approx(expected, abs=1e-12)
-    assert 0.3 < found["acc"] < 0.999  # neither chance nor trivial
+    splits = parse(senteval, task)
+    powers = range(-1, 6) if {"test", "dev"} & set(splits) == {"test"} else range(-2, 4)
+    expected = by_loops(splits, Plain(), tuple(2.0**t for t in powers))
+    scores = dict(result.scores[task])
+    assert scores.pop("chosen") == expected.pop("chosen")
+    assert scores == pytest.approx(expected, abs=1e-12)
+    assert 0.3 < scores["acc"] < 0.999  # neither chance nor trivial
 
 
 def test_the_chosen_parameters_differ(result: EvaluationResult) -> None:
@@ -178,8 +178,10 @@ def test_processes_change_nothing_and_the_seed_the_folds(
     senteval: Path, result: EvaluationResult
 ) -> None:
     for jobs, seed in ((2, 1111), (1, 2)):
-        found = evaluate(encode, senteval, "CR", folds=FOLDS, jobs=jobs, seed=seed, progress=False)
-        assert (found.scores["CR"] == result.scores["CR"]) == (seed == 1111)
+        evaluation = evaluate(
+            encode, senteval, "CR", folds=FOLDS, jobs=jobs, seed=seed, progress=False
+        )
+        assert (evaluation.scores["CR"] == result.scores["CR"]) == (seed == 1111)
 
 
 @pytest.mark.parametrize("task", ["MR", "SST-2", "TREC"])
@@ -189,9 +191,9 @@ def test_protocol_with_adam(senteval: Path, task: str) -> None:
     result = evaluate(
         encode, senteval, task, classifier="adam", folds=FOLDS, jobs=1, progress=False
     )
-    found = result.scores[task]
-    assert found.pop("chosen") == expected.pop("chosen")
-    assert found == pytest.approx(expected)
+    scores = result.scores[task]
+    assert scores.pop("chosen") == expected.pop("chosen")
+    assert scores == pytest.approx(expected)
     assert "Adam" in result.classifier
 
 

@@ -7,9 +7,9 @@ import shlex
 
 def test_the_example_runs_and_its_duplicates_are_found(shell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, made, err = shell("example")
+    code, advice, err = shell("example")
     assert code == 0, err
-    for line in made.splitlines():
+    for line in advice.splitlines():
         if line.startswith("  gradlab "):
             code, printed, err = shell(*shlex.split(line)[1:])
             assert code == 0, err

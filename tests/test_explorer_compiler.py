@@ -30,7 +30,7 @@ from tests.node import run_compiled
 
 # Without triplet, whose steps depend on how many positives there are.
 NAMES = [name for name in [*gradlab.loss_names(), *taught_names()] if name != "triplet"]
-MORE = [
+COMPOUNDS = [
     gradlab.recombine(gate="infonce", weight="0.05 * infonce", ratio="arccon"),
     gradlab.recombine(gate="mpt(margin=0.3)", weight="mhe", ratio=1.5),
     gradlab.recombine(gate=1, weight="uniform", ratio="barlow_twins"),
@@ -56,9 +56,9 @@ def moved(loss: Loss) -> tuple[Loss, dict[str, float]]:
     return replace_numbers(loss, lambda path, _: numbers[path]), numbers
 
 
-def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert "error" not in found, found
-    assert found.keys() == expected.keys()
+def assert_equal(actual: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert "error" not in actual, actual
+    assert actual.keys() == expected.keys()
     sizes = [
         np.max(np.abs(value), initial=1, where=np.isfinite(value))
         for value in map(np.asarray, expected.values())
@@ -66,11 +66,11 @@ def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
     largest = max(sizes)  # a small pull is what a projection leaves of a large one
     for name, value in expected.items():
         value = np.asarray(value, dtype=float)
-        assert found[name].shape == value.shape, name
-        assert np.array_equal(np.isnan(found[name]), np.isnan(value)), name
+        assert actual[name].shape == value.shape, name
+        assert np.array_equal(np.isnan(actual[name]), np.isnan(value)), name
         with np.errstate(invalid="ignore"):
-            different = np.abs(found[name] - value)
-        close = (different <= 1e-12 * largest) | (found[name] == value) | np.isnan(value)
+            different = np.abs(actual[name] - value)
+        close = (different <= 1e-12 * largest) | (actual[name] == value) | np.isnan(value)
         assert close.all(), f"{name}: off by {np.nanmax(different):.2g} of {largest:.2g}"
 
 
@@ -81,12 +81,12 @@ def test_every_loss_computes_what_the_library_does() -> None:
     by their distances.
     """
     jobs, expected = [], []
-    for loss in [*map(gradlab.get_loss, NAMES), *MORE]:
+    for loss in [*map(gradlab.get_loss, NAMES), *COMPOUNDS]:
         script, batch = compile_scene(loss), needs_batch(loss)
-        other, numbers = moved(loss)
+        moved_loss, numbers = moved(loss)
         assert script.numbers.keys() == numbers.keys(), "a number that is not adjustable"
         cases = [(loss, script.numbers, example(batch, 2))]
-        cases += [(other, numbers, example(batch, which)) for which in (3, 4)]
+        cases += [(moved_loss, numbers, example(batch, variant)) for variant in (3, 4)]
         cases += [
             (loss, script.numbers, turned(batch, angle))
             for angle in (1e-6, 1e-3, 1.5, math.pi - 1e-3)
@@ -94,8 +94,8 @@ def test_every_loss_computes_what_the_library_does() -> None:
         for of, values, arrays in cases:
             jobs.append((script.text, arrays, values))
             expected.append(run_scene(of, **arrays))
-    for found, right in zip(run_compiled(jobs), expected, strict=True):
-        assert_equal(found, right)
+    for compiled, right in zip(run_compiled(jobs), expected, strict=True):
+        assert_equal(compiled, right)
 
 
 def turned(batch: bool, angle: float) -> dict[str, Any]:
@@ -104,8 +104,8 @@ def turned(batch: bool, angle: float) -> dict[str, Any]:
     anchor, side = np.array([0.6, 0, 0.8]), np.array([0.8, 0, -0.6])
     arrays["anchors"][0] = anchor
     arrays["positives"][0] = math.cos(angle) * anchor + math.sin(angle) * side
-    others = arrays["anchors" if batch else "negatives"]
-    others[1] = math.cos(2 * angle) * anchor + math.sin(2 * angle) * np.array([0, 1.0, 0])
+    negatives = arrays["anchors" if batch else "negatives"]
+    negatives[1] = math.cos(2 * angle) * anchor + math.sin(2 * angle) * np.array([0, 1.0, 0])
     return arrays
 
 
@@ -118,43 +118,43 @@ def test_scene_is_what_the_rooms_say(name: str) -> None:
     context = {key: arrays[key] for key in ("labels", "relation") if key in arrays}
     if loss.needs_teacher:
         context["teacher"] = (arrays["teacher"], *rows)
-    parts = gradlab.components(
+    components = gradlab.components(
         loss, arrays["anchors"], *rows, in_batch_negatives=len(rows) == 1, **context
     )
-    found, gradient = run_scene(loss, **arrays), parts.gradient()
+    scene, gradient = run_scene(loss, **arrays), components.gradient()
     largest = np.abs(gradient).max()
-    np.testing.assert_allclose(found["pull"] + found["push"], -gradient[0], atol=1e-12 * largest)
+    np.testing.assert_allclose(scene["pull"] + scene["push"], -gradient[0], atol=1e-12 * largest)
     if (
-        parts.positive_weight.ndim > 1
-        or parts.extra_terms
-        or {"pull_shares", "target"} & found.keys()
+        components.positive_weight.ndim > 1
+        or components.extra_terms
+        or {"pull_shares", "target"} & scene.keys()
     ):
         return
     step = take_step(
         arrays["anchors"][0],
         arrays["positives"][0],
-        found["negatives"],
-        parts.positive_weight[0],
-        max(float(arrays["step"] * parts.gradient_dissipation[0]), 1e-300),
-        weight=parts.weight[0],
+        scene["negatives"],
+        components.positive_weight[0],
+        max(float(arrays["step"] * components.gradient_dissipation[0]), 1e-300),
+        weight=components.weight[0],
     )
-    np.testing.assert_allclose(found["moved"], step.anchor, atol=1e-13)
+    np.testing.assert_allclose(scene["moved"], step.anchor, atol=1e-13)
     np.testing.assert_allclose(
-        [found["before"], found["after"]], [step.before, step.after], atol=1e-13
+        [scene["before"], scene["after"]], [step.before, step.after], atol=1e-13
     )
 
 
 def test_bounds_are_the_lemmas() -> None:
     script = compile_script(bounds, None, example_of_bounds)
-    arrays = [example_of_bounds(which) for which in range(2, 12)]
-    jobs = [(script.text, one, {}) for one in [*arrays, arrays[0] | {"step": 0.0}]]
-    *found, at_rest = run_compiled(jobs)
-    for one, result in zip(arrays, found, strict=True):
-        assert_equal(result, bounds(None, **one))
-        rows = one["anchor"], one["positive"], one["negatives"], one["weight"]
-        exact = many_negatives_bound(*rows, float(one["step"]), bound="ratio")
+    arrays = [example_of_bounds(variant) for variant in range(2, 12)]
+    jobs = [(script.text, scene, {}) for scene in [*arrays, arrays[0] | {"step": 0.0}]]
+    *compiled, at_rest = run_compiled(jobs)
+    for scene, limits in zip(arrays, compiled, strict=True):
+        assert_equal(limits, bounds(None, **scene))
+        rows = scene["anchor"], scene["positive"], scene["negatives"], scene["weight"]
+        exact = many_negatives_bound(*rows, float(scene["step"]), bound="ratio")
         np.testing.assert_allclose(
-            [result["low"], result["high"]], [exact.low, exact.high], rtol=1e-9
+            [limits["low"], limits["high"]], [exact.low, exact.high], rtol=1e-9
         )
     assert "not defined here" in at_rest["error"]
 
@@ -230,14 +230,14 @@ def evaluate(formulas: Any, arrays: dict[str, Any]) -> dict[str, Any]:
 
 def compile_formulas(formulas: Any) -> Script:
     return compile_script(
-        lambda _, **arrays: evaluate(formulas, arrays), None, lambda which: ARRAYS
+        lambda _, **arrays: evaluate(formulas, arrays), None, lambda variant: ARRAYS
     )
 
 
 @pytest.mark.parametrize("group", FORMULAS)
 def test_every_operation_is_numpys(group: str) -> None:
-    found = run_compiled([(compile_formulas(FORMULAS[group]).text, ARRAYS, {})])[0]
-    assert_equal(found, evaluate(FORMULAS[group], ARRAYS))
+    compiled = run_compiled([(compile_formulas(FORMULAS[group]).text, ARRAYS, {})])[0]
+    assert_equal(compiled, evaluate(FORMULAS[group], ARRAYS))
 
 
 def test_all_operations_are_tested() -> None:
@@ -254,7 +254,7 @@ class Strange(InfoNCE):
 
     hardness: float = 0.5
     switch: float = 1.0
-    how: str = "scale"
+    form: str = "scale"
 
     def positive_logit(self, positive: Any) -> Any:
         cosine = positive.cosine
@@ -265,15 +265,15 @@ class Strange(InfoNCE):
             "float": lambda: float(cosine[0]),
             "unknown": lambda: array_namespace(cosine).cumulative_sum(cosine),
         }
-        return ways[self.how]() / self.temperature
+        return ways[self.form]() / self.temperature
 
 
 def test_a_users_loss_and_its_choices() -> None:
     """A comparison of a number is kept as a condition, what Python makes of one is fixed."""
-    script, ufunc = compile_scene(Strange()), compile_scene(Strange(how="ufunc"))
+    script, ufunc = compile_scene(Strange()), compile_scene(Strange(form="ufunc"))
     assert set(script.numbers) == {"temperature", "hardness", "switch"}
     arrays = example(False, 2)
-    held, other, broken = run_compiled(
+    held, shifted, broken = run_compiled(
         [
             (script.text, arrays, {**script.numbers, "hardness": 0.7}),
             (ufunc.text, arrays, {**ufunc.numbers, "hardness": 0.2}),
@@ -281,9 +281,9 @@ def test_a_users_loss_and_its_choices() -> None:
         ]
     )
     assert_equal(held, run_scene(Strange(hardness=0.7), **arrays))
-    assert_equal(other, run_scene(Strange(how="ufunc", hardness=0.2), **arrays))
+    assert_equal(shifted, run_scene(Strange(form="ufunc", hardness=0.2), **arrays))
     assert "not defined here" in broken["error"]
-    assert set(compile_scene(Strange(how="rounded", hardness=0.45)).numbers) == {
+    assert set(compile_scene(Strange(form="rounded", hardness=0.45)).numbers) == {
         "temperature",
         "switch",
     }
@@ -292,8 +292,8 @@ def test_a_users_loss_and_its_choices() -> None:
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        (Strange(how="float"), r"infonce cannot be compiled: TypeError: float\(\) argument"),
-        (Strange(how="unknown"), "'cumulative_sum'"),
+        (Strange(form="float"), r"infonce cannot be compiled: TypeError: float\(\) argument"),
+        (Strange(form="unknown"), "'cumulative_sum'"),
     ],
 )
 def test_what_cannot_be_compiled_is_named(loss: Loss, message: str) -> None:
@@ -308,5 +308,5 @@ def test_what_cannot_be_compiled_is_named(loss: Loss, message: str) -> None:
 def test_what_python_makes_of_a_size_is_refused(count: Any, message: str) -> None:
     with pytest.raises(gradlab.GradlabError, match=message):
         compile_script(
-            lambda _, x: {"y": x * count(x)}, None, lambda which: {"x": np.ones(3 + which)}
+            lambda _, x: {"y": x * count(x)}, None, lambda variant: {"x": np.ones(3 + variant)}
         )

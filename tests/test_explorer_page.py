@@ -41,9 +41,9 @@ def page() -> str:
 
 
 def script_of(page: str) -> str:
-    found = re.search(r"<script>(.*)</script>", page, re.S)
-    assert found is not None
-    return found[1]
+    match = re.search(r"<script>(.*)</script>", page, re.S)
+    assert match is not None
+    return match[1]
 
 
 def test_it_runs_only_itself(page: str) -> None:
@@ -117,7 +117,7 @@ def test_panels_of_the_page_say_what_the_library_says() -> None:
     anchor elsewhere and nothing else.
     """
     page = explore(*SEVERAL, progress=False).html
-    rows, found, moved = without_document(
+    rows, readings, moved = without_document(
         page,
         """
         readState(""); setCount(4); setMates(5); setMates(2);
@@ -134,30 +134,30 @@ def test_panels_of_the_page_say_what_the_library_says() -> None:
     anchor, positive, negatives, partners, teacher = map(np.array, rows)
     assert len(negatives) == 6
     assert moved == [False] * 2 + [True] * 4
-    for name, (dissipation, ratio, *read) in zip(SEVERAL, found, strict=True):
+    for name, (dissipation, ratio, *read) in zip(SEVERAL, readings, strict=True):
         weight, shares, pull, push, tugs, bounded = read
         loss = gradlab.get_loss(name)
         batch = needs_batch(loss)
         first = np.vstack([anchor, negatives]) if batch else anchor[None]
-        rest = [np.vstack([positive, partners])] if batch else [positive[None], negatives]
-        known = (
+        other_columns = [np.vstack([positive, partners])] if batch else [positive[None], negatives]
+        context = (
             {"labels": [0, 0, 0, 1, 2, 3, 4]}
             if batch
             else {"relation": [[1, 1, 1, -1, -1, -1, -1]]}
         )
         if loss.needs_teacher:
-            known["teacher"] = (np.vstack([teacher, first[1:]]), *rest)
-        parts = gradlab.components(
-            loss, first, *rest, in_batch_negatives=batch, normalize=True, **known
+            context["teacher"] = (np.vstack([teacher, first[1:]]), *other_columns)
+        components = gradlab.components(
+            loss, first, *other_columns, in_batch_negatives=batch, normalize=True, **context
         )
-        np.testing.assert_allclose(dissipation, parts.gradient_dissipation[0], rtol=1e-11)
-        np.testing.assert_allclose(float(ratio), parts.scalar_ratio[0], rtol=1e-11)
-        np.testing.assert_allclose(np.add(pull, push), -parts.gradient()[0], atol=1e-11)
-        columns = parts.weight[0].reshape(-1, 7).sum(0)[1:] if batch else parts.weight[0]
+        np.testing.assert_allclose(dissipation, components.gradient_dissipation[0], rtol=1e-11)
+        np.testing.assert_allclose(float(ratio), components.scalar_ratio[0], rtol=1e-11)
+        np.testing.assert_allclose(np.add(pull, push), -components.gradient()[0], atol=1e-11)
+        columns = components.weight[0].reshape(-1, 7).sum(0)[1:] if batch else components.weight[0]
         np.testing.assert_allclose(weight, columns, rtol=1e-11, atol=1e-14)
-        pulls = parts.pull_shares
+        pulls = components.pull_shares
         right = [1, *[0] * 6] if pulls is None else pulls[0].reshape(-1, 7).sum(0)
-        right = np.zeros(7) if parts.target is not None else right
+        right = np.zeros(7) if components.target is not None else right
         np.testing.assert_allclose(shares, right, rtol=1e-11, atol=1e-14)
         one_pull = dict.fromkeys((*LOSSES, "infonce"), (None, True))
         assert (tugs, bounded) == (one_pull | {"embedding_distillation": (1, False)}).get(
@@ -211,15 +211,15 @@ def test_ratios_beyond_fifteen_leave_the_others_their_digits() -> None:
         own = getattr(gradlab.get_loss(name), "temperature", None)
         values = sorted({*names, own} if chosen[name] == "temperature" else names)
         assert len(cells) == len(values) * grid[0] * grid[1]
-        for value, shown in zip(values, np.array(cells, float).reshape(-1, *grid), strict=True):
+        for value, ratios in zip(values, np.array(cells, float).reshape(-1, *grid), strict=True):
             loss = (
                 gradlab.get_loss(name, temperature=value) if chosen[name] == "temperature" else name
             )
-            more = {} if chosen[name] == "temperature" else {"negatives": value}
-            exact = gradlab.simulate(loss, "ratio", grid=grid, **more).value
+            options = {} if chosen[name] == "temperature" else {"negatives": value}
+            exact = gradlab.simulate(loss, "ratio", grid=grid, **options).value
             near = exact <= 15
-            assert np.array_equal(np.isposinf(shown), ~near)
-            np.testing.assert_allclose(shown[near], exact[near], atol=0.031)
+            assert np.array_equal(np.isposinf(ratios), ~near)
+            np.testing.assert_allclose(ratios[near], exact[near], atol=0.031)
 
 
 def energy(anchors, positives):
@@ -253,15 +253,15 @@ def test_a_loss_given_as_code_has_what_its_formulas_give() -> None:
         console.log(JSON.stringify(
           [numbers, here, steps, evaluate(state.panels[0], state.points)]));
     """
-    numbers, here, steps, moved = without_document(html, read)
-    found = np.array(numbers)  # (sweeps, samples, losses, numbers)
-    np.testing.assert_allclose(found[:, :, 0], found[:, :, 1], rtol=2e-5, atol=1e-6)
-    assert here[0] == pytest.approx(here[1], rel=1e-5)
+    numbers, ratios, steps, moved = without_document(html, read)
+    sweeps = np.array(numbers)  # (sweeps, samples, losses, numbers)
+    np.testing.assert_allclose(sweeps[:, :, 0], sweeps[:, :, 1], rtol=2e-5, atol=1e-6)
+    assert ratios[0] == pytest.approx(ratios[1], rel=1e-5)
     # These are of the step that the slider asks for.
     np.testing.assert_allclose(steps[0], steps[1], atol=1e-6)
     assert moved is None
     series = without_document(html, "console.log(JSON.stringify(HEAT.series.energy))")
-    assert {name: list(one) for name, one in series.items()} == {
+    assert {name: list(sliders) for name, sliders in series.items()} == {
         name: ["still"] for name in frames.QUANTITIES
     }
 

@@ -85,8 +85,8 @@ def test_velocities_of_losses_of_whole_views_are_those_of_the_library(script):
     points = first_points()
     anchors = np.vstack([points["anchor"], points["negatives"]])
     positives = np.vstack([points["positive"], points["partners"]])
-    parts = gradlab.components(name, anchors, positives)
-    np.testing.assert_allclose(velocity, -parts.gradient(exact=True)[0], atol=1e-12)
+    components = gradlab.components(name, anchors, positives)
+    np.testing.assert_allclose(velocity, -components.gradient(exact=True)[0], atol=1e-12)
 
 
 def test_the_page_has_all_constants_of_the_rule():

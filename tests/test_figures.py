@@ -79,10 +79,10 @@ def test_no_words_are_cut_off_or_overlap(
     boxes: dict[Text, Any] = {}
     draw_text = Text.draw
 
-    def record(text: Text, renderer: Any, *rest: Any) -> None:
+    def record(text: Text, renderer: Any, *arguments: Any) -> None:
         if text.get_visible() and text.get_text().strip():
             boxes[text] = Text.get_window_extent(text, renderer)
-        draw_text(text, renderer, *rest)
+        draw_text(text, renderer, *arguments)
 
     with style.style():
         drawn, _ = figure.module.draw(tables_of(figure.stem))
@@ -97,10 +97,10 @@ def test_no_words_are_cut_off_or_overlap(
         assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= -1, (
             f"{text.get_text()!r} is cut off"
         )
-    for (text, box), (other, another) in itertools.combinations(boxes.items(), 2):
-        wide = min(box.x1, another.x1) - max(box.x0, another.x0)
-        high = min(box.y1, another.y1) - max(box.y0, another.y0)
-        assert min(wide, high) <= 1, f"{text.get_text()!r} overlaps {other.get_text()!r}"
+    for (text, box), (second_text, second_box) in itertools.combinations(boxes.items(), 2):
+        wide = min(box.x1, second_box.x1) - max(box.x0, second_box.x0)
+        high = min(box.y1, second_box.y1) - max(box.y0, second_box.y0)
+        assert min(wide, high) <= 1, f"{text.get_text()!r} overlaps {second_text.get_text()!r}"
 
 
 # Numbers, against formulas
@@ -245,33 +245,33 @@ def test_noncontrastive_figure_against_loops() -> None:
         sigma_pos=0.05, sigma_neg=0.10, batches=noncontrastive.BATCHES, seed=0,
     )  # fmt: skip
     shares, ratios, gates = collections.defaultdict(list), collections.defaultdict(list), []
-    for h, other in zip(views.anchors, views.positives, strict=True):
-        same, within, cross = h @ h.T, other @ other.T, h @ other.T
+    for h, g in zip(views.anchors, views.positives, strict=True):
+        same, within, cross = h @ h.T, g @ g.T, h @ g.T
         energy = sum(math.exp(2 * same[k, j]) for k in range(n) for j in range(k + 1, n))
-        diagonal = np.diag(h.T @ other / n)
-        found = collections.defaultdict(list)
+        diagonal = np.diag(h.T @ g / n)
+        batch_ratios = collections.defaultdict(list)
         for i in range(n):
-            others = [j for j in range(n) if j != i]
-            weight = np.exp(2 * same[i, others])
+            negatives = [j for j in range(n) if j != i]
+            weight = np.exp(2 * same[i, negatives])
             shares["mhe"].append(weight.max() / weight.sum())
-            found["mhe"].append(energy / (10 * n * weight.sum()))
+            batch_ratios["mhe"].append(energy / (10 * n * weight.sum()))
             shares["mhs"].append(1.0)
-            found["mhs"].append(2 * np.linalg.norm(h[others] - h[i], axis=1).min() / n)
-            weight = within[i, others]
+            batch_ratios["mhs"].append(2 * np.linalg.norm(h[negatives] - h[i], axis=1).min() / n)
+            weight = within[i, negatives]
             shares["barlow_twins"].append(np.abs(weight).max() / np.abs(weight).sum())
-            pull = np.sum((1 - (1 - 30) * diagonal) * other[i] ** 2)
-            found["barlow_twins"].append(n * pull / (30 * weight.sum()))
-            weight = same[i, others]
+            pull = np.sum((1 - (1 - 30) * diagonal) * g[i] ** 2)
+            batch_ratios["barlow_twins"].append(n * pull / (30 * weight.sum()))
+            weight = same[i, negatives]
             shares["vicreg"].append(np.abs(weight).max() / np.abs(weight).sum())
-            found["vicreg"].append(n / (30 * weight.sum()))
-            gates.append(cross[i, i] - cross[i, others].max() < 0.30)
-        for name, values in found.items():
+            batch_ratios["vicreg"].append(n / (30 * weight.sum()))
+            gates.append(cross[i, i] - cross[i, negatives].max() < 0.30)
+        for name, values in batch_ratios.items():
             ratios[name].append(float(np.median(values)))
 
     def row(name: str) -> dict[str, Any]:
-        found = {key: column[4] for key, column in select(table, loss=name).items()}
-        assert found["mu_neg"] == pytest.approx(mu)
-        return found
+        cells = {key: column[4] for key, column in select(table, loss=name).items()}
+        assert cells["mu_neg"] == pytest.approx(mu)
+        return cells
 
     for name in ratios:
         own, repaired = row(name), row(noncontrastive.REPAIRS[name])
@@ -294,8 +294,8 @@ def test_a_file_that_is_no_table_is_refused(text: str, tmp_path: Path) -> None:
 
 def test_tables_are_stacked_by_the_names_of_their_columns() -> None:
     """Single values stand for whole columns, and the order of columns does not matter."""
-    found = stack([{"loss": "met", "share": [0.1, 0.2]}, {"share": [0.3], "loss": "mpt"}])
-    assert {name: column.tolist() for name, column in found.items()} == {
+    stacked = stack([{"loss": "met", "share": [0.1, 0.2]}, {"share": [0.3], "loss": "mpt"}])
+    assert {name: column.tolist() for name, column in stacked.items()} == {
         "loss": ["met", "met", "mpt"],
         "share": [0.1, 0.2, 0.3],
     }

@@ -27,7 +27,7 @@ def views(count, dim, seed=0, angle=0.3):
     return anchors, np.cos(angle) * anchors + np.sin(angle) * unit(beside)
 
 
-def others(ended):
+def unmatched_cosines(ended):
     """Cosines of anchors and positives of other sentences."""
     cosines = ended.anchors @ ended.positives.T
     return cosines[~np.eye(len(cosines), dtype=bool)]
@@ -61,7 +61,7 @@ def test_pairs_end_in_the_simplex(loss):
     assert not ended.jump
     assert ended.descent is False
     np.testing.assert_allclose(matched(ended), 1, rtol=0, atol=1e-8)
-    np.testing.assert_allclose(others(ended), -1 / 7, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(unmatched_cosines(ended), -1 / 7, rtol=0, atol=1e-8)
     assert ended.reference.name == "the simplex"
     np.testing.assert_allclose(ended.last["value"], ended.reference.value, rtol=1e-10)
     assert "lowest known" in ended.words
@@ -93,8 +93,10 @@ def test_siglip_ends_in_the_double_constant_embedding():
     squares = np.linspace(0, 1, 2_000_001)
     best = squares[mean_loss(squares).argmin()]
     np.testing.assert_allclose(matched(ended), (1 - best) / (1 + best), atol=1e-6)
-    np.testing.assert_allclose(others(ended), (-1 / 7 - best) / (1 + best), atol=1e-6)
-    np.testing.assert_allclose([matched(ended)[0], others(ended)[0]], [0.4619, -0.3735], atol=5e-5)
+    np.testing.assert_allclose(unmatched_cosines(ended), (-1 / 7 - best) / (1 + best), atol=1e-6)
+    np.testing.assert_allclose(
+        [matched(ended)[0], unmatched_cosines(ended)[0]], [0.4619, -0.3735], atol=5e-5
+    )
     assert ended.reference.name == "the double-constant embedding"
     np.testing.assert_allclose(ended.last["value"], ended.reference.value, rtol=1e-10)
 
@@ -103,7 +105,7 @@ def test_barlow_twins_ends_with_orthogonal_rows():
     ended = flow("barlow_twins", *views(8, 16))
     assert ended.end == "at rest"
     np.testing.assert_allclose(matched(ended), 1, atol=1e-8)
-    np.testing.assert_allclose(others(ended), 0, atol=1e-7)
+    np.testing.assert_allclose(unmatched_cosines(ended), 0, atol=1e-7)
 
 
 @pytest.mark.parametrize("loss", ["symmetric(infonce(temperature=0.5))", "mhe"])
@@ -130,7 +132,7 @@ def test_the_average_of_all_minibatches_ends_where_the_whole_batch_does():
 
     ended = flow(average, *views(5, 6))
     np.testing.assert_allclose(matched(ended), 1, atol=1e-8)
-    np.testing.assert_allclose(others(ended), -1 / 4, atol=1e-8)
+    np.testing.assert_allclose(unmatched_cosines(ended), -1 / 4, atol=1e-8)
 
 
 def test_one_partition_leaves_sentences_of_different_batches_anywhere():
@@ -149,9 +151,12 @@ def test_shuffled_batches_come_closer_to_the_simplex_than_a_partition():
     setting = {"batch_size": 3, "steps": 200}
     shuffled = flow("infonce(temperature=0.5)", *views(6, 8), **setting)
     fixed = flow("infonce(temperature=0.5)", *views(6, 8), shuffle=False, **setting)
-    assert np.abs(others(shuffled) + 0.2).max() < 0.5 * np.abs(others(fixed) + 0.2).max()
-    again = flow("infonce(temperature=0.5)", *views(6, 8), **setting)
-    np.testing.assert_array_equal(again.anchors, shuffled.anchors)
+    assert (
+        np.abs(unmatched_cosines(shuffled) + 0.2).max()
+        < 0.5 * np.abs(unmatched_cosines(fixed) + 0.2).max()
+    )
+    repeated = flow("infonce(temperature=0.5)", *views(6, 8), **setting)
+    np.testing.assert_array_equal(repeated.anchors, shuffled.anchors)
 
 
 def test_the_velocity_is_minus_the_gradient_of_both_sides():
@@ -197,12 +202,12 @@ def test_halved_steps_agree(loss):
 
 
 def test_code_flows_as_the_registered_loss():
-    ours, theirs = (
+    registered, by_code = (
         flow(loss, *views(6, 5), steps=40)
         for loss in ("infonce(temperature=0.5)", all_pairs_infonce)
     )
-    np.testing.assert_allclose(ours.anchors, theirs.anchors, atol=1e-10)
-    np.testing.assert_array_equal(ours.curves["steps"], theirs.curves["steps"])
+    np.testing.assert_allclose(registered.anchors, by_code.anchors, atol=1e-10)
+    np.testing.assert_array_equal(registered.curves["steps"], by_code.curves["steps"])
 
 
 @pytest.mark.parametrize("loss", ["siglip", "mhe", "symmetric(arccon)"])

@@ -140,9 +140,9 @@ def test_blocks_have_the_same_velocity(loss, monkeypatch):
     blocks = Forces(get_loss(loss), arguments, moving)
     assert blocks._blockwise is not None
     assert plain._blockwise is None
-    here, there = plain(plain.start), blocks(blocks.start)
-    np.testing.assert_allclose(there.rows, here.rows, atol=1e-12)
-    assert there.value == pytest.approx(here.value)
+    velocity, velocity_of_blocks = plain(plain.start), blocks(blocks.start)
+    np.testing.assert_allclose(velocity_of_blocks.rows, velocity.rows, atol=1e-12)
+    assert velocity_of_blocks.value == pytest.approx(velocity.value)
     assert plain.is_scalar == blocks.is_scalar
 
 

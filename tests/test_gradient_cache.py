@@ -37,9 +37,9 @@ def sequences(bert):
 
 def make(bert, dtype: torch.dtype, **settings) -> Objective:
     seed_everything(0)
-    made = make_objective(bert, None, dtype, chunk_size=5, **settings)
-    freeze_unused(made)
-    return made
+    objective = make_objective(bert, None, dtype, chunk_size=5, **settings)
+    freeze_unused(objective)
+    return objective
 
 
 @pytest.mark.parametrize(
@@ -50,36 +50,36 @@ def test_gradients_are_those_of_the_chunks_with_their_activations(
     bert, sequences, name, dtype, tolerance
 ):
     """Two batches, so that the second adds to gradients that are there."""
-    found = []
+    steps = []
     for cached in (False, True):
-        made = make(bert, dtype, **SETTINGS[name])
+        objective = make(bert, dtype, **SETTINGS[name])
         values = []
         for _ in range(2):
-            batch = made.prepare(sequences)
+            batch = objective.prepare(sequences)
             if cached:
-                values.append(float(made.accumulate(batch, 0.7).loss.detach()))
+                values.append(float(objective.accumulate(batch, 0.7).loss.detach()))
             else:
-                output = made(batch)
+                output = objective(batch)
                 (0.7 * output.loss).backward()
                 values.append(float(output.loss.detach()))
-        found.append((values, gradients(made), torch.get_rng_state()))
-    (values, expected, state), (cached_values, cached_gradients, cached_state) = found
+        steps.append((values, gradients(objective), torch.get_rng_state()))
+    (values, expected, state), (cached_values, cached_gradients, cached_state) = steps
     assert cached_values == pytest.approx(values, rel=tolerance)
     assert torch.equal(state, cached_state)
     assert cached_gradients.keys() == expected.keys()
-    largest = max(float(one.abs().max()) for one in expected.values())
-    for key, one in expected.items():
+    largest = max(float(gradient.abs().max()) for gradient in expected.values())
+    for key, gradient in expected.items():
         torch.testing.assert_close(
-            cached_gradients[key], one, rtol=0, atol=tolerance * largest, msg=key
+            cached_gradients[key], gradient, rtol=0, atol=tolerance * largest, msg=key
         )
 
 
 def test_no_chunk_is_encoded_with_the_activations_of_another(bert, sequences):
     """Of activations kept for a backward pass, those of one chunk at most are alive at a time."""
-    made = make(bert, torch.float32, pooler="cls_mlp")
+    objective = make(bert, torch.float32, pooler="cls_mlp")
     alive, most = set(), [0]
 
-    class Kept:
+    class SavedTensor:
         def __init__(self, tensor):
             self.tensor = tensor
             alive.add(id(self))
@@ -90,15 +90,16 @@ def test_no_chunk_is_encoded_with_the_activations_of_another(bert, sequences):
 
     def largest(backward) -> int:
         most[0] = 0
-        with torch.autograd.graph.saved_tensors_hooks(Kept, lambda kept: kept.tensor):
+        with torch.autograd.graph.saved_tensors_hooks(SavedTensor, lambda saved: saved.tensor):
             backward()
         return most[0]
 
-    one = largest(lambda: made.accumulate(made.prepare(sequences[:2]), 1.0))  # 4 rows are one chunk
-    every = largest(lambda: made.accumulate(made.prepare(sequences), 1.0))
-    kept = largest(lambda: made(made.prepare(sequences)).loss.backward())
-    assert every < 1.2 * one  # the loss keeps a little
-    assert kept > 4 * one
+    # Of two sequences, 4 rows, which are one chunk.
+    of_one_chunk = largest(lambda: objective.accumulate(objective.prepare(sequences[:2]), 1.0))
+    of_all_chunks = largest(lambda: objective.accumulate(objective.prepare(sequences), 1.0))
+    without_cache = largest(lambda: objective(objective.prepare(sequences)).loss.backward())
+    assert of_all_chunks < 1.2 * of_one_chunk  # the loss keeps a little
+    assert without_cache > 4 * of_one_chunk
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.25])
@@ -127,15 +128,15 @@ def test_losses_for_sentence_transformers_are_cached(bert, columns):
     model = load_model(bert)
     model.eval()
     table = columns_of(11, columns)
-    values, found = [], []
+    values, gradients_of_models = [], []
     for options in ({}, {"chunk_size": 4}, {"chunk_size": 4, "blockwise": True}):
         model.zero_grad()
         criterion = adapter.loss(model, "infonce", **options)
         value = criterion(features_of(model, table), None)
         (0.5 * value).backward()
-        found.append(gradients(model))
+        gradients_of_models.append(gradients(model))
         with torch.no_grad():
             values += [float(value), float(criterion(features_of(model, table), None))]
     assert values == pytest.approx([values[0]] * 6, rel=1e-5)
-    for one in found[1:]:
-        assert relative_difference(one, found[0]) < 1e-5
+    for chunked_gradients in gradients_of_models[1:]:
+        assert relative_difference(chunked_gradients, gradients_of_models[0]) < 1e-5

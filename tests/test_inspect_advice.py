@@ -62,7 +62,7 @@ def snippets_of(output: str) -> list[str]:
 @pytest.fixture(scope="module")
 def inspected(tmp_path_factory):
     folder = tmp_path_factory.mktemp("planted")
-    rows, kept = rows_of()
+    rows, clean_rows = rows_of()
     path = folder / "triples.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([NAMES, *rows])
@@ -70,14 +70,14 @@ def inspected(tmp_path_factory):
     options += ["--batch-size", 8, "--batches", 5, "--output", folder / "out here"]
     results = [run(*options), run(*options, "--write-clean", folder / "clean.csv")]
     assert [result.exit_code for result in results] == [0, 0], results
-    return folder, options, rows, kept, "".join(result.output for result in results)
+    return folder, options, rows, clean_rows, "".join(result.output for result in results)
 
 
 def test_the_clean_file_has_the_rows_that_repeat_no_other(inspected):
-    folder, _, rows, kept, output = inspected
+    folder, _, rows, clean_rows, output = inspected
     with (folder / "clean.csv").open(encoding="utf-8", newline="") as file:
         clean = list(csv.reader(file))
-    assert clean == [NAMES, *(rows[row] for row in kept)]
+    assert clean == [NAMES, *(rows[row] for row in clean_rows)]
     reasons = "28 of 40 rows; 4 repeat an earlier row, 5 nearly repeat an earlier row"
     assert f"({reasons} and 3 have a false hard negative)" in output
     assert f"clean.csv has {reasons} and 3 have a false hard negative" in output
@@ -88,9 +88,11 @@ def test_the_advice_carries_the_command_and_code_that_run(inspected, monkeypatch
     pytest.importorskip("sentence_transformers")
     import torch
 
-    folder, options, rows, kept, output = inspected
+    folder, options, rows, clean_rows, output = inspected
     monkeypatch.chdir(folder)
-    (command,) = [one for one in commands_of(output, "gradlab inspect") if "triples-clean" in one]
+    (command,) = [
+        line for line in commands_of(output, "gradlab inspect") if "triples-clean" in line
+    ]
     words = shlex.split(command)
     assert words == ["gradlab", "inspect", *map(str, options), "--write-clean", "triples-clean.csv"]
     result = run(*words[2:])
@@ -104,7 +106,7 @@ def test_the_advice_carries_the_command_and_code_that_run(inspected, monkeypatch
     assert names["arguments"].batch_sampler.name == "NO_DUPLICATES"
     exec(clean, names)
     assert names["dataset"].column_names == ["query", "answer", "negative"]
-    assert names["dataset"]["query"][:] == [rows[row][1] for row in kept]
+    assert names["dataset"]["query"][:] == [rows[row][1] for row in clean_rows]
     exec(mask, names)
     assert names["dataset"]["label"][:3] == [0, 1, 2]
     assert len(names["dataset"]) == 40
@@ -203,16 +205,16 @@ def test_clean_files_of_all_formats(form, tmp_path, monkeypatch):
     words = ["--train-file", source.name, "--embeddings", "rows.npy", "--batch-size", 2]
     result = run(*words)
     assert result.exit_code == 0, result.output + str(result.exception)
-    (command,) = [one for one in commands_of(result.output, "gradlab inspect") if "clean" in one]
+    (command,) = [line for line in commands_of(result.output, "gradlab inspect") if "clean" in line]
     assert "(4 of 5 rows; 1 repeat an earlier row)" in result.output
     cleaned = run(*shlex.split(command)[2:])
     assert cleaned.exit_code == 0, cleaned.output + str(cleaned.exception)
     names: dict = {}
     codes = [code for code in snippets_of(result.output) if code.startswith("from datasets")]
     exec(next(code for code in codes if "-clean" in code), names)
-    kept = [rows[number] for number in (0, 1, 3, 4)]
-    assert names["dataset"]["query"][:] == [query for _, query, _ in kept]
-    assert names["dataset"]["answer"][:] == [answer for *_, answer in kept]
+    clean_rows = [rows[number] for number in (0, 1, 3, 4)]
+    assert names["dataset"]["query"][:] == [query for _, query, _ in clean_rows]
+    assert names["dataset"]["answer"][:] == [answer for *_, answer in clean_rows]
     # All columns are copied.
     (clean,) = tmp_path.glob("table-clean*")
     assert "id" in TrainingFile.open(clean).roles.unused

@@ -24,23 +24,25 @@ old young tall quiet famous clever lonely cheerful tired angry
 Ghent Lyon Porto Turin Gdansk Bergen Aarhus Cork Graz Basel
 bread paper copper linen honey timber salt glass leather wool
 spring summer autumn winter March April May June July August"""
-WHO, HOW, WHERE, WHAT, WHEN = map(str.split, WORDS.splitlines())
+PEOPLE, ADJECTIVES, TOWNS, GOODS, TIMES = map(str.split, WORDS.splitlines())
 
 
 def sentence(generator):
-    one, other = generator.sample(WHERE, 2)
-    who, how, what, when = (generator.choice(words) for words in (WHO, HOW, WHAT, WHEN))
+    town, second_town = generator.sample(TOWNS, 2)
+    person, adjective, goods, time = (
+        generator.choice(words) for words in (PEOPLE, ADJECTIVES, GOODS, TIMES)
+    )
     number = generator.randint(10, 99)
     return (
-        f"The {how} {who} from {one} was selling {number} bags of {what} "
-        f"to a friend in {other} every {when}."
+        f"The {adjective} {person} from {town} was selling {number} bags of {goods} "
+        f"to a friend in {second_town} every {time}."
     )
 
 
 def exchanged(words, text, generator):
     """The text with another word of the list."""
-    found = next(word for word in words if f" {word}" in text)
-    return text.replace(found, generator.choice([word for word in words if word != found]), 1)
+    present = next(word for word in words if f" {word}" in text)
+    return text.replace(present, generator.choice([word for word in words if word != present]), 1)
 
 
 def less(text, share, generator):
@@ -50,8 +52,10 @@ def less(text, share, generator):
 
 
 def roles(text):
-    one, other = sorted((place for place in WHERE if place in text), key=text.index)
-    return text.replace(one, "#").replace(other, one).replace("#", other)
+    seller_town, friend_town = sorted((place for place in TOWNS if place in text), key=text.index)
+    return (
+        text.replace(seller_town, "#").replace(friend_town, seller_town).replace("#", friend_town)
+    )
 
 
 FALSE_ONES = {
@@ -63,8 +67,8 @@ FALSE_ONES = {
 }
 SOUND_ONES = {
     "another sentence": lambda text, g: sentence(g),
-    "another name": lambda text, g: exchanged(WHERE, text, g),
-    "another adjective": lambda text, g: exchanged(HOW, text, g),
+    "another name": lambda text, g: exchanged(TOWNS, text, g),
+    "another adjective": lambda text, g: exchanged(ADJECTIVES, text, g),
     "another number": lambda text, g: text.replace(" bags", "0 bags"),
     "denied": lambda text, g: text.replace("was selling", "was not selling"),
     "denied in short": lambda text, g: text.replace("was selling", "wasn't selling"),
@@ -111,7 +115,7 @@ def test_sound_ones_are_not_accused(kind):
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("text", "second_text", "same"),
     [
         ("Rome beat Ghent in the final", "Ghent beat Rome in the final", False),
         ("He quickly ran home again", "He ran quickly home again", True),
@@ -121,8 +125,8 @@ def test_sound_ones_are_not_accused(kind):
         ("one two three four", "one two three four five six seven", False),
     ],
 )
-def test_what_says_the_same(one, other, same):
-    assert say_the_same(one, other) is say_the_same(other, one) is same
+def test_what_says_the_same(text, second_text, same):
+    assert say_the_same(text, second_text) is say_the_same(second_text, text) is same
 
 
 def test_of_anchor_and_positive_the_one_with_more_common_words_decides():
@@ -142,23 +146,23 @@ def test_false_ones_that_no_batch_met_are_listed():
         hard[7], hard[90] = positives[7].upper(), less(anchors[90], 0.2, generator)
         return hard
 
-    found = inspected(3, make_hard, batch_size=8, batches=1)
-    table = found.table("hard-negatives")
+    inspection = inspected(3, make_hard, batch_size=8, batches=1)
+    table = inspection.table("hard-negatives")
     assert len(table) <= 10
     assert sorted(table["row"][table["verdict"] == FALSE]) == [7, 90]
-    assert found.numbers["hard_negatives_false"] == 2
-    assert sum(found.numbers["hard_negatives"].values()) == 8
-    assert {"7,7,1", "90,90,1"} <= set(found.masked())
+    assert inspection.numbers["hard_negatives_false"] == 2
+    assert sum(inspection.numbers["hard_negatives"].values()) == 8
+    assert {"7,7,1", "90,90,1"} <= set(inspection.masked())
 
 
 def test_hard_negatives_of_anchors_without_push_were_met():
     """Hard negatives lie opposite to their anchors, where a triplet loss pushes none: too easy."""
     anchors = np.eye(20)
     embeddings = {"anchors": anchors, "positives": anchors, "hard_negatives": -anchors}
-    found = gradlab.inspect(embeddings=embeddings, loss="triplet", batch_size=5)
-    assert (found.table("hard-negatives")["verdict"] == EASY).sum() == 20
-    assert found.numbers["hard_negatives"] == {FALSE: 0, NEARER: 0, MATTERS: 0, EASY: 20}
-    assert "Of 20 hard negatives met in batches, 0 (0%) are pushed more" in found.headline()
+    inspection = gradlab.inspect(embeddings=embeddings, loss="triplet", batch_size=5)
+    assert (inspection.table("hard-negatives")["verdict"] == EASY).sum() == 20
+    assert inspection.numbers["hard_negatives"] == {FALSE: 0, NEARER: 0, MATTERS: 0, EASY: 20}
+    assert "Of 20 hard negatives met in batches, 0 (0%) are pushed more" in inspection.headline()
 
 
 @pytest.mark.parametrize(
@@ -167,13 +171,13 @@ def test_hard_negatives_of_anchors_without_push_were_met():
 def test_whose_hard_negatives_they_are_is_known_as_in_training(loss):
     rows = np.random.default_rng(0).normal(size=(4, 12, 6))
     embeddings = {"anchors": rows[0], "positives": rows[1], "hard_negatives": [*rows[2:]]}
-    found = gradlab.inspect(embeddings=embeddings, loss=loss, batch_size=12, batches=1)
-    parts = gradlab.components(
+    inspection = gradlab.inspect(embeddings=embeddings, loss=loss, batch_size=12, batches=1)
+    components = gradlab.components(
         loss, rows[0], rows[1], np.concatenate(rows[2:]), normalize=True, owners=[*range(12)] * 2
     )
-    push = np.maximum(parts.gradient_dissipation[:, None] * parts.weight, 0)
-    by_hand = push[:, parts.columns["extra"]].sum() / push.sum()
-    assert found.numbers["hard_negatives_share"] == pytest.approx(by_hand, rel=1e-5)
+    push = np.maximum(components.gradient_dissipation[:, None] * components.weight, 0)
+    by_hand = push[:, components.columns["extra"]].sum() / push.sum()
+    assert inspection.numbers["hard_negatives_share"] == pytest.approx(by_hand, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["sentence", "positive"])

@@ -55,9 +55,9 @@ def test_gradients_are_those_of_multiple_negatives_ranking(bert, options, column
 
     table = columns_of(12, columns)
     value, expected = gradients_of_one_batch(bert, mnrl, table)
-    found_value, found = gradients_of_one_batch(bert, ours, table)
-    assert found_value == pytest.approx(value, rel=1e-5)
-    assert relative_difference(found, expected) < 1e-5
+    actual_value, actual = gradients_of_one_batch(bert, ours, table)
+    assert actual_value == pytest.approx(value, rel=1e-5)
+    assert relative_difference(actual, expected) < 1e-5
 
 
 def test_the_library_shortens_it_unless_it_has_a_gradient_cache(bert):
@@ -68,9 +68,9 @@ def test_the_library_shortens_it_unless_it_has_a_gradient_cache(bert):
     value, expected = gradients_of_one_batch(
         bert, over_prefixes(losses.MultipleNegativesRankingLoss), table
     )
-    found_value, found = gradients_of_one_batch(bert, over_prefixes(adapter.loss), table)
-    assert found_value == pytest.approx(value, rel=1e-5)
-    assert relative_difference(found, expected) < 1e-5
+    actual_value, actual = gradients_of_one_batch(bert, over_prefixes(adapter.loss), table)
+    assert actual_value == pytest.approx(value, rel=1e-5)
+    assert relative_difference(actual, expected) < 1e-5
     with pytest.raises(
         AttributeError, match=r"takes no MatryoshkaLoss; .*per_prefix\(infonce, dims="
     ):
@@ -84,22 +84,24 @@ def test_value_is_that_of_the_definition(model, name):
     definition = gradlab.get_loss(name)
     for count in (2, 3, 4):
         embeddings = [rows[0], rows[0] + 0.3 * rows[1], *rows[2:count]]
-        made = adapter.loss(model, name)
-        found = made.compute_loss_from_embeddings(embeddings)
+        criterion = adapter.loss(model, name)
+        value = criterion.compute_loss_from_embeddings(embeddings)
         extra = torch.cat(embeddings[2:]) if count > 2 else None
         expected = definition(embeddings[0], embeddings[1], extra, normalize=True)
         # What is learned is stored in float32: its rounding moves logits of up to 20 by as much.
-        learned = any(not which.startswith("model.") for which, _ in made.named_parameters())
+        learned = any(
+            not parameter.startswith("model.") for parameter, _ in criterion.named_parameters()
+        )
         rounding = 20 * torch.finfo(torch.float32).eps if learned else 0
-        assert float(found) == pytest.approx(float(expected), rel=rounding, abs=0)
+        assert float(value) == pytest.approx(float(expected), rel=rounding, abs=0)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "sum(infonce, symmetric(gor), weights=1+2)"])
 def test_settings_make_the_same_loss_again(model, name):
-    made = adapter.loss(model, name)
-    kind = getattr(adapter, type(made).__name__)
-    again = kind(model, **json.loads(json.dumps(made.get_config_dict())))
-    assert again.definition == made.definition == gradlab.get_loss(name)
+    criterion = adapter.loss(model, name)
+    kind = getattr(adapter, type(criterion).__name__)
+    rebuilt = kind(model, **json.loads(json.dumps(criterion.get_config_dict())))
+    assert rebuilt.definition == criterion.definition == gradlab.get_loss(name)
     assert pickle.loads(pickle.dumps(kind)) is kind
 
 
@@ -134,12 +136,12 @@ def test_half_precision_embeddings_are_computed_with_in_float32(model):
     torch.manual_seed(0)
     rows = list(torch.randn(2, 8, 6).bfloat16())
     with torch.autocast("cpu", torch.bfloat16):
-        found = adapter.loss(model, "infonce", temperature=0.01).compute_loss_from_embeddings(rows)
+        value = adapter.loss(model, "infonce", temperature=0.01).compute_loss_from_embeddings(rows)
     expected = gradlab.get_loss("infonce", temperature=0.01)(
         *(r.double() for r in rows), normalize=True
     )
-    assert found.dtype == torch.float32
-    assert float(found) == pytest.approx(float(expected), rel=1e-5)
+    assert value.dtype == torch.float32
+    assert float(value) == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_training_with_evaluation_saving_and_a_model_card(bert, tmp_path):
@@ -172,8 +174,8 @@ def test_training_with_evaluation_saving_and_a_model_card(bert, tmp_path):
     for words in ("loss:ArcConLoss", "zhang2022contrastive", '"temperature": 0.05'):
         assert words in card
     for place in (tmp_path / "final", tmp_path / "checkpoint-3"):
-        again = SentenceTransformer(str(place), device="cpu")
-        assert again.encode("ba be bi").shape == (32,)
+        loaded = SentenceTransformer(str(place), device="cpu")
+        assert loaded.encode("ba be bi").shape == (32,)
 
 
 def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
@@ -185,11 +187,11 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
         "0,6\n2,1\n3,5,1\n6,2,1\n1,0,2\n7,1,2\n4,4,2\n", encoding="utf-8"
     )
     by_pairs = f"by=pairs, pairs={tmp_path / 'pairs.txt'}"
-    every = "negatives=other+same+positive_other+positive_same"
+    pools = "negatives=other+same+positive_other+positive_same"
     hard = (
         f"mask(infonce, {by_pairs})",
         "hardness(infonce, on=hard)",
-        f"mask(symmetric(pool(hardness(infonce, on=hard), {every})), {by_pairs})",
+        f"mask(symmetric(pool(hardness(infonce, on=hard), {pools})), {by_pairs})",
     )
     of_own = "infonce own", "symmetric(infonce) own", f"mask(infonce, {by_pairs}) own"
     cases = {"infonce": rows, "met": rows, "vicreg": rows[:2], "vicreg ring": rows[:2]}
@@ -201,7 +203,7 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
     torch.multiprocessing.start_processes(
         compute_share, (cases, str(tmp_path)), nprocs=2, start_method="forkserver"
     )
-    parts = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
+    shares = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     for name, case in cases.items():
         leaf = case.clone().requires_grad_()
         spec, own, _ = name.partition(" own")
@@ -211,20 +213,20 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
         )
         whole = criterion.compute_loss_from_embeddings(list(leaf), torch.arange(8))
         whole.backward()
-        found = torch.cat([part[name]["gradient"] for part in parts], dim=1) / 2
-        values = [float(part[name]["value"]) for part in parts]
+        gradient = torch.cat([share[name]["gradient"] for share in shares], dim=1) / 2
+        values = [float(share[name]["value"]) for share in shares]
         assert sum(values) / 2 == pytest.approx(float(whole.detach()), rel=1e-12)
-        torch.testing.assert_close(found, leaf.grad, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(gradient, leaf.grad, rtol=1e-9, atol=1e-12)
     plain = adapter.loss(torch.nn.Identity(), "infonce").compute_loss_from_embeddings(list(two))
     for spec in hard:  # each does something here
-        value = float(sum(part[spec]["value"] for part in parts)) / 2
+        value = float(sum(share[spec]["value"] for share in shares)) / 2
         assert abs(value - float(plain)) > 1e-4
     # Chunks of each process, of all its columns: one all-reduce of the one layer.
     expected = cached(rows.reshape(-1, 6), list(torch.arange(24).split(8)))[0].layer.weight.grad
-    for part in parts:
+    for share in shares:
         for name in ("cached", "cached ring"):
-            assert part[name]["reduced"] == 1
-            torch.testing.assert_close(part[name]["gradient"], expected, rtol=1e-9, atol=1e-12)
+            assert share[name]["reduced"] == 1
+            torch.testing.assert_close(share[name]["gradient"], expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("chunk_size", [None, 3])
@@ -232,22 +234,27 @@ def test_gathering_across_devices_is_the_loss_of_the_whole_batch(tmp_path):
 def test_own_hard_negatives(bert, chunk_size, blockwise):
     """Each row's cross-entropy over positives and its own hard negatives, gradients included."""
     table = columns_of(9, 4)
-    model, other = load_model(bert), load_model(bert)
-    made = adapter.loss(
+    model, reference_model = load_model(bert), load_model(bert)
+    criterion = adapter.loss(
         model, "infonce", hard_negatives="own", chunk_size=chunk_size, blockwise=blockwise
     )
-    assert type(made)(model, **made.get_config_dict()).hard_negatives == "own"
-    value = made(features_of(model, table))
+    assert type(criterion)(model, **criterion.get_config_dict()).hard_negatives == "own"
+    value = criterion(features_of(model, table))
     value.backward()
-    embedded = [other(one)["sentence_embedding"] for one in features_of(other, table)]
+    embedded = [
+        reference_model(features)["sentence_embedding"]
+        for features in features_of(reference_model, table)
+    ]
     anchors, positives, *hard = (torch.nn.functional.normalize(rows, dim=-1) for rows in embedded)
     scores = [anchors @ positives.T, *((anchors * rows).sum(-1, keepdim=True) for rows in hard)]
     expected = torch.nn.functional.cross_entropy(torch.cat(scores, -1) / 0.05, torch.arange(9))
     expected.backward()
     torch.testing.assert_close(value.detach(), expected.detach(), rtol=1e-5, atol=1e-6)
-    for one, two in zip(model.parameters(), other.parameters(), strict=True):
-        torch.testing.assert_close(one.grad, two.grad, rtol=1e-3, atol=1e-5)
-    shared = adapter.loss(other, "infonce")(features_of(other, table))
+    for parameter, reference_parameter in zip(
+        model.parameters(), reference_model.parameters(), strict=True
+    ):
+        torch.testing.assert_close(parameter.grad, reference_parameter.grad, rtol=1e-3, atol=1e-5)
+    shared = adapter.loss(reference_model, "infonce")(features_of(reference_model, table))
     assert float(shared.detach()) > float(expected.detach()) + 0.01
 
 
@@ -257,29 +264,31 @@ def test_labels_are_what_the_loss_looks_at(model, options):
     torch.manual_seed(0)
     rows = list(torch.randn(4, 9, 6, dtype=torch.float64))
     classes = torch.arange(9) // 3
-    found = adapter.loss(model, "supcon", **options).compute_loss_from_embeddings(
+    value = adapter.loss(model, "supcon", **options).compute_loss_from_embeddings(
         rows[:2], classes.float()
     )
-    plain, told = (
-        gradlab.get_loss("supcon")(*rows[:2], normalize=True, labels=one) for one in (None, classes)
+    plain, labelled = (
+        gradlab.get_loss("supcon")(*rows[:2], normalize=True, labels=labels)
+        for labels in (None, classes)
     )
-    assert abs(float(plain - told)) > 0.01
-    torch.testing.assert_close(found, told)
+    assert abs(float(plain - labelled)) > 0.01
+    torch.testing.assert_close(value, labelled)
 
     similar = torch.rand(9)
-    found = adapter.loss(model, "cosent", **options).compute_loss_from_embeddings(rows[:2], similar)
+    value = adapter.loss(model, "cosent", **options).compute_loss_from_embeddings(rows[:2], similar)
     expected = losses.CoSENTLoss(model).compute_loss_from_embeddings(rows[:2], similar)
-    assert float(found) == pytest.approx(float(expected), rel=1e-6)
+    assert float(value) == pytest.approx(float(expected), rel=1e-6)
 
     scores = torch.rand(9, 3)
-    made = adapter.loss(model, "margin_mse", hard_negatives="own", **options)
-    cosines = [torch.cosine_similarity(rows[0], one) for one in rows[1:]]
+    criterion = adapter.loss(model, "margin_mse", hard_negatives="own", **options)
+    cosines = [torch.cosine_similarity(rows[0], column) for column in rows[1:]]
     errors = [
-        cosines[0] - one - (scores[:, 0] - scores[:, k]) for k, one in enumerate(cosines[1:], 1)
+        cosines[0] - cosine - (scores[:, 0] - scores[:, k])
+        for k, cosine in enumerate(cosines[1:], 1)
     ]
     expected = torch.stack(errors).square().mean()
-    torch.testing.assert_close(made.compute_loss_from_embeddings(rows, scores), expected)
+    torch.testing.assert_close(criterion.compute_loss_from_embeddings(rows, scores), expected)
     with pytest.raises(GradlabError, match="'label' with its scores"):
-        made.compute_loss_from_embeddings(rows)
+        criterion.compute_loss_from_embeddings(rows)
     with pytest.raises(GradlabError, match="must hold whole numbers: classes"):
         adapter.loss(model, "supcon").compute_loss_from_embeddings(rows[:2], similar)

@@ -16,7 +16,7 @@ from tests.judgement.freeze import BAD, GOOD, NOT_JUDGED, WATCH, Said, judged
 from tests.judgement.mutation import Limit
 
 CASES = cases()
-AGAIN = "read what differs: python -m tests.judgement score; if it is better, add --write"
+HINT = "read what differs: python -m tests.judgement score; if it is better, add --write"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def score():
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.half}/{case.name}")
 def test_a_case_is_judged_as_its_score_says(case, score):
     """A limit that moves is noticed here: every grade of every verdict counts."""
-    assert scoring.outcome(case, scoring.verdicts(case)) == score[f"{case.half}/{case.name}"], AGAIN
+    assert scoring.outcome(case, scoring.verdicts(case)) == score[f"{case.half}/{case.name}"], HINT
 
 
 def test_score_has_exactly_the_cases(score):
@@ -67,7 +67,7 @@ def test_frozen_measurements_are_judged_as_the_live_ones(name):
     (case,) = (case for case in CASES if case.name == name)
     measured, said, _ = scoring.measure(case)
     assert judged(measured) == said
-    assert {one.grade for one in said} <= {BAD, WATCH, GOOD, NOT_JUDGED}
+    assert {verdict.grade for verdict in said} <= {BAD, WATCH, GOOD, NOT_JUDGED}
 
 
 FAULT = Case("a", "kind", "first", print, cause="The scale is 1.", words=["temperature", "scale"])
@@ -76,31 +76,31 @@ TWO = Case(
 )
 SOUND = Case("c", "kind", "first", print, allowed={"small": "the batch is small"})
 ALARM = Said("doctor", "temperature", BAD, "temperature: the scale is 1")
-OTHER = Said("doctor", "loss", WATCH, "loss: it rises")
+WARNING = Said("doctor", "loss", WATCH, "loss: it rises")
 
 
 @pytest.mark.parametrize(
     ("case", "said", "expected"),
     [
         (FAULT, [], {"found": False, "named": False, "first": False}),
-        (FAULT, [OTHER], {"found": True, "named": False, "first": False}),
-        (FAULT, [OTHER, ALARM], {"found": True, "named": True, "first": False}),
-        (FAULT, [ALARM, OTHER], {"found": True, "named": True, "first": True}),
+        (FAULT, [WARNING], {"found": True, "named": False, "first": False}),
+        (FAULT, [WARNING, ALARM], {"found": True, "named": True, "first": False}),
+        (FAULT, [ALARM, WARNING], {"found": True, "named": True, "first": True}),
         (FAULT, [Said("inspect", "x", BAD, "scale")], {"found": False, "named": False}),
         (FAULT, [Said("doctor", "x", GOOD, "The scale is 20.")], {"found": False}),
         (FAULT, [Said("report", "headline", BAD, "scale")], {"found": False}),
         (TWO, [ALARM], {"found": True, "named": False}),
         (TWO, [ALARM, Said("report", "x", BAD, "labels")], {"named": True, "forbidden": []}),
         (TWO, [Said("report", "headline", GOOD, "Scores look sound.")], {"forbidden": ["sound"]}),
-        (SOUND, [ALARM, OTHER], {"false bad": [f"doctor: {ALARM.text}"],
-                                 "false watch": [f"doctor: {OTHER.text}"]}),
+        (SOUND, [ALARM, WARNING], {"false bad": [f"doctor: {ALARM.text}"],
+                                 "false watch": [f"doctor: {WARNING.text}"]}),
         (SOUND, [Said("doctor", "batch", WATCH, "small")], {"false bad": [], "false watch": []}),
         (SOUND, [Said("report", "headline", NOT_JUDGED, "?")], {"not judged": ["report"]}),
     ],
 )  # fmt: skip
 def test_what_verdicts_are_worth(case, said, expected):
-    found = scoring.outcome(case, said)
-    assert {name: found[name] for name in expected} == expected
+    outcome = scoring.outcome(case, said)
+    assert {name: outcome[name] for name in expected} == expected
 
 
 def test_intervals_are_those_of_clopper_and_pearson():
@@ -111,17 +111,21 @@ def test_intervals_are_those_of_clopper_and_pearson():
 
 
 @pytest.mark.parametrize(
-    ("text", "others"),
+    ("text", "expected"),
     [("10", ["20", "5"]), ("0.97", [0.94, 0.985]), ("1e-4", [2e-4, 5e-5]), ("0.5", [1.0, 0.25])],
 )
-def test_limits_are_doubled_and_halved(text, others):
+def test_limits_are_doubled_and_halved(text, expected):
     limit = Limit(scoring.SCORE, 1, 0, text, "LIMIT", "report")
-    assert [float(one) for one in limit.mutants()] == pytest.approx([float(one) for one in others])
+    assert [float(limit_text) for limit_text in limit.mutants()] == pytest.approx(
+        [float(limit_text) for limit_text in expected]
+    )
 
 
 @pytest.mark.parametrize(("title", "measured", "grade"), boundaries.measurements())
 def test_the_doctor_judges_either_side_of_a_limit(title, measured, grade):
-    assert [one.grade for one in judged({"doctor": measured})] == [grade] * bool(grade), title
+    assert [verdict.grade for verdict in judged({"doctor": measured})] == [grade] * bool(grade), (
+        title
+    )
 
 
 def test_explain_answers_phrases_as_its_score_says():

@@ -61,12 +61,12 @@ def assert_exact(
     loss = gradlab.get_loss(spec)
     upstream = torch.linspace(-1, 2, len(rows[0])) if reduction == "none" else torch.tensor(1.7)
     expected = exact(loss, rows, reduction, upstream, **context)
-    value, found = gradients(
+    value, computed = gradients(
         gradlab.blockwise(loss, 8, kernels=True), rows, reduction, upstream, **context
     )
-    for one, other in zip([value, *found], expected, strict=True):
-        largest = float(other.abs().max())
-        torch.testing.assert_close(one.double(), other, rtol=0, atol=tolerance * largest)
+    for actual, reference in zip([value, *computed], expected, strict=True):
+        largest = float(reference.abs().max())
+        torch.testing.assert_close(actual.double(), reference, rtol=0, atol=tolerance * largest)
 
 
 @pytest.mark.parametrize("spec", SERVED)
@@ -90,9 +90,9 @@ def test_rows_all_around() -> None:
     anchors, positives = unit(first).requires_grad_(), unit(second).requires_grad_()
     assert_exact("symmetric(infonce(temperature=0.3))", [anchors, positives, None], "none")
     loss = gradlab.blockwise("infonce", kernels=True)
-    (alone,) = torch.autograd.grad(loss(anchors.detach(), positives), positives)
-    (both,) = torch.autograd.grad(loss(anchors, positives), positives)
-    assert torch.equal(alone, both)
+    (of_positives,) = torch.autograd.grad(loss(anchors.detach(), positives), positives)
+    (of_both,) = torch.autograd.grad(loss(anchors, positives), positives)
+    assert torch.equal(of_positives, of_both)
 
 
 @pytest.mark.parametrize("spec", ["tvmf", "symmetric(infonce)"])
@@ -110,15 +110,15 @@ def test_own_negatives_as_the_only_ones(spec: str) -> None:
     value = gradlab.blockwise(spec, kernels=True)(*rows, **context)
     torch.testing.assert_close(value, expected)
     leaves = [*rows[:2], own]
-    for found, gradient in zip(
+    for actual, gradient in zip(
         torch.autograd.grad(value, leaves), torch.autograd.grad(expected, leaves), strict=True
     ):
-        torch.testing.assert_close(found, gradient, rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(actual, gradient, rtol=1e-5, atol=1e-7)
 
 
 def test_float16_rows_are_multiplied_as_they_are() -> None:
     """Small coefficients included: each is a millionth of the largest float16."""
-    rows = [one.detach().half().requires_grad_() for one in views(20, 3, 12, torch.float32)]
+    rows = [tensor.detach().half().requires_grad_() for tensor in views(20, 3, 12, torch.float32)]
     value = gradlab.blockwise("infonce", kernels=True)(*rows)
     assert value.dtype == torch.float32
     assert rows[0].grad is None
@@ -191,7 +191,7 @@ def test_losses_that_are_not_served_are_refused(spec: str | Loss, words: str) ->
     [
         (views(6, 0, 4)[:2], "kernels compute in float32"),
         (
-            [one.detach().bfloat16() for one in views(6, 0, 4)[:2]],
+            [tensor.detach().bfloat16() for tensor in views(6, 0, 4)[:2]],
             "interpreter multiplies no bfloat16",
         ),
     ],
@@ -243,8 +243,8 @@ for kernel in (kernels._log_sum_exps, kernels._coefficients):
 def test_they_compile_for_a_gpu_and_load_nothing_before() -> None:
     """With bfloat16 rows, which the interpreter does not multiply; compiling needs no GPU."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", COMPILES],
         capture_output=True, text=True, env=environment, cwd=ROOT, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert process.returncode == 0, process.stderr[-2000:]

@@ -34,7 +34,7 @@ NESTED = {  # a loss -> how many numbers it trains
 @pytest.mark.parametrize(("spec", "count"), NESTED.items())
 def test_gradients_are_those_of_the_value(spec: str, count: int) -> None:
     criterion = gradlab.learnable(spec)
-    rows = [part.requires_grad_() for part in views()]
+    rows = [tensor.requires_grad_() for tensor in views()]
     criterion.double()
     criterion(*rows).backward()
     step = 1e-6
@@ -94,12 +94,12 @@ def test_a_number_that_leaves_its_range_is_refused(
 
 def test_a_share_of_the_gradient_leaves_the_value() -> None:
     whole, half = gradlab.learnable("siglip"), gradlab.learnable("siglip", share=0.5)
-    values = [one(*views()) for one in (whole, half)]
+    values = [criterion(*views()) for criterion in (whole, half)]
     torch.testing.assert_close(*values)
     for value in values:
         value.backward()
-    for one, other in zip(whole.parameters(), half.parameters(), strict=True):
-        torch.testing.assert_close(one.grad / 2, other.grad)
+    for parameter, half_parameter in zip(whole.parameters(), half.parameters(), strict=True):
+        torch.testing.assert_close(parameter.grad / 2, half_parameter.grad)
 
 
 def test_a_class_is_the_loss_and_its_module_learns_what_it_is_told_to() -> None:
@@ -108,7 +108,10 @@ def test_a_class_is_the_loss_and_its_module_learns_what_it_is_told_to() -> None:
     loss = Symmetric(InfoNCE(temperature=0.1))
     assert loss == gradlab.get_loss("symmetric(infonce(temperature=0.1))")
     assert gradlab.losses.InfoNCE is InfoNCE
-    assert [list(loss.module(learnable=one).parameters()) for one in (None, False)] == [[], []]
+    assert [list(loss.module(learnable=learnable).parameters()) for learnable in (None, False)] == [
+        [],
+        [],
+    ]
     assert loss.module(learnable=True).statistics() == pytest.approx({"temperature": 0.1})
     torch.testing.assert_close(loss.module(learnable=True)(*views()), loss(*views()))
     with pytest.raises(gradlab.GradlabError, match="learns no hyper-parameter"):
@@ -153,11 +156,11 @@ def test_a_clamped_temperature_waits_at_the_clamp() -> None:
     ],
 )
 def test_blocks_learn_them_too(spec: str) -> None:
-    found = []
+    gradients = []
     for criterion in (gradlab.get_loss(spec).module(), gradlab.blockwise(spec, 4)):
-        rows = [part.requires_grad_() for part in views()]
-        found.append(torch.autograd.grad(criterion(*rows), [*criterion.parameters(), *rows]))
-    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-14)
+        rows = [tensor.requires_grad_() for tensor in views()]
+        gradients.append(torch.autograd.grad(criterion(*rows), [*criterion.parameters(), *rows]))
+    torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-14)
 
 
 def test_a_run_is_measured_at_what_it_has_learned_by_then(bert, tmp_path) -> None:
@@ -168,17 +171,17 @@ def test_a_run_is_measured_at_what_it_has_learned_by_then(bert, tmp_path) -> Non
         "schedule": "constant",
         "max_steps": 3,
     }
-    seen = OutputRecorder()
-    train(small_config(bert, tmp_path, diagnostics_every=1, **settings), callbacks=[seen])
+    recorder = OutputRecorder()
+    train(small_config(bert, tmp_path, diagnostics_every=1, **settings), callbacks=[recorder])
     temperature = recorded(tmp_path / "run", "learned_temperature")[2]
     assert abs(temperature - 0.05) > 0.005
-    batch = seen.outputs[2].anchors.double(), seen.outputs[2].positives.double()
+    batch = recorder.outputs[2].anchors.double(), recorder.outputs[2].positives.double()
     rows = [torch.nn.functional.normalize(rows.detach(), dim=1) for rows in batch]
     expected = gradlab.components(
         f"infonce(temperature={temperature})", *rows
     ).gradient_dissipation.mean()
-    found = recorded(tmp_path / "run", "gradient_dissipation")[3]
-    assert found == pytest.approx(float(expected), rel=1e-6)
+    dissipation = recorded(tmp_path / "run", "gradient_dissipation")[3]
+    assert dissipation == pytest.approx(float(expected), rel=1e-6)
 
 
 def test_sentence_transformers_trainer_learns_them(bert, tmp_path) -> None:

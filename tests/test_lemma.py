@@ -62,8 +62,8 @@ def mp_closer(anchor, positive, push, pull, step, kind):
         flat_n = [n - along_n * a for n, a in zip(push, anchor, strict=True)]
         move = [pull * p - n for p, n in zip(flat_p, flat_n, strict=True)]
     if kind == "tangent":
-        rest = [p - step * m for p, m in zip(flat_p, move, strict=True)]
-        return mp_dot(rest, rest) <= mp_dot(flat_p, flat_p)
+        tangent = [p - step * m for p, m in zip(flat_p, move, strict=True)]
+        return mp_dot(tangent, tangent) <= mp_dot(flat_p, flat_p)
     end = [a + step * m for a, m in zip(anchor, move, strict=True)]
     cosine = mp_dot(end, positive) / mpmath.sqrt(mp_dot(end, end))
     return cosine >= mp_dot(anchor, positive) / mpmath.sqrt(mp_dot(anchor, anchor))
@@ -85,9 +85,9 @@ def assert_bounds_flip(interval, judge, scale=1e-9):
         return checked
     low, high, outside = float(interval.low), float(interval.high), bool(interval.outside)
     width = low - high if outside else high - low
-    for bound, other, inward in ((low, high, 1), (high, low, -1)):
+    for bound, opposite, inward in ((low, high, 1), (high, low, -1)):
         delta = 1e-6 * max(abs(bound), scale)
-        if not math.isfinite(bound) or (math.isfinite(other) and 2 * delta >= width):
+        if not math.isfinite(bound) or (math.isfinite(opposite) and 2 * delta >= width):
             continue
         assert judge(bound + inward * delta), (bound, inward)
         assert not judge(bound - inward * delta), (bound, inward)
@@ -108,11 +108,11 @@ def test_bounds_decide_as_the_step_taken(kind, dim):
     vectors = vectors_with_angles(theta_pos, theta_neg, alpha, dim, rng)
     ratio, step = rng.uniform(-3, 3, n), 10 ** rng.uniform(-3, 2, n)
     taken = take_step(*vectors, ratio, step, kind)
-    told = gets_closer(ratio, Triple.from_vectors(*vectors), step, kind)
+    predicted = gets_closer(ratio, Triple.from_vectors(*vectors), step, kind)
     # Ten roundings of a length of the order of 1 to 100.
     clear = np.abs(taken.after - taken.before) > 1e-12
     assert clear.mean() > 0.999
-    assert np.array_equal(told[clear], taken.closer[clear])
+    assert np.array_equal(predicted[clear], taken.closer[clear])
     for low, high in itertools.pairwise((0, PI / 4, PI / 2, 3 * PI / 4, PI)):
         inside = taken.closer[(theta_pos > low) & (theta_pos < high)]
         assert 0.02 < inside.mean() < 0.999  # both answers occur in every regime
@@ -196,10 +196,10 @@ def test_many_negatives_decide_as_the_step_taken(kind, signs):
     anchor, positive, negatives, weight = many(rng, 20_000, signs=signs)
     pull, step = rng.normal(0, 2, 20_000), 10 ** rng.uniform(-3, 1, 20_000)
     taken = take_step(anchor, positive, negatives, pull, step, kind, weight)
-    told = many_negatives_bound(anchor, positive, negatives, weight, step, kind).contains(pull)
+    predicted = many_negatives_bound(anchor, positive, negatives, weight, step, kind).contains(pull)
     clear = np.abs(taken.after - taken.before) > 1e-12
     assert clear.mean() > 0.999
-    assert np.array_equal(told[clear], taken.closer[clear])
+    assert np.array_equal(predicted[clear], taken.closer[clear])
     assert 0.1 < taken.closer.mean() < 0.9
     if not signs:
         total = weight.sum(axis=-1)
@@ -244,16 +244,18 @@ def test_numpy_and_torch_agree_and_keep_their_dtype(kind, dtype):
     vectors = [unit(rng.standard_normal((50, 9)).astype(dtype)) for _ in range(3)]
     tensors = [torch.from_numpy(v) for v in vectors]
     tolerance = 50 * np.finfo(dtype).eps
-    ours, theirs = (
+    bounds_by_numpy, bounds_by_torch = (
         ratio_bounds(Triple.from_vectors(*rows), 0.2, kind) for rows in (vectors, tensors)
     )
-    assert ours.low.dtype == np.dtype(dtype)
-    assert theirs.low.dtype == getattr(torch, dtype)
-    np.testing.assert_allclose(ours.low, theirs.low.numpy(), rtol=tolerance, atol=tolerance)
-    np.testing.assert_array_equal(ours.feasible, theirs.feasible.numpy())
-    here, there = (take_step(*rows, 1.1, 0.2, kind) for rows in (vectors, tensors))
-    assert here.anchor.dtype == np.dtype(dtype)
-    np.testing.assert_allclose(here.after, there.after.numpy(), atol=tolerance)
+    assert bounds_by_numpy.low.dtype == np.dtype(dtype)
+    assert bounds_by_torch.low.dtype == getattr(torch, dtype)
+    np.testing.assert_allclose(
+        bounds_by_numpy.low, bounds_by_torch.low.numpy(), rtol=tolerance, atol=tolerance
+    )
+    np.testing.assert_array_equal(bounds_by_numpy.feasible, bounds_by_torch.feasible.numpy())
+    step_by_numpy, step_by_torch = (take_step(*rows, 1.1, 0.2, kind) for rows in (vectors, tensors))
+    assert step_by_numpy.anchor.dtype == np.dtype(dtype)
+    np.testing.assert_allclose(step_by_numpy.after, step_by_torch.after.numpy(), atol=tolerance)
 
 
 @pytest.mark.parametrize(("name", "rate"), [("infonce", 0.4), ("met", 1.5)])
@@ -262,14 +264,14 @@ def test_bound_tells_what_a_step_of_gradient_descent_does(name, rate):
     rng = np.random.default_rng(15)
     anchors = unit(rng.standard_normal(16) + rng.standard_normal((64, 16)))
     positives = unit(anchors + 0.25 * rng.standard_normal((64, 16)))
-    parts = gradlab.components(name, anchors, positives)
-    moving = parts.gradient_dissipation > 0
-    step = rate * parts.gradient_dissipation[moving]
-    rows = anchors[moving], positives[moving], positives, parts.weight[moving]
-    told = many_negatives_bound(*rows, step).contains(parts.positive_weight[moving])
+    components = gradlab.components(name, anchors, positives)
+    moving = components.gradient_dissipation > 0
+    step = rate * components.gradient_dissipation[moving]
+    rows = anchors[moving], positives[moving], positives, components.weight[moving]
+    predicted = many_negatives_bound(*rows, step).contains(components.positive_weight[moving])
     moved = unit(anchors - rate * gradlab.autograd_gradient(name, anchors, positives))
     closer = (moved * positives).sum(-1) >= (anchors * positives).sum(-1)
-    assert np.array_equal(told, closer[moving])
+    assert np.array_equal(predicted, closer[moving])
     assert 0.1 < closer[moving].mean() < 0.9
 
 

@@ -43,13 +43,13 @@ def world():
     anchors, positives = columns_of(COUNT).values()
     corpus = [*make_sentences(20, seed=7), anchors[3].upper(), positives[4] + "!"]
     texts = [*positives, *corpus]
-    rows, others = (unit(encoder.encode(part)) for part in (anchors, texts))
-    return encoder, anchors, positives, corpus, texts, rows @ others.T
+    rows, candidates = (unit(encoder.encode(texts_of_rows)) for texts_of_rows in (anchors, texts))
+    return encoder, anchors, positives, corpus, texts, rows @ candidates.T
 
 
 def by_loops(cosine, texts, share, count):
     """For each anchor the nearest texts that are at most so similar; None if there are too few."""
-    found = []
+    negatives_of_rows = []
     for row in range(COUNT):
         limit = np.inf if share is None else cosine[row, row] - (1 - share) * abs(cosine[row, row])
         order = [
@@ -57,8 +57,10 @@ def by_loops(cosine, texts, share, count):
             for place in np.argsort(-cosine[row])
             if texts[place] != texts[row] and cosine[row, place] <= limit
         ]
-        found.append([texts[place] for place in order[:count]] if len(order) >= count else None)
-    return found
+        negatives_of_rows.append(
+            [texts[place] for place in order[:count]] if len(order) >= count else None
+        )
+    return negatives_of_rows
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.95, 1), (0.9, 2), (None, 1)])
@@ -66,13 +68,13 @@ def test_mined_negatives_are_those_of_a_search_by_loops(world, share, count):
     encoder, anchors, positives, corpus, texts, cosine = world
     mined = mine(encoder, anchors, positives, corpus=corpus, share=share, negatives=count)
     expected = [
-        (anchors[row], positives[row], *found)
-        for row, found in enumerate(by_loops(cosine, texts, share, count))
-        if found is not None
+        (anchors[row], positives[row], *negatives)
+        for row, negatives in enumerate(by_loops(cosine, texts, share, count))
+        if negatives is not None
     ]
-    choice = next(one for one in mined.choices if one.share == share)
+    choice = next(option for option in mined.choices if option.share == share)
     assert sorted(choice.rows) == sorted(expected)
-    assert [one.share for one in mined.choices] == [0.9, 0.95, 1.0, None]
+    assert [option.share for option in mined.choices] == [0.9, 0.95, 1.0, None]
     assert len(mined.rows) == len(choice.rows) - choice.false
     if share is None:
         assert choice.false >= 1
@@ -88,8 +90,8 @@ def test_the_share_of_the_push_is_the_gradients(world):
     datasets.enable_progress_bars()
     choice = mined.choices[-1]
     a, p, n = (unit(encoder.encode(column)) for column in zip(*choice.rows, strict=True))
-    parts = gradlab.components("infonce", a, p, n)
-    push = parts.gradient_dissipation[:, None] * parts.weight
+    components = gradlab.components("infonce", a, p, n)
+    push = components.gradient_dissipation[:, None] * components.weight
     assert choice.push == pytest.approx(push[:, len(a) :].sum() / push.sum(), rel=1e-4)
 
 
@@ -102,16 +104,16 @@ def test_the_command_writes_rows_that_inspect_reads(world, bert, tmp_path):
     files += ["--corpus", tmp_path / "more.txt", "--output", tmp_path / "mined rows.csv"]
     asked = ["--max-length", "16", "--loss", "arccon"]
     asked += ["--set", "margin=0.2", "--set", "temperature=0.1"]
-    given = ["mine", "--model", bert, *files, "--encoding", "latin-1"]
-    given += ["--share", 1, "--negatives", 2, *asked]
-    result = CliRunner().invoke(cli, list(map(str, given)))
+    arguments = ["mine", "--model", bert, *files, "--encoding", "latin-1"]
+    arguments += ["--share", 1, "--negatives", 2, *asked]
+    result = CliRunner().invoke(cli, list(map(str, arguments)))
     assert result.exit_code == 0, result.output + str(result.exception)
     with (tmp_path / "mined rows.csv").open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
     assert header == ["q", "a", "negative_1", "negative_2"]
     assert all(len(set(row[1:])) == 3 for row in rows)
-    again = CliRunner().invoke(cli, list(map(str, given)))
-    assert "exists; pass --overwrite" in str(again.exception)
+    second_run = CliRunner().invoke(cli, list(map(str, arguments)))
+    assert "exists; pass --overwrite" in str(second_run.exception)
     _, *words = shlex.split(result.output.splitlines()[-1])
     assert words[-len(asked) :] == asked
     inspected = CliRunner().invoke(

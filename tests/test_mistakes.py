@@ -115,9 +115,9 @@ def test_a_loss_that_no_registered_one_has_anything_in_common_with() -> None:
     def strange(first: Any, second: Any) -> Any:
         return (signs * (first @ second.T) ** 3).sum()
 
-    found = gradlab.decompose(strange, anchors, positives)
-    assert "e+" not in found.summary()
-    assert ", times 0" not in found.report()
+    decomposition = gradlab.decompose(strange, anchors, positives)
+    assert "e+" not in decomposition.summary()
+    assert ", times 0" not in decomposition.report()
 
 
 @pytest.mark.parametrize("command", ["simulate --loss infonce", "decompose infonce", "figures"])
@@ -159,8 +159,10 @@ def test_infonce_in_single_precision_is_named_infonce(monkeypatch: pytest.Monkey
         )
         return torch.nn.functional.cross_entropy(first @ second.T / 0.01, torch.arange(len(first)))
 
-    found = gradlab.decompose(loss, *paired_batch(np.random.default_rng(0), 32, 64), normalize=True)
-    first, second = found.matches[:2]
+    decomposition = gradlab.decompose(
+        loss, *paired_batch(np.random.default_rng(0), 32, 64), normalize=True
+    )
+    first, second = decomposition.matches[:2]
     assert second.mismatch < first.mismatch  # or this says nothing
     assert (first.loss.name, second.loss.name) == ("infonce", "arccon")
     assert abs(second.loss.margin) < 1e-6

@@ -37,7 +37,6 @@ PENDING: dict[str, int] = {
     "gradlab/train": 68,
     "gradlab": 80,
     "studies": 110,
-    "tests": 91,
 }
 # Rooms with many letters of mathematics, with the generic names of 1,000 that they may have.
 GENERIC_LIMITS: dict[str, int] = {

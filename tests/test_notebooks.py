@@ -74,12 +74,12 @@ def test_runs(path: Path, tmp_path: Path, kernel: jupyter_client.KernelManager) 
 
 def kinds(notebook: nbformat.NotebookNode) -> set[tuple[int, str]]:
     """What kind of output each cell shows."""
-    shown = set()
+    outputs_shown = set()
     for index, cell in enumerate(notebook.cells):
         for output in cell.get("outputs", []):
-            shown |= {(index, kind) for kind in output.get("data", {})}
-            shown |= {(index, output.name)} if output.output_type == "stream" else set()
-    return shown
+            outputs_shown |= {(index, kind) for kind in output.get("data", {})}
+            outputs_shown |= {(index, output.name)} if output.output_type == "stream" else set()
+    return outputs_shown
 
 
 def words_on_stderr(notebook: nbformat.NotebookNode) -> list[str]:
@@ -110,12 +110,14 @@ def test_committed_complete_clean_and_small(path: Path) -> None:
     assert not words_on_stderr(notebook)
     words = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     targets = re.findall(r"\]\(([^)#]+)\)", words)
-    assert not [one for one in targets if "https://" not in one and not (FOLDER / one).exists()]
+    assert not [
+        target for target in targets if "https://" not in target and not (FOLDER / target).exists()
+    ]
 
 
 def test_the_loop_over_all_losses_shows_all_of_them() -> None:
     notebook = nbformat.read(FOLDER / "1-components.ipynb", as_version=4)
     (cell,) = (cell for cell in notebook.cells if "gradlab.loss_names()" in cell.source)
-    shown = {line.split()[0] for line in cell.outputs[0].text.splitlines()}
+    printed_names = {line.split()[0] for line in cell.outputs[0].text.splitlines()}
     gradlabs = {name for name in loss_names() if loss_class(name).__module__.startswith("gradlab.")}
-    assert shown == gradlabs, "run notebooks/refresh.py"
+    assert printed_names == gradlabs, "run notebooks/refresh.py"

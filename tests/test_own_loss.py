@@ -85,7 +85,7 @@ class Module(nn.Module):
 
 def test_every_name_of_infonce_has_its_components(file, views):
     """Twice the same, by formulas and gradients; a mean is 1/N of the sum that formulas are of."""
-    given = [
+    spellings = [
         f"{file}:nce",
         f"{file}:nce(temperature=0.05)",
         Module(),
@@ -93,12 +93,12 @@ def test_every_name_of_infonce_has_its_components(file, views):
         gradlab.get_loss(function),
     ]
     exact = gradlab.components("infonce", *views, side="both")
-    for loss in given:
-        for found, expected in zip(
+    for loss in spellings:
+        for components, expected in zip(
             gradlab.components(loss, *views, side="both"), exact, strict=True
         ):
-            np.testing.assert_allclose(24 * found.gradient(), expected.gradient(), atol=1e-12)
-            np.testing.assert_allclose(found.hardest_share, expected.hardest_share, atol=1e-9)
+            np.testing.assert_allclose(24 * components.gradient(), expected.gradient(), atol=1e-12)
+            np.testing.assert_allclose(components.hardest_share, expected.hardest_share, atol=1e-9)
         gradient = gradlab.autograd_gradient(loss, *views)
         np.testing.assert_allclose(
             24 * gradient, gradlab.autograd_gradient("infonce", *views), atol=1e-12
@@ -199,9 +199,9 @@ def test_files_register_losses(tmp_path, door):
         "--batch-size",
         "6",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert "quadratic" in done.stdout
+    process = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert process.returncode == 0, process.stderr
+    assert "quadratic" in process.stdout
 
 
 def test_an_installed_loss_may_list_the_losses_while_it_is_imported(monkeypatch):
@@ -280,9 +280,9 @@ def test_a_module_is_evaluated_as_it_is_by_now():
     gradlab.components(loss, anchors, positives)
     with torch.no_grad():
         module.temperature.fill_(0.5)
-    found = gradlab.components(loss, anchors, positives).weight
+    weight = gradlab.components(loss, anchors, positives).weight
     expected = (2 * anchors @ positives.T).fill_diagonal_(-torch.inf).softmax(dim=1)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-8)
+    torch.testing.assert_close(weight, expected, rtol=1e-5, atol=1e-8)
     value = gradlab.get_loss("infonce(temperature=0.5)")(anchors, positives)
     assert float(loss(anchors, positives)) == pytest.approx(float(value), rel=1e-6)
 

@@ -46,9 +46,9 @@ def test_a_teacher_reaches_the_loss_and_its_attraction_is_said(views, teacher):
     with pytest.raises(gradlab.GradlabError, match="has no argument teacher"):
         gradlab.decompose(paper.energy, *views, teacher=teacher)
     loss = gradlab.get_loss(paper.rankcse)
-    given = gradlab.components(loss, *views, teacher=teacher)
+    components = gradlab.components(loss, *views, teacher=teacher)
     expected = gradlab.decompose(paper.rankcse, *views, teacher=teacher)
-    torch.testing.assert_close(given.total_push, expected.total_push)
+    torch.testing.assert_close(components.total_push, expected.total_push)
     assert float(loss(*views, teacher=teacher)) == pytest.approx(expected.value)
 
 

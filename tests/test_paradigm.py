@@ -21,15 +21,15 @@ def test_infonce_gradient_is_equation_1() -> None:
     """A loop over the sums as the paper prints them."""
     anchors, positives = views()
     tau = 0.05
-    parts = gradlab.components("infonce", anchors, positives)
+    components = gradlab.components("infonce", anchors, positives)
     for i in range(6):
         e = [np.exp(anchors[i] @ positives[j] / tau) for j in range(6)]
         push = sum(e[j] * (positives[j] - positives[i]) for j in range(6) if j != i)
         gradient = push / (tau * sum(e))
-        np.testing.assert_allclose(parts.gradient(tangent=False)[i], gradient, atol=1e-13)
-        np.testing.assert_allclose(parts.ratio[i], 1)
+        np.testing.assert_allclose(components.gradient(tangent=False)[i], gradient, atol=1e-13)
+        np.testing.assert_allclose(components.ratio[i], 1)
         tangent = gradient - anchors[i] * (anchors[i] @ gradient)
-        np.testing.assert_allclose(parts.gradient()[i], tangent, atol=1e-13)
+        np.testing.assert_allclose(components.gradient()[i], tangent, atol=1e-13)
 
 
 def test_autograd_gradient_by_finite_differences() -> None:
@@ -50,12 +50,12 @@ def test_autograd_gradient_by_finite_differences() -> None:
 
 
 def test_components_from_angles_make_no_gradient() -> None:
-    parts = gradlab.get_loss("infonce").components(
+    components = gradlab.get_loss("infonce").components(
         gradlab.PairSimilarity.from_angles(np.array(0.5)),
         gradlab.Negatives.from_angles(np.array([1.0, 1.2])),
     )
     with pytest.raises(gradlab.GradlabError, match="came from angles"):
-        parts.gradient()
+        components.gradient()
 
 
 def unit(*shape: int) -> np.ndarray:
@@ -96,8 +96,8 @@ def test_rows_normalised_in_a_dtype_pass_in_it(dtype: torch.dtype) -> None:
     half = dtype in (torch.bfloat16, torch.float16)
     rows = torch.randn(256, 768, generator=torch.Generator().manual_seed(0)).to(dtype)
     rows = unit_rows(rows.float() if half else rows).to(dtype)
-    found = check_batch(rows, rows).anchors
-    assert found.dtype == torch.float32 if half else found is rows
+    checked = check_batch(rows, rows).anchors
+    assert checked.dtype == torch.float32 if half else checked is rows
     off = (rows.double() * 1.2).to(dtype)
     with pytest.raises(gradlab.GradlabError, match="not unit vectors"):
         check_batch(off, off)
@@ -110,19 +110,21 @@ RECOMBINED = [
 ]
 
 
-@pytest.mark.parametrize("which", ["positive", "opposite", "negative", "both"])
+@pytest.mark.parametrize("coincident", ["positive", "opposite", "negative", "both"])
 @pytest.mark.parametrize(
-    "loss", ["arccon", "met", "mat", *(gradlab.recombine(**parts) for parts in RECOMBINED)]
+    "loss", ["arccon", "met", "mat", *(gradlab.recombine(**settings) for settings in RECOMBINED)]
 )
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
-def test_components_where_vectors_coincide_make_the_gradient_of_autograd(loss, which: str) -> None:
+def test_components_where_vectors_coincide_make_the_gradient_of_autograd(
+    loss, coincident: str
+) -> None:
     """Infinite ratios and slopes leave neither NaN nor a force, be the gate open or closed."""
     anchors, positives = (unit_rows(x) for x in np.random.default_rng(0).normal(size=(2, 8, 12)))
-    if which == "opposite":
+    if coincident == "opposite":
         positives[:4] = -anchors[:4]
-    if which in ("positive", "both"):
+    if coincident in ("positive", "both"):
         positives[:4] = anchors[:4]
-    if which in ("negative", "both"):
+    if coincident in ("negative", "both"):
         positives[7] = anchors[2]
     expected = gradlab.autograd_gradient(loss, anchors, positives)
     assert np.isfinite(expected).all()
@@ -142,25 +144,25 @@ def test_components_of_the_first_sentences(spec: str, numbered: str) -> None:
     """They are those of the whole batch; a batch that is cut is as one that is cut by hand."""
     rng = np.random.default_rng(5)
     anchors, positives = views(count=6)
-    extra, other = (unit_rows(rng.standard_normal((4, 5))) for _ in range(2))
+    extra, guide_extra = (unit_rows(rng.standard_normal((4, 5))) for _ in range(2))
     loss, owners = gradlab.get_loss(spec), [0, 4, -1, 2]
     mask = rng.random((6, 10)) < 0.4
     mask[:, 8] = False  # nobody is left without a negative
     numbers = np.array([7, 8, 9, 9, 7, 8, 8, -1, 7, 9][: 10 if numbered == "all" else 6])
     context = {
         "owners": owners,
-        "guide": (positives, anchors, other),
+        "guide": (positives, anchors, guide_extra),
         "mask": mask,
         "sentences": numbers,
     }
     batch = check_batch(anchors, positives, extra, **context)
-    found = first_components(loss, batch, 3)
+    components = first_components(loss, batch, 3)
     expected = loss.components_of(batch).gradient()
-    np.testing.assert_allclose(found.gradient()[:3], expected[:3], atol=1e-13)
+    np.testing.assert_allclose(components.gradient()[:3], expected[:3], atol=1e-13)
     columns = [0, 1, 2, 6, 8, 9]  # the extra negatives of owners 0, -1 and 2 follow the sentences
     cut = check_batch(
         anchors[:3], positives[:3], extra[[0, 2, 3]],
-        owners=[0, -1, 2], guide=(positives[:3], anchors[:3], other[[0, 2, 3]]),
+        owners=[0, -1, 2], guide=(positives[:3], anchors[:3], guide_extra[[0, 2, 3]]),
         mask=mask[:3][:, columns],
         sentences=numbers[[place for place in columns if place < len(numbers)]],
     )  # fmt: skip
@@ -203,14 +205,14 @@ def test_a_mask_that_masks_nothing_changes_nothing_of_what_is_recorded() -> None
 
 def test_rows_may_run_backwards_or_come_from_inference_mode() -> None:
     rows = *views(), views(seed=1)[0]
-    plain = [one[::-1].copy() for one in rows]
+    plain = [array[::-1].copy() for array in rows]
     expected = gradlab.autograd_gradient("infonce", *plain)
-    backwards = [one[::-1] for one in rows]
+    backwards = [array[::-1] for array in rows]
     np.testing.assert_array_equal(gradlab.autograd_gradient("infonce", *backwards), expected)
     value = gradlab.get_loss("infonce")(*plain)
     assert gradlab.blockwise("infonce", block_size=2)(*backwards) == pytest.approx(value, rel=1e-14)
     with torch.inference_mode():
-        encoded = [torch.tensor(one) for one in plain]
+        encoded = [torch.tensor(array) for array in plain]
         within = gradlab.autograd_gradient("infonce", *encoded)
     np.testing.assert_array_equal(within, expected)
     np.testing.assert_array_equal(gradlab.autograd_gradient("infonce", *encoded), expected)
@@ -218,9 +220,11 @@ def test_rows_may_run_backwards_or_come_from_inference_mode() -> None:
     mask[0, 2] = mask[3, 1] = True
     masked = gradlab.autograd_gradient("mask(infonce, by=given)", *plain[:2], mask=mask)
     with torch.inference_mode():
-        given = torch.tensor(mask)
-        for one in (mask, given):
-            found = gradlab.autograd_gradient("mask(infonce, by=given)", *encoded[:2], mask=one)
-            np.testing.assert_array_equal(found, masked)
-    found = gradlab.autograd_gradient("mask(infonce, by=given)", *encoded[:2], mask=given)
-    np.testing.assert_array_equal(found, masked)
+        mask_tensor = torch.tensor(mask)
+        for either_mask in (mask, mask_tensor):
+            gradient = gradlab.autograd_gradient(
+                "mask(infonce, by=given)", *encoded[:2], mask=either_mask
+            )
+            np.testing.assert_array_equal(gradient, masked)
+    gradient = gradlab.autograd_gradient("mask(infonce, by=given)", *encoded[:2], mask=mask_tensor)
+    np.testing.assert_array_equal(gradient, masked)

@@ -26,7 +26,7 @@ class Plan:
     loss: Any = "infonce"
     steps: int = 80
     batch: int = 64
-    every: int = 4
+    interval: int = 4
     rate: float = 0.003
     noise: float = 0.5
     hard: bool = False
@@ -65,7 +65,7 @@ def run(plan, folder):
 
     named = plan.loss if isinstance(plan.loss, str) else None
     criterion = gradlab.watch(
-        compute, loss=named, output=folder, total_steps=plan.steps, every=plan.every
+        compute, loss=named, output=folder, total_steps=plan.steps, every=plan.interval
     )
     for step in range(plan.steps):
         if step == plan.ends_at:
@@ -115,7 +115,7 @@ SOUND = {
     "InfoNCE with hard negatives": Plan(hard=True),
     "InfoNCE over both pools": Plan("symmetric(pool(infonce, negatives=other+same))", batch=128),
     "MET": Plan("met"),
-    "SigLIP": Plan("siglip", steps=160, every=8),
+    "SigLIP": Plan("siglip", steps=160, interval=8),
     "a triplet loss of one's own": Plan(triplet),
     "InfoNCE, weak views": Plan(noise=1.0, scores={"eval_loss": [2.0, 1.5, 1.3, 1.2, 1.2]}),
 }
@@ -156,6 +156,6 @@ def test_a_sound_run_is_not_accused(tmp_path, name):
 def test_a_planted_fault_is_found(tmp_path, name):
     plan, grade, subject = FAULTS[name]
     judgement = run(plan, tmp_path)
-    assert (grade, subject) in [(one.grade, one.subject) for one in judgement.verdicts]
+    assert (grade, subject) in [(verdict.grade, verdict.subject) for verdict in judgement.verdicts]
     assert judgement.grade != GOOD
-    assert {one.symptom for one in judgement.verdicts if one.symptom} <= set(symptoms())
+    assert {verdict.symptom for verdict in judgement.verdicts if verdict.symptom} <= set(symptoms())

@@ -226,8 +226,8 @@ def test_markdown_shows_texts_literally(tmp_path, text):
     assert kinds <= {"text", "html_inline", "text_special"}
     inline = [child.content for child in cell.children if child.type == "html_inline"]
     assert set(inline) <= {"<!-- -->"}
-    shown = "".join(child.content for child in cell.children if child.type != "html_inline")
-    assert shown == " ".join(text.split())
+    visible = "".join(child.content for child in cell.children if child.type != "html_inline")
+    assert visible == " ".join(text.split())
     assert next(token.type for token in parser.parse(line)) == "paragraph_open"
     write_run(tmp_path, config={"loss": text, text: text}, watch={"notes": [text]})
     report = write_report([tmp_path], tmp_path / "report.md").read_text(encoding="utf-8")

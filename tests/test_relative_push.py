@@ -121,8 +121,10 @@ def test_a_push_that_is_largest_at_a_right_angle():
     pushes = gradlab.components(squares, anchors, positives).relative_push
     shares = np.exp(anchors @ positives.T / 0.05)
     np.fill_diagonal(shares, 0)
-    rest, own = shares.sum(1), np.exp((anchors * positives).sum(1) ** 2 / 0.05)
-    np.testing.assert_allclose(pushes, rest / (rest + own) * (rest + 1) / rest, rtol=1e-6)
+    negative_sum, own = shares.sum(1), np.exp((anchors * positives).sum(1) ** 2 / 0.05)
+    np.testing.assert_allclose(
+        pushes, negative_sum / (negative_sum + own) * (negative_sum + 1) / negative_sum, rtol=1e-6
+    )
 
 
 def test_attraction_is_negative_and_no_negatives_are_nan():

@@ -105,7 +105,7 @@ def test_the_numbers_are_those_of_the_run(watched):
         ("Cosines", "negatives", "negative_cosine"),
         ("Lemma 1", "satisfied", "lemma_share"),
     ):
-        (series,) = [one for one in page.series[title] if one["label"] == label]
+        (series,) = [chart for chart in page.series[title] if chart["label"] == label]
         expected = frame[column].dropna()
         assert [point[0] for point in series["points"]] == list(expected.index)
         assert [point[2] for point in series["points"]] == [short(value) for value in expected]
@@ -147,9 +147,9 @@ def tables_of(text):
     return [
         [
             re.findall(r"<t[dh]>(?:<i [^>]*></i>)?([^<]*)</t[dh]>", row)
-            for row in re.findall(r"<tr.*?</tr>", one, re.S)
+            for row in re.findall(r"<tr.*?</tr>", table, re.S)
         ]
-        for one in re.findall(r'<table class="runs">(.*?)</table>', text, re.S)
+        for table in re.findall(r'<table class="runs">(.*?)</table>', text, re.S)
     ]
 
 
@@ -248,8 +248,8 @@ def test_a_first_batch_without_negatives_does_not_stop_the_report(tmp_path):
         loss="mask(infonce, by=near_duplicates, above=0.99)", output=tmp_path, every=1
     )
     alike, *views = torch.ones(8, 16), *torch.randn(2, 8, 16, generator=generator)
-    for one, other in ((alike, alike), views, views):
-        watch.observe(unit(one, dim=1), unit(other, dim=1))
+    for anchors, positives in ((alike, alike), views, views):
+        watch.observe(unit(anchors, dim=1), unit(positives, dim=1))
     watch.finish()
     assert read_recording(tmp_path).guessing() == pytest.approx(math.log(8))
     write_report(tmp_path)
@@ -288,7 +288,7 @@ def test_a_chart_says_that_its_points_are_means():
     chart = line_chart("Loss", [Series("loss", range(1, 501), values)])
     assert "means of 3 records" in chart
     assert "from 0 at step 1 to 1 at step 500" in chart  # of the records themselves
-    (points,) = [one["points"] for one in Page(chart).series["Loss"]]
+    (points,) = [line["points"] for line in Page(chart).series["Loss"]]
     assert [step for step, _, _ in points[:2]] == [3, 6]
     assert [value for _, _, value in points[:2]] == ["0.333", "0.667"]
     assert "means of" not in line_chart("Loss", [Series("loss", range(240), values[:240])])
@@ -313,9 +313,9 @@ def test_the_loss_of_guessing_counts_the_candidates(temperature, cosine, extra):
     assert loss_of_guessing(loss, cosine, 64, extra) == pytest.approx(
         math.log(64 + extra), rel=1e-11
     )
-    both = gradlab.get_loss("symmetric", loss=loss)
+    symmetric = gradlab.get_loss("symmetric", loss=loss)
     expected = (math.log(64 + extra) + math.log(64)) / 2
-    assert loss_of_guessing(both, cosine, 64, extra) == pytest.approx(expected, rel=1e-11)
+    assert loss_of_guessing(symmetric, cosine, 64, extra) == pytest.approx(expected, rel=1e-11)
 
 
 def test_the_loss_of_guessing_is_unknown_without_what_the_loss_needs():
@@ -364,7 +364,7 @@ def test_what_is_usual_is_what_a_batch_of_such_angles_does(tmp_path):
 
 
 def test_a_run_is_followed_to_its_end(tmp_path):
-    told = []
+    messages = []
     watch = gradlab.watch(loss="infonce", output=tmp_path / "run", every=1, total_steps=50)
     (tmp_path / "run").mkdir()
 
@@ -377,7 +377,7 @@ def test_a_run_is_followed_to_its_end(tmp_path):
     refreshed, refreshing = threading.Event(), []
 
     def say(line):
-        told.append(line)
+        messages.append(line)
         if line.startswith("Step"):
             page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
             refreshing.append('http-equiv="refresh"' in page)
@@ -387,7 +387,7 @@ def test_a_run_is_followed_to_its_end(tmp_path):
     threading.Timer(0.3, thread.start).start()
     path = follow_run(tmp_path / "run", every=0.05, say=say)
     thread.join()
-    assert told[0] == "Waiting for the first record."
+    assert messages[0] == "Waiting for the first record."
     assert refreshing[0]
     assert 'http-equiv="refresh"' not in path.read_text(encoding="utf-8")
 

@@ -36,17 +36,17 @@ _ROOMS = (
 
 def _modules(root):
     """Files of a package by the name they are imported by."""
-    found = {}
+    files = {}
     for path in root.rglob("*.py"):
-        parts = (root.name, *path.relative_to(root).with_suffix("").parts)
-        found[".".join(parts).removesuffix(".__init__")] = path
-    return found
+        path_names = (root.name, *path.relative_to(root).with_suffix("").parts)
+        files[".".join(path_names).removesuffix(".__init__")] = path
+    return files
 
 
 def _imports(root):
     """The modules of a package that each imports anywhere, in functions and for types too."""
     modules = _modules(root)
-    found = {}
+    imports = {}
     for name, path in modules.items():
         named = set()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -54,9 +54,9 @@ def _imports(root):
                 named |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 whole = {f"{node.module}.{alias.name}" for alias in node.names}
-                named |= {each if each in modules else node.module for each in whole}
-        found[name] = (named & modules.keys()) - {name}
-    return found
+                named |= {target if target in modules else node.module for target in whole}
+        imports[name] = (named & modules.keys()) - {name}
+    return imports
 
 
 def _room(module):

@@ -101,7 +101,7 @@ def test_values_become_what_is_declared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "arguments"),
     [
         (" f ( a = g(b=1, c=2) , d='x' ) ", {"a": "g(b=1, c=2)", "d": "x"}),
         ("f()", {}),
@@ -109,8 +109,8 @@ def test_values_become_what_is_declared() -> None:
         ("f(g(b=1), d=2)", {"": "g(b=1)", "d": "2"}),
     ],
 )
-def test_calls_are_read(text: str, found: dict[str, str]) -> None:
-    assert parse_call(text) == ("f", found)
+def test_calls_are_read(text: str, arguments: dict[str, str]) -> None:
+    assert parse_call(text) == ("f", arguments)
 
 
 @pytest.mark.parametrize(

@@ -50,18 +50,18 @@ def test_similarity_agrees(task: str) -> None:
 
 @pytest.mark.parametrize("task", TRANSFER_TASKS)
 def test_order_of_the_examples(task: str) -> None:
-    expected, found = parse(SENTEVAL, task), load_transfer(SENTEVAL, task).splits
-    assert len(found["train"].texts) == EXAMPLES[task]
-    for part, (texts, labels) in expected.items():
-        assert found[part].texts == texts
-        np.testing.assert_array_equal(found[part].labels, labels)
+    expected, splits = parse(SENTEVAL, task), load_transfer(SENTEVAL, task).splits
+    assert len(splits["train"].texts) == EXAMPLES[task]
+    for split, (texts, labels) in expected.items():
+        assert splits[split].texts == texts
+        np.testing.assert_array_equal(splits[split].labels, labels)
 
 
 def test_cr_against_plain_loops() -> None:
     expected = by_loops(parse(SENTEVAL, "CR"), Plain(), tuple(2.0**t for t in range(-2, 4)))
-    found = evaluate(encode, SENTEVAL, "CR", folds=FOLDS, progress=False).scores["CR"]
+    scores = evaluate(encode, SENTEVAL, "CR", folds=FOLDS, progress=False).scores["CR"]
     for score in ("acc", "devacc"):
-        assert found[score] == pytest.approx(expected[score], abs=2 / 3775)
+        assert scores[score] == pytest.approx(expected[score], abs=2 / 3775)
 
 
 def test_untuned_small_bert(tmp_path: Path) -> None:

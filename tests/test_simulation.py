@@ -122,8 +122,8 @@ def test_hard_gates_against_mpmath(name, margin, mu_pos, mu_neg, sigma_pos, sigm
         means = mp.mpf(loss.margin), mp.mpf(mu_pos), mp.mpf(mu_neg)
         expected = hard_reference(name, *means, sigma_pos, sigma_neg, k)
     at = {"mu_pos": [mu_pos], "mu_neg": [mu_neg], "sigma_pos": sigma_pos, "sigma_neg": sigma_neg}
-    found = simulate(loss, negatives=k, **at).value[0, 0]
-    assert abs(float(expected) - found) <= (1e-10 if margin is None else 1e-9)
+    simulated = simulate(loss, negatives=k, **at).value[0, 0]
+    assert abs(float(expected) - simulated) <= (1e-10 if margin is None else 1e-9)
 
 
 def test_hard_gates_with_a_grid_through_the_kink() -> None:
@@ -160,13 +160,13 @@ def test_soft_gates_by_direct_integration(name, temperature, mu_pos, mu_neg) -> 
     positive, wp = normal_rule(mu_pos, 0.05, 160)
     negative, wn = normal_rule(mu_neg, 0.10, 160)
     own = np.exp(np.cos(np.arccos(np.cos(positive)) + getattr(loss, "margin", 0.0)) / temperature)
-    one = np.exp(np.cos(negative) / temperature)
-    both = one[:, None] + one
+    exponentials = np.exp(np.cos(negative) / temperature)
+    sums = exponentials[:, None] + exponentials
     expected = sum(
-        w * np.einsum("n,m,nm->", wn, wn, both / (both + a)) for w, a in zip(wp, own, strict=True)
+        w * np.einsum("n,m,nm->", wn, wn, sums / (sums + a)) for w, a in zip(wp, own, strict=True)
     )
-    found = simulate(loss, mu_pos=[mu_pos], mu_neg=[mu_neg], negatives=2).value[0, 0]
-    assert abs(expected - found) <= 1e-10
+    simulated = simulate(loss, mu_pos=[mu_pos], mu_neg=[mu_neg], negatives=2).value[0, 0]
+    assert abs(expected - simulated) <= 1e-10
 
 
 def test_soft_gate_with_127_negatives_against_mpmath() -> None:
@@ -176,20 +176,22 @@ def test_soft_gate_with_127_negatives_against_mpmath() -> None:
     negative, wn = normal_rule(mu_neg, 0.10, 120)
     with mp.workdps(25):
         own = [mp.exp(mp.cos(mp.mpf(float(t))) / temperature) for t in positive]
-        one = [mp.exp(mp.cos(mp.mpf(float(t))) / temperature) for t in negative]
+        exponentials = [mp.exp(mp.cos(mp.mpf(float(t))) / temperature) for t in negative]
         wp, wn = [mp.mpf(float(w)) for w in wp], [mp.mpf(float(w)) for w in wn]
 
         def integrand(v):
             t = mp.exp(v)
             left = mp.fsum(w * t * a * mp.exp(-t * a) for w, a in zip(wp, own, strict=True))
-            right = 1 - mp.fsum(w * mp.exp(-t * s) for w, s in zip(wn, one, strict=True)) ** k
+            right = (
+                1 - mp.fsum(w * mp.exp(-t * s) for w, s in zip(wn, exponentials, strict=True)) ** k
+            )
             return left * right
 
         peak = -mp.cos(mu_pos) / temperature
         expected = mp.fsum(integrand(peak + mp.mpf(i) / 8) for i in range(-500, 300)) / 8
     loss = gradlab.get_loss("infonce", temperature=temperature)
-    found = simulate(loss, mu_pos=[mu_pos], mu_neg=[mu_neg], negatives=k).value[0, 0]
-    assert abs(float(expected) - found) <= 1e-10
+    simulated = simulate(loss, mu_pos=[mu_pos], mu_neg=[mu_neg], negatives=k).value[0, 0]
+    assert abs(float(expected) - simulated) <= 1e-10
 
 
 # --- any link, by integration over all angles -----------------------------------------------------
@@ -266,15 +268,15 @@ def one_negative(
     outer, weight = graded_rule(mu_pos, sigma_pos, fixed, min(sigma_pos, sigma_neg))
     outer, weight = outer[weight > 1e-13], weight[weight > 1e-13]
     total = 0.0
-    for part in np.array_split(np.arange(outer.size), max(1, outer.size // 100)):
-        own = outer[part, None]
+    for chunk in np.array_split(np.arange(outer.size), max(1, outer.size // 100)):
+        own = outer[chunk, None]
         same = np.concatenate([own, -own, 2 * np.pi - own], axis=-1)
-        breaks = np.concatenate([np.broadcast_to(fixed, (part.size, fixed.size)), same], axis=-1)
+        breaks = np.concatenate([np.broadcast_to(fixed, (chunk.size, fixed.size)), same], axis=-1)
         inner, density = graded_rule(mu_neg, sigma_neg, breaks, sigma_neg)
         with np.errstate(all="ignore"):
             gap = loss.link(np.cos(own)) - loss.link(np.cos(inner))
-            kept = np.where(np.cos(inner) > above, 0.0, density)
-            total += weight[part] @ np.sum(kept / (1 + np.exp(gap)), axis=-1)
+            density_left = np.where(np.cos(inner) > above, 0.0, density)
+            total += weight[chunk] @ np.sum(density_left / (1 + np.exp(gap)), axis=-1)
     return float(total)
 
 
@@ -292,15 +294,15 @@ def test_any_link_is_right_or_refused(seed: int) -> None:
         combined = Mask(loss, above=limit)
     at = {"mu_pos": [mu_pos], "mu_neg": [mu_neg], "sigma_pos": sigma_pos, "sigma_neg": sigma_neg}
     try:
-        found = simulate(combined, negatives=1, **at).value[0, 0]
+        outcome = simulate(combined, negatives=1, **at).value[0, 0]
     except gradlab.GradlabError as error:
-        found = str(error)
-    if isinstance(found, str):
+        outcome = str(error)
+    if isinstance(outcome, str):
         assert any(kind == "arctanh" and size > 300 for kind, size, _, _ in loss.terms)
-        assert "the logits are too steep for the exact engine" in found
+        assert "the logits are too steep for the exact engine" in outcome
     else:
         expected = one_negative(loss, mu_pos, mu_neg, sigma_pos, sigma_neg, limit)
-        assert found == pytest.approx(expected, abs=1e-9)  # the reference is no better
+        assert outcome == pytest.approx(expected, abs=1e-9)  # the reference is no better
 
 
 @pytest.mark.parametrize(
@@ -316,11 +318,11 @@ def test_steep_links_with_many_negatives(loss, mu_pos: float, mu_neg: float) -> 
     """Against draws of the loss itself, of ``σ(log Σ_k e^φ_k - φ)``."""
     loss, rng = gradlab.get_loss(loss), np.random.default_rng(0)
     own = loss.link(np.cos(mu_pos + 0.05 * rng.standard_normal(20_000)))
-    others = loss.link(np.cos(mu_neg + 0.1 * rng.standard_normal((20_000, 127))))
+    negative_logits = loss.link(np.cos(mu_neg + 0.1 * rng.standard_normal((20_000, 127))))
     with np.errstate(over="ignore"):
-        drawn = 1 / (1 + np.exp(own - scipy.special.logsumexp(others, axis=1)))
-    found = simulate(loss, mu_pos=[mu_pos], mu_neg=[mu_neg]).value[0, 0]
-    assert abs(found - drawn.mean()) <= 4 * drawn.std() / math.sqrt(20_000) + 1e-12
+        drawn = 1 / (1 + np.exp(own - scipy.special.logsumexp(negative_logits, axis=1)))
+    simulated = simulate(loss, mu_pos=[mu_pos], mu_neg=[mu_neg]).value[0, 0]
+    assert abs(simulated - drawn.mean()) <= 4 * drawn.std() / math.sqrt(20_000) + 1e-12
 
 
 # --- the engines against each other ---------------------------------------------------------------
@@ -381,10 +383,10 @@ def test_hardest_share(name: str) -> None:
     positive = PairSimilarity.from_angles(0.5 + 0.05 * rng.standard_normal(100))
     z = rng.standard_normal((100, 9))
     for column, mu in enumerate(settings["mu_neg"]):
-        parts = loss.components(positive, gradlab.Negatives.from_angles(mu + 0.1 * z))
-        passes = parts.gradient_dissipation >= 0.01
+        components = loss.components(positive, gradlab.Negatives.from_angles(mu + 0.1 * z))
+        passes = components.gradient_dissipation >= 0.01
         assert result.pass_probability[0, column] == pytest.approx(passes.mean(), abs=1e-12)
-        expected = parts.hardest_share[passes].mean() if passes.any() else math.nan
+        expected = components.hardest_share[passes].mean() if passes.any() else math.nan
         assert result.value[0, column] == pytest.approx(expected, rel=1e-10, nan_ok=True)
 
 
@@ -422,22 +424,26 @@ def test_a_median_goes_by_the_batches_that_have_a_ratio():
 
 def test_a_median_between_infinite_values_has_no_error() -> None:
     """A closed gate of circle has an infinite ratio; nothing can be said halfway from ∞ to ∞."""
-    found = simulate("circle", "ratio", "monte_carlo", grid=4, batches=20, negatives=15)
-    infinite = np.isinf(found.value)
-    assert np.isnan(found.standard_error[infinite]).any()
-    assert not np.isfinite(found.standard_error[infinite]).any()
-    assert np.isfinite(found.standard_error[~infinite]).any()
+    simulated = simulate("circle", "ratio", "monte_carlo", grid=4, batches=20, negatives=15)
+    infinite = np.isinf(simulated.value)
+    assert np.isnan(simulated.standard_error[infinite]).any()
+    assert not np.isfinite(simulated.standard_error[infinite]).any()
+    assert np.isfinite(simulated.standard_error[~infinite]).any()
 
 
 def test_a_gate_that_is_a_sum_passes_as_often_as_it_reaches_a_hundredth() -> None:
     """One negative's GD is a sigmoid of its cosine; the angle where it is 0.01 gives the chance."""
     loss = gradlab.recombine(gate="siglip(bias=-1, temperature=0.1)", weight="mpt", ratio=1.0)
-    found = simulate(loss, "hardest_share", mu_pos=[0.5], mu_neg=[1.9], negatives=1, batches=20_000)
+    simulated = simulate(
+        loss, "hardest_share", mu_pos=[0.5], mu_neg=[1.9], negatives=1, batches=20_000
+    )
     edge = math.acos(0.1 * (1 - math.log(99)))
     expected = 0.5 * (1 + math.erf((edge - 1.9) / 0.1 / math.sqrt(2)))
     assert 0.3 < expected < 0.7
-    assert found.pass_probability[0, 0] == pytest.approx(expected, abs=5 * math.sqrt(0.25 / 20_000))
-    assert found.value[0, 0] == 1
+    assert simulated.pass_probability[0, 0] == pytest.approx(
+        expected, abs=5 * math.sqrt(0.25 / 20_000)
+    )
+    assert simulated.value[0, 0] == 1
 
 
 def test_frame_save_and_load(tmp_path) -> None:
@@ -448,24 +454,24 @@ def test_frame_save_and_load(tmp_path) -> None:
     row = frame.iloc[6]
     assert (row.mu_pos, row.mu_neg) == (result.mu_pos[1], result.mu_neg[2])
     np.testing.assert_array_equal(row.value, result.value[1, 2])
-    again = gradlab.SimulationResult.load(result.save(tmp_path / "temperature-0.05"))
-    assert again.manifest() == result.manifest()
-    np.testing.assert_array_equal(again.value, result.value)
-    np.testing.assert_array_equal(again.pass_probability, result.pass_probability)
+    loaded = gradlab.SimulationResult.load(result.save(tmp_path / "temperature-0.05"))
+    assert loaded.manifest() == result.manifest()
+    np.testing.assert_array_equal(loaded.value, result.value)
+    np.testing.assert_array_equal(loaded.pass_probability, result.pass_probability)
     assert [path.name for path in tmp_path.iterdir()] == ["temperature-0.05.npz"]
 
 
 def test_saving_losses_made_of_others_and_given_as_objects(tmp_path) -> None:
     result = simulate("hardness(infonce(temperature=0.1), alpha=2)", mu_pos=[0.5], mu_neg=[0.7])
     assert gradlab.SimulationResult.load(result.save(tmp_path / "hard")).loss == result.loss
-    given = simulate(
+    simulated = simulate(
         lambda anchors, positives: (anchors @ positives.T).sum(),
         mu_pos=[0.5],
         mu_neg=[0.7],
         batches=2,
     )
     with pytest.raises(gradlab.GradlabError, match="given as an object and could not be read back"):
-        given.save(tmp_path / "own")
+        simulated.save(tmp_path / "own")
 
 
 @pytest.mark.parametrize("kind", ["empty", "text", "cut", "array", "other"])
@@ -485,11 +491,11 @@ def test_files_that_are_no_simulation(tmp_path, kind: str) -> None:
 
 def test_a_seed_repeats_and_a_generator_moves_on() -> None:
     rng = np.random.default_rng(0)
-    one, again, first, second = (
+    seeded, repeated, first, second = (
         simulate("infonce", engine="monte_carlo", grid=3, batches=20, seed=seed).value
         for seed in (1, 1, rng, rng)
     )
-    assert np.array_equal(one, again)
+    assert np.array_equal(seeded, repeated)
     assert not np.array_equal(first, second)
 
 
@@ -502,9 +508,13 @@ def test_a_sampled_loss_is_saved_whatever_integer_counts_its_batches(tmp_path) -
 def test_draws_on_a_torch_device_are_the_same() -> None:
     """The torch path, on the CPU by its indexed name."""
     setting = {"engine": "monte_carlo", "grid": 4, "batches": 50}
-    here, there = (simulate("arccon", **setting, **device) for device in ({}, {"device": "cpu:0"}))
-    np.testing.assert_allclose(here.value, there.value, rtol=1e-11, atol=1e-15)
-    np.testing.assert_allclose(here.standard_error, there.standard_error, rtol=1e-8, atol=1e-15)
+    by_numpy, by_torch = (
+        simulate("arccon", **setting, **device) for device in ({}, {"device": "cpu:0"})
+    )
+    np.testing.assert_allclose(by_numpy.value, by_torch.value, rtol=1e-11, atol=1e-15)
+    np.testing.assert_allclose(
+        by_numpy.standard_error, by_torch.standard_error, rtol=1e-8, atol=1e-15
+    )
 
 
 AT = {"mu_pos": 0.5, "mu_neg": 1.0}
@@ -535,11 +545,11 @@ def test_bad_input_and_settings_without_effect(settings: dict, message: str) -> 
 
 def test_batches_without_any_push_have_no_hardest_share() -> None:
     """The debiased loss pushes nothing at its clamped estimate; its dissipation is not 0 there."""
-    found = gradlab.simulate(
+    simulated = gradlab.simulate(
         "debiased", "hardest_share", mu_pos=[0.2], mu_neg=[1.0, 3.1], batches=20
     )
-    assert np.isfinite(found.value[0, 0])
-    assert found.pass_probability is not None
-    assert found.pass_probability[0, 0] > 0.9
-    assert np.isnan(found.value[0, 1])
-    assert found.pass_probability[0, 1] == 0
+    assert np.isfinite(simulated.value[0, 0])
+    assert simulated.pass_probability is not None
+    assert simulated.pass_probability[0, 0] > 0.9
+    assert np.isnan(simulated.value[0, 1])
+    assert simulated.pass_probability[0, 1] == 0

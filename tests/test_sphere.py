@@ -79,8 +79,8 @@ def test_cosines_have_the_stated_and_the_derived_moments(case):
     """Same view: those of cos N(mu_neg, sigma_neg²); other view: those that follow from it."""
     views = sample_views(0.5, batches=400, sigma_pos=0.1, seed=4, **case)
     same = normal_cosine_moments(case["mu_neg"], case["sigma_neg"])
-    other = other_view_cosine(0.5, case["mu_neg"], case["dim"], 0.1, case["sigma_neg"])
-    for rows, (mean, spread) in ((views.anchors, same), (views.positives, other)):
+    other_view = other_view_cosine(0.5, case["mu_neg"], case["dim"], 0.1, case["sigma_neg"])
+    for rows, (mean, spread) in ((views.anchors, same), (views.positives, other_view)):
         cosine = gram(views.anchors, rows)
         assert_mean(cosine.mean(axis=(1, 2)), mean)
         assert_mean(((cosine - mean) ** 2).mean(axis=(1, 2)), spread**2)
@@ -134,10 +134,10 @@ def test_orientation_is_random():
 
 
 def test_seed_decides():
-    first, again, other = (sample_views(0.3, 1.0, 6, 10, seed=seed) for seed in (7, 7, 8))
-    assert np.array_equal(first.anchors, again.anchors)
-    assert np.array_equal(first.positives, again.positives)
-    assert not np.array_equal(first.anchors, other.anchors)
+    first, repeated, other_seed = (sample_views(0.3, 1.0, 6, 10, seed=seed) for seed in (7, 7, 8))
+    assert np.array_equal(first.anchors, repeated.anchors)
+    assert np.array_equal(first.positives, repeated.positives)
+    assert not np.array_equal(first.anchors, other_seed.anchors)
     generator = np.random.default_rng(7)
     assert np.array_equal(first.anchors, sample_views(0.3, 1.0, 6, 10, seed=generator).anchors)
     assert not np.array_equal(first.anchors, sample_views(0.3, 1.0, 6, 10, seed=generator).anchors)

@@ -51,5 +51,7 @@ def test_explaining_loads_neither_torch_nor_numpy():
         "import sys; from gradlab.diagnosis import symptoms; symptoms.symptoms(); "
         "print('torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == "False"

@@ -132,8 +132,8 @@ def test_files_of_other_encodings(tmp_path, ending, encoding):
     texts = ["text", "caf\xe9", "a\u010ab" if "utf" in encoding else "ab"]
     rows = [json.dumps({"text": text}) for text in texts[1:]] if "json" in ending else texts
     path = write(tmp_path / f"a.{ending}", "\n".join(rows).encode(encoding))
-    found = list(read_sentences(path, encoding=encoding))
-    assert found == (texts if ending == "txt" else texts[1:])
+    sentences_read = list(read_sentences(path, encoding=encoding))
+    assert sentences_read == (texts if ending == "txt" else texts[1:])
     with pytest.raises(GradlabError, match="unknown encoding 'hex'"):
         list(read_sentences(path, encoding="hex"))
 
@@ -186,9 +186,9 @@ def test_one_of_several_that_start_together_tokenises(sentences, tokenizer, monk
 
     monkeypatch.setattr(tokens_module, "_write", slowly)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: tokenize(sentences, tokenizer, 9), range(4)))
+        tokens_of_threads = list(pool.map(lambda _: tokenize(sentences, tokenizer, 9), range(4)))
     assert len(readings) == 1
-    assert all(np.array_equal(tokens.ids, found[0].ids) for tokens in found)
+    assert all(np.array_equal(tokens.ids, tokens_of_threads[0].ids) for tokens in tokens_of_threads)
 
 
 def test_a_cache_that_is_incomplete_is_made_anew(sentences, tokenizer):
@@ -206,15 +206,15 @@ def test_a_cache_that_is_incomplete_is_made_anew(sentences, tokenizer):
 
 def test_a_damaged_cache_is_made_anew(sentences, tokenizer):
     """Whichever of its files is damaged, and however: never other tokens, never an error."""
-    made = tokenize(sentences, tokenizer, 9)
-    expected = np.array(made.ids)
+    intact = tokenize(sentences, tokenizer, 9)
+    expected = np.array(intact.ids)
     (cached,) = (cache_folder() / "tokens").iterdir()
     for name in sorted(path.name for path in cached.iterdir()):
         for title, content in damaged_files((cached / name).read_bytes(), count=12):
             (cached / name).write_bytes(content)
             tokens = tokenize(sentences, tokenizer, 9)
             assert np.array_equal(tokens.ids, expected), (name, title)
-            assert (len(tokens), tokens.notes) == (50, made.notes), (name, title)
+            assert (len(tokens), tokens.notes) == (50, intact.notes), (name, title)
     # A file in place of the folder, and an empty folder.
     shutil.rmtree(cached)
     cached.write_bytes(b"")
@@ -245,8 +245,8 @@ def test_a_lock_that_is_never_released_does_not_keep_a_file_from_training(
 def test_the_share_of_texts_that_are_cut_is_said(sentences, tokenizer):
     lengths = [len(ids) for ids in tokenizer(SENTENCES)["input_ids"]]
     length = sorted(lengths)[len(lengths) // 2]
-    cut = sum(one > length for one in lengths)
-    assert 0 < cut < sum(one >= length for one in lengths)
+    cut = sum(count > length for count in lengths)
+    assert 0 < cut < sum(count >= length for count in lengths)
     notes = tokenize(sentences, tokenizer, length).notes
     assert f"{100 * cut / 50:.1f}% of the texts in 'sentence' are cut at {length} tokens" in notes
 

@@ -80,14 +80,14 @@ def test_no_progress_is_that_nothing_moves(tmp_path, moves, grades):
     """All values of a series may be the same number."""
     still = {name: lambda number: 0.5 for name in SOUND if name not in moves}
     verdicts = judge_run(write_run(tmp_path, still)).verdicts
-    assert [one.grade for one in verdicts if one.subject == "Progress"] == grades
+    assert [verdict.grade for verdict in verdicts if verdict.subject == "Progress"] == grades
 
 
-def history_of(total=1000, every=25, **series):
+def history_of(total=1000, interval=25, **series):
     history = History(total)
     for name, values in series.items():
         for number, value in enumerate(values):
-            history.add(every * number, "diagnostics", {name: value})
+            history.add(interval * number, "diagnostics", {name: value})
     return history
 
 
@@ -122,15 +122,15 @@ def graded(judgement, grade):
     ],
 )  # fmt: skip
 def test_the_headline_is_never_green_over_what_is_wrong(tmp_path, values, run, grade, subject):
-    found = write_run(tmp_path, values, **run)
-    judgement = judge_run(found)
+    recording = write_run(tmp_path, values, **run)
+    judgement = judge_run(recording)
     assert judgement.grade == grade
     assert subject in graded(judgement, grade)
     page = write_report(tmp_path).read_text(encoding="utf-8")
     assert f'class="verdict {grade.replace(" ", "-")}"' in page
     assert 'class="verdict good"' not in page
     if grade in (BAD, WATCH):
-        (card,) = [one for one in judgement.verdicts if one.subject == subject]
+        (card,) = [verdict for verdict in judgement.verdicts if verdict.subject == subject]
         assert card.change
         assert subject.lower() in judgement.headline
 
@@ -172,7 +172,9 @@ def test_how_a_process_ended_is_known(tmp_path, end, grade, words):
         [sys.executable, str(script), str(tmp_path / "run")], check=False, capture_output=True
     )
     (standing,) = [
-        one for one in judge_run(read_recording(tmp_path / "run")).verdicts if one.subject == "Run"
+        verdict
+        for verdict in judge_run(read_recording(tmp_path / "run")).verdicts
+        if verdict.subject == "Run"
     ]
     assert standing.grade == grade
     assert words in standing.finding
@@ -221,28 +223,30 @@ APART = {"negative_cosine": [0.1] * 9}
     ],
 )  # fmt: skip
 def test_a_failure_is_told_once_when_it_is_sure(series, expected):
-    assert [(one.name, one.step) for one in failures_in(history_of(**series))] == expected
+    assert [
+        (failure.name, failure.step) for failure in failures_in(history_of(**series))
+    ] == expected
 
 
 # A score of gradlab's training, and one of an evaluator of sentence-transformers.
-OWN, OTHERS = "stsb_dev", "eval_sts-dev_spearman_cosine"
+OWN, EVALUATOR_SCORE = "stsb_dev", "eval_sts-dev_spearman_cosine"
 
 
 @pytest.mark.parametrize(
     ("name", "scores", "total", "expected"),
     [
         # Within what evaluations scatter.
-        (OTHERS, {0: 0.4, 10: 0.6, 20: 0.65, 30: 0.645}, 30, None),
-        (OTHERS, {0: 0.4, 10: 0.65, 20: 0.6, 30: 0.62}, 30, ("score fell", 30)),
-        (OTHERS, {0: 0.4, 10: 0.65, 20: 0.6}, 30, None),  # not the end yet
+        (EVALUATOR_SCORE, {0: 0.4, 10: 0.6, 20: 0.65, 30: 0.645}, 30, None),
+        (EVALUATOR_SCORE, {0: 0.4, 10: 0.65, 20: 0.6, 30: 0.62}, 30, ("score fell", 30)),
+        (EVALUATOR_SCORE, {0: 0.4, 10: 0.65, 20: 0.6}, 30, None),  # not the end yet
         # No further evaluation comes.
-        (OTHERS, {0: 0.4, 10: 0.65, 20: 0.6}, 29, ("score fell", 20)),
-        (OTHERS, {0: 0.4, 10: 0.65, 20: 0.6, 30: 0.66}, 30, None),
-        (OTHERS, {0: 0.7, 10: 0.65}, 10, None),  # below the start, but at its best
-        (OTHERS, {10: 0.65, 20: 0.6, 30: 0.61}, None, None),
-        (OTHERS, {10: 0.65, 20: 0.6, 30: 0.61, 40: 0.6}, None, ("score fell", 40)),
-        (OTHERS, {10: 0.65, 20: math.nan}, 20, ("score fell", 20)),
-        (OTHERS, {10: math.nan, 20: math.nan}, 20, None),
+        (EVALUATOR_SCORE, {0: 0.4, 10: 0.65, 20: 0.6}, 29, ("score fell", 20)),
+        (EVALUATOR_SCORE, {0: 0.4, 10: 0.65, 20: 0.6, 30: 0.66}, 30, None),
+        (EVALUATOR_SCORE, {0: 0.7, 10: 0.65}, 10, None),  # below the start, but at its best
+        (EVALUATOR_SCORE, {10: 0.65, 20: 0.6, 30: 0.61}, None, None),
+        (EVALUATOR_SCORE, {10: 0.65, 20: 0.6, 30: 0.61, 40: 0.6}, None, ("score fell", 40)),
+        (EVALUATOR_SCORE, {10: 0.65, 20: math.nan}, 20, ("score fell", 20)),
+        (EVALUATOR_SCORE, {10: math.nan, 20: math.nan}, 20, None),
         (OWN, {0: 0.479, 40: 0.279, 80: 0.1}, None, ("training hurts", 80)),
         (OWN, {0: 0.479, 40: 0.279, 80: 0.5, 120: 0.2}, None, None),
         (OWN, {0: 0.479, 40: 0.6, 80: 0.1, 120: 0.2}, None, ("training hurts", 120)),
@@ -258,8 +262,8 @@ def test_scores_that_training_ruins(name, scores, total, expected):
     history = History(total)
     for at, value in scores.items():
         history.add(at, "evaluation", {name: value, "eval_loss": 1.0})
-    found = [(one.name, one.step) for one in failures_in(history)]
-    assert found == ([expected] if expected else [])
+    failures = [(failure.name, failure.step) for failure in failures_in(history)]
+    assert failures == ([expected] if expected else [])
 
 
 @given(
@@ -304,14 +308,14 @@ def test_advice_names_settings_of_the_loss_and_they_do_what_it_says(name, statis
     # An anchor learns more where its task is easy by other settings.
     rows = random.standard_normal((40, 30))
     noise = 0.3 if statistic == LEARNING else random.uniform(0.2, 1.5, (40, 1))
-    other = rows + noise * random.standard_normal((40, 30))
+    positives = rows + noise * random.standard_normal((40, 30))
 
     def measured(loss):
-        found = getattr(gradlab.components(loss, rows, other, normalize=True), statistic)
-        found = np.asarray(found)[np.isfinite(found)]
+        statistics = getattr(gradlab.components(loss, rows, positives, normalize=True), statistic)
+        statistics = np.asarray(statistics)[np.isfinite(statistics)]
         return (
-            float(np.median(found) if statistic == PULL else np.mean(found))
-            if found.size
+            float(np.median(statistics) if statistic == PULL else np.mean(statistics))
+            if statistics.size
             else math.nan
         )
 
@@ -324,11 +328,11 @@ def test_advice_names_settings_of_the_loss_and_they_do_what_it_says(name, statis
 
 
 def test_each_dataset_has_its_own_verdicts(tmp_path):
-    found = write_run(tmp_path)
+    recording = write_run(tmp_path)
     for number in range(20):
-        found.history.add(10 * number, "diagnostics first", SOUND | {"lemma_share": 0.1})
-        found.history.add(10 * number, "diagnostics second", SOUND)
-    judgement = judge_run(found)
+        recording.history.add(10 * number, "diagnostics first", SOUND | {"lemma_share": 0.1})
+        recording.history.add(10 * number, "diagnostics second", SOUND)
+    judgement = judge_run(recording)
     assert graded(judgement, BAD) == ["Pull and push (first)"]  # from the first record on
     # The numbers of both data sets stand still, which explains it and comes first.
     assert judgement.verdicts[0].title == "Progress (first)"
@@ -338,15 +342,15 @@ def test_each_dataset_has_its_own_verdicts(tmp_path):
 
 def test_each_dataset_has_a_loss_of_its_own(tmp_path):
     """Losses of two sizes by turns are no loss that rises."""
-    found = write_run(tmp_path, loss={"first": "met", "second": "infonce"})
+    recording = write_run(tmp_path, loss={"first": "met", "second": "infonce"})
     for number in range(20):
-        found.history.add(10 * number, "train", {"batch_loss first": 0.3 - 0.01 * number})
-        found.history.add(10 * number, "train", {"batch_loss second": 3.0 + 0.1 * number})
-    judgement = judge_run(found)
+        recording.history.add(10 * number, "train", {"batch_loss first": 0.3 - 0.01 * number})
+        recording.history.add(10 * number, "train", {"batch_loss second": 3.0 + 0.1 * number})
+    judgement = judge_run(recording)
     assert "Loss (first)" in graded(judgement, GOOD)
     assert graded(judgement, WATCH) == ["Loss (second)"]
-    found.history.add(210, "train", {"batch_loss first": math.nan})
-    assert "Numbers" in graded(judge_run(dataclasses.replace(found)), BAD)
+    recording.history.add(210, "train", {"batch_loss first": math.nan})
+    assert "Numbers" in graded(judge_run(dataclasses.replace(recording)), BAD)
 
 
 @pytest.mark.parametrize(
@@ -434,11 +438,11 @@ def test_one_card_advises_where_one_cause_explains_the_others(tmp_path):
         "positive_cosine": lambda n: 0.92,
     }
     judgement = judged_with(tmp_path, {0: 0.4, 190: 0.4}, flat, loss="infonce(temperature=20)")
-    first, *others = judgement.verdicts
+    first, *later_verdicts = judgement.verdicts
     assert first.name == "temperature too high"
     assert judgement.headline.startswith(f"Hard negatives: {first.change}")
     assert "lower temperature from 20 to 0.05" in first.change.lower()
-    effects = [verdict for verdict in others if verdict.is_problem]
+    effects = [verdict for verdict in later_verdicts if verdict.is_problem]
     assert {"hardly told apart", "loss of guessing"} <= {verdict.name for verdict in effects}
     assert all("“Hard negatives” explains this" in verdict.change for verdict in effects)
 

@@ -30,11 +30,11 @@ def test_long_work_is_told_of_and_short_work_is_not(stream, monkeypatch):
     with waiting.waiting("Hidden work", visible=False):
         assert "Hidden work" not in tellers()
     monkeypatch.setattr(waiting, "PATIENCE", 0.01)
-    told = threading.Event()
+    written = threading.Event()
     write = stream.write
-    monkeypatch.setattr(stream, "write", lambda text: (write(text), told.set())[0])
+    monkeypatch.setattr(stream, "write", lambda text: (write(text), written.set())[0])
     with waiting.waiting("Long work"):
-        assert told.wait(20)
+        assert written.wait(20)
     assert "Long work ..." in stream.getvalue()
     assert "Short" not in stream.getvalue()
     assert "Hidden" not in stream.getvalue()
@@ -53,6 +53,6 @@ def test_items_pass_one_by_one_and_are_counted(capsys):
     assert list(waiting.progress_bar(iter("ab"), False, desc="Hidden", **at_once)) == ["a", "b"]
     assert list(waiting.progress_bar("ab", None, desc="No terminal", **at_once)) == ["a", "b"]
     assert list(waiting.progress_bar("abc", True, desc="Short")) == ["a", "b", "c"]
-    shown = capsys.readouterr().err
-    assert [f"{done}/3" in shown for done in (1, 2, 3)] == [True] * 3
-    assert not any(words in shown for words in ("Hidden", "No terminal", "Short"))
+    standard_error = capsys.readouterr().err
+    assert [f"{count}/3" in standard_error for count in (1, 2, 3)] == [True] * 3
+    assert not any(words in standard_error for words in ("Hidden", "No terminal", "Short"))

@@ -70,8 +70,8 @@ def random_states():
     )
 
 
-def equal_weights(one, other):
-    pairs = zip(one.parameters(), other.parameters(), strict=True)
+def equal_weights(model, second_model):
+    pairs = zip(model.parameters(), second_model.parameters(), strict=True)
     return all(torch.equal(first, second) for first, second in pairs)
 
 
@@ -103,9 +103,9 @@ def test_training_is_the_same_bit_by_bit(bert, tmp_path, loss, columns):
         files = {path.name: path.read_bytes() for path in (place / "model").rglob("*.[jst]*")}
         ends[watched] = weights(trainer.model), random_states(), logged, files
     assert len(watcher.to_frame().dropna(subset=["gradient_dissipation"])) == 4
-    plain, seen = ends[False], ends[True]
-    assert all(torch.equal(plain[0][name], seen[0][name]) for name in plain[0])
-    assert plain[1:] == seen[1:]
+    plain, observed = ends[False], ends[True]
+    assert all(torch.equal(plain[0][name], observed[0][name]) for name in plain[0])
+    assert plain[1:] == observed[1:]
     assert "model.safetensors" in plain[3]
 
 
@@ -117,29 +117,32 @@ def test_numbers_are_those_of_the_components_of_the_same_batch(
     bert, tmp_path, loss, columns, monkeypatch
 ):
     """The loss module is made to tell its embeddings; the watcher has to find them by itself."""
-    seen = []
+    batches = []
 
     def listen(model):
-        made = loss(model)
+        module = loss(model)
         name = "compute_loss_from_embeddings"
         if loss is cached:  # older versions have the first of these for training
             name = next(
                 n
                 for n in ("calculate_loss_and_cache_gradients", "calculate_loss")
-                if hasattr(made, n)
+                if hasattr(module, n)
             )
-        if not hasattr(made, name):
+        if not hasattr(module, name):
             pytest.skip("this version does not compute the loss apart from its embeddings")
-        original = getattr(made, name)
+        original = getattr(module, name)
 
-        def told(rows, *args, **kwargs):
-            seen.append(
-                [(torch.cat(part) if loss is cached else part).detach().clone() for part in rows]
+        def listening(rows, *args, **kwargs):
+            batches.append(
+                [
+                    (torch.cat(column) if loss is cached else column).detach().clone()
+                    for column in rows
+                ]
             )
             return original(rows, *args, **kwargs)
 
-        monkeypatch.setattr(made, name, told, raising=False)
-        return made
+        monkeypatch.setattr(module, name, listening, raising=False)
+        return module
 
     trainer = make_trainer(bert, tmp_path, listen, columns_of(40, columns), max_steps=4)
     watcher = gradlab.watch(trainer, every=2, output=tmp_path / "watched")
@@ -147,11 +150,11 @@ def test_numbers_are_those_of_the_components_of_the_same_batch(
     frame = watcher.to_frame()
     definition = gradlab.get_loss("infonce", temperature=0.05)
     for step in (0, 2):
-        anchors, positives, *hard = (rows.double() for rows in seen[step])
+        anchors, positives, *hard = (rows.double() for rows in batches[step])
         extra = torch.cat(hard) if hard else None
         expected = diagnose(definition, anchors, positives, extra, normalize=True)
-        found = frame.loc[step, list(expected)].to_dict()
-        assert found == pytest.approx(expected, rel=1e-12)
+        recorded = frame.loc[step, list(expected)].to_dict()
+        assert recorded == pytest.approx(expected, rel=1e-12)
     rows = read_metrics(tmp_path / "watched" / "metrics.csv")
     written = {(step, name): value for step, group, name, value in rows if group == "diagnostics"}
     assert written[2, "ratio"] == frame.loc[2, "ratio"]
@@ -278,21 +281,23 @@ def test_a_resumed_run_continues_its_recording(bert, tmp_path):
     whole = gradlab.watch(trainer, every=2)
     trainer.train()
     expected = whole.to_frame()
-    again = make_trainer(bert, tmp_path, infonce, columns_of(64), **settings)
-    resumed = gradlab.watch(again, every=2)
-    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+    second_trainer = make_trainer(bert, tmp_path, infonce, columns_of(64), **settings)
+    resumed = gradlab.watch(second_trainer, every=2)
+    second_trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
     rows = read_metrics(resumed.folder / "metrics.csv")
     assert len(rows) == len({row[:3] for row in rows})
     assert resumed.history.series("train", "loss")[0] == whole.history.series("train", "loss")[0]
     assert "4 records" in resumed.summary()
-    found = {(step, name): value for step, group, name, value in rows if group == "diagnostics"}
-    assert sorted({step for step, _ in found}) == [0, 2, 4, 6]
-    assert found[0, "alignment"] == expected.loc[0, "alignment"]
+    recorded = {(step, name): value for step, group, name, value in rows if group == "diagnostics"}
+    assert sorted({step for step, _ in recorded}) == [0, 2, 4, 6]
+    assert recorded[0, "alignment"] == expected.loc[0, "alignment"]
     # Some older versions do not resume to the same weights, watched or not; then, and only then,
     # the numbers differ too.
-    same = relative_difference(weights(again.model), weights(trainer.model)) == 0
-    assert same == (found[6, "alignment"] == pytest.approx(expected.loc[6, "alignment"], rel=1e-6))
-    assert found[6, "alignment"] == resumed.to_frame().loc[6, "alignment"]
+    same = relative_difference(weights(second_trainer.model), weights(trainer.model)) == 0
+    assert same == (
+        recorded[6, "alignment"] == pytest.approx(expected.loc[6, "alignment"], rel=1e-6)
+    )
+    assert recorded[6, "alignment"] == resumed.to_frame().loc[6, "alignment"]
 
 
 def test_a_loop_of_ones_own_is_continued(tmp_path):
@@ -384,13 +389,13 @@ def test_a_model_called_once_for_each_column(tmp_path, calls):
     """The third column holds hard negatives."""
     from transformers import Trainer
 
-    seen = []
+    batches = []
 
     class Contrastive(Trainer):
         def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
             noises = (0.0, 0.1, 3.0)[:calls]
             rows = [model(inputs["x"] + noise)["z"] for noise in noises]
-            seen.append([one.detach().double() for one in rows])
+            batches.append([column.detach().double() for column in rows])
             value = gradlab.get_loss("arccon")(*rows, normalize=True)
             return (value, {}) if return_outputs else value
 
@@ -402,10 +407,10 @@ def test_a_model_called_once_for_each_column(tmp_path, calls):
     trainer = Contrastive(model=base.model, args=base.args, train_dataset=base.train_dataset)
     watcher = gradlab.watch(trainer, views="z", loss="arccon", every=1)
     trainer.train()
-    parts = [gradlab.components("arccon", *rows, normalize=True) for rows in seen]
-    expected = [float(one.gradient_dissipation.mean()) for one in parts]
-    found = watcher.to_frame()["gradient_dissipation"].dropna().tolist()
-    assert found == pytest.approx(expected, rel=1e-6)
+    components_of_steps = [gradlab.components("arccon", *rows, normalize=True) for rows in batches]
+    expected = [float(components.gradient_dissipation.mean()) for components in components_of_steps]
+    recorded = watcher.to_frame()["gradient_dissipation"].dropna().tolist()
+    assert recorded == pytest.approx(expected, rel=1e-6)
     assert "alone" not in watcher.summary()
 
 
@@ -448,9 +453,9 @@ def normalised(name):
 def test_a_watched_loss_in_a_loop_of_ones_own(tmp_path):
     plain, state = loop(normalised("infonce"))
     criterion = gradlab.watch(normalised("infonce"), loss="infonce", every=1, output=tmp_path)
-    seen, seen_state = loop(criterion)
-    assert state == seen_state
-    assert equal_weights(plain, seen)
+    observed, observed_state = loop(criterion)
+    assert state == observed_state
+    assert equal_weights(plain, observed)
     assert criterion.watch.to_frame()["gradient_dissipation"].notna().sum() == 4
     with torch.no_grad():
         criterion(torch.randn(3, 8), torch.randn(3, 8))  # an evaluation is no step
@@ -468,10 +473,18 @@ def test_a_loss_of_any_scale_is_told_from_another_one(factor, trained_on_lengths
     def loss(first, second):
         return factor * torch.nn.functional.cross_entropy(20 * first @ second.T, torch.arange(8))
 
-    seen = (anchors if trained_on_lengths else unit).float()
+    trained_rows = (anchors if trained_on_lengths else unit).float()
     probe = Probe(loss)
-    probe.measure(Snapshot(anchors, anchors.clone(), value=float(loss(seen, seen)) + factor * 1e-6))
-    probe.measure(Snapshot(anchors, anchors.roll(1, 0), value=float(loss(seen, seen.roll(1, 0)))))
+    probe.measure(
+        Snapshot(
+            anchors, anchors.clone(), value=float(loss(trained_rows, trained_rows)) + factor * 1e-6
+        )
+    )
+    probe.measure(
+        Snapshot(
+            anchors, anchors.roll(1, 0), value=float(loss(trained_rows, trained_rows.roll(1, 0)))
+        )
+    )
     assert ("not recorded" in probe.note) == trained_on_lengths
 
 
@@ -527,7 +540,7 @@ def test_views_of_a_loss_and_blockwise_losses(tmp_path):
         gradlab.blockwise("met"),
         every=1,
         output=tmp_path,
-        views=lambda rows, other, normalize: (rows, other),
+        views=lambda rows, positives, normalize: (rows, positives),
     )
     rows = torch.randn(2, 8, 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
     value = batches(rows[0], rows[1], normalize=True)
@@ -545,12 +558,14 @@ def test_large_batches_are_measured_exactly_on_some_anchors(monkeypatch, tmp_pat
     rows = torch.randn(2, 24, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     watcher = gradlab.watch(loss="arccon", output=tmp_path)
     watcher.observe(*rows)
-    parts = gradlab.components("arccon", *rows, normalize=True)
+    components = gradlab.components("arccon", *rows, normalize=True)
     row = watcher.to_frame().loc[0]
     assert row["gradient_dissipation"] == pytest.approx(
-        float(parts.gradient_dissipation[:8].mean()), rel=1e-12
+        float(components.gradient_dissipation[:8].mean()), rel=1e-12
     )
-    assert row["hardest_share"] == pytest.approx(float(parts.hardest_share[:8].mean()), rel=1e-12)
+    assert row["hardest_share"] == pytest.approx(
+        float(components.hardest_share[:8].mean()), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -559,7 +574,9 @@ def test_large_batches_are_measured_exactly_on_some_anchors(monkeypatch, tmp_pat
         (lambda p: gradlab.watch(3, output=p), "Trainer or a loss"),
         (lambda p: gradlab.watch(hugging_face_trainer(p)), "name them"),
         (
-            lambda p: [gradlab.watch(one, views="both") for one in [hugging_face_trainer(p)] * 2],
+            lambda p: [
+                gradlab.watch(trainer, views="both") for trainer in [hugging_face_trainer(p)] * 2
+            ],
             "already",
         ),
     ],
@@ -569,11 +586,11 @@ def test_bad_input(call, words, tmp_path):
         call(tmp_path)
 
 
-@pytest.mark.parametrize("given", [
+@pytest.mark.parametrize("arguments", [
     {}, {"reduction": "sum"}, {"own": True}, {"in_batch_negatives": False, "own": True},
     {"mask": True}, {"labels": [0, 0, 1, 2, 3, 4, 5, 6]}, {"teacher": True},
-], ids=lambda given: " ".join(given) or "nothing")  # fmt: skip
-def test_a_watched_loss_is_measured_on_all_that_it_is_given(tmp_path, given) -> None:
+], ids=lambda arguments: " ".join(arguments) or "nothing")  # fmt: skip
+def test_a_watched_loss_is_measured_on_all_that_it_is_given(tmp_path, arguments) -> None:
     """The recorded dissipation is that of the components on the same arguments."""
     torch.manual_seed(0)
     rows = torch.nn.functional.normalize(torch.randn(8, 6, 16, dtype=torch.float64), dim=-1)
@@ -581,19 +598,27 @@ def test_a_watched_loss_is_measured_on_all_that_it_is_given(tmp_path, given) -> 
         rows[:, 0],
         torch.nn.functional.normalize(rows[:, 0] + 0.3 * rows[:, 1], dim=-1),
     )
-    context = {name: one for name, one in given.items() if name in ("in_batch_negatives", "labels")}
-    if "own" in given:
+    context = {
+        name: argument
+        for name, argument in arguments.items()
+        if name in ("in_batch_negatives", "labels")
+    }
+    if "own" in arguments:
         context["own_negatives"] = rows[:, 2:4]
-    if "mask" in given:
+    if "mask" in arguments:
         context["mask"] = torch.eye(8, dtype=torch.bool).roll(1, 0)
-    if "teacher" in given:
+    if "teacher" in arguments:
         context["teacher"] = (rows[:, 4], rows[:, 5])
     loss = (
-        "kl" if "teacher" in given else "mask(infonce,by=given)" if "mask" in given else "infonce"
+        "kl"
+        if "teacher" in arguments
+        else "mask(infonce,by=given)"
+        if "mask" in arguments
+        else "infonce"
     )
     for number, criterion in enumerate((gradlab.get_loss(loss), gradlab.get_loss(loss).module())):
         watched = gradlab.watch(criterion, output=tmp_path / str(number), total_steps=1)
-        reduction = {"reduction": given["reduction"]} if "reduction" in given else {}
+        reduction = {"reduction": arguments["reduction"]} if "reduction" in arguments else {}
         watched(anchors.clone().requires_grad_(), positives, **reduction, **context)
         watched.finish()
         _, values = watched.watch.history.series("diagnostics", "gradient_dissipation")
@@ -662,9 +687,9 @@ def test_a_model_that_holds_a_watched_loss_trains_moves_and_saves_it(tmp_path):
     assert temperature.dtype == torch.float64
     watched.eval()
     assert not watched.criterion.loss.training
-    again = copy.deepcopy(watched)
-    again.load_state_dict({name: value + 1 for name, value in watched.state_dict().items()})
-    assert again.criterion.loss.values["log_temperature"].item() == temperature.item() + 1
+    copied = copy.deepcopy(watched)
+    copied.load_state_dict({name: value + 1 for name, value in watched.state_dict().items()})
+    assert copied.criterion.loss.values["log_temperature"].item() == temperature.item() + 1
 
 
 def test_what_is_set_on_a_watched_loss_is_set_on_the_loss(tmp_path):
@@ -698,18 +723,18 @@ def test_datasets_that_take_turns_are_recorded_each_with_its_loss(bert, tmp_path
         train_dataset={name: Dataset.from_dict(columns_of(48)) for name in ("first", "second")},
         loss={"first": lambda m: adapter.loss(m, "arccon"), "second": mnrl},
     )  # fmt: skip
-    original, seen = trainer.compute_loss, {"first": {}, "second": {}}
+    original, batch_losses = trainer.compute_loss, {"first": {}, "second": {}}
 
     def compute_loss(model, inputs, *args, **kwargs):
         name = inputs["dataset_name"]
         value = original(model, inputs, *args, **kwargs)
-        seen[name][trainer.state.global_step] = float(value.detach())
+        batch_losses[name][trainer.state.global_step] = float(value.detach())
         return value
 
     trainer.compute_loss = compute_loss
     watcher = gradlab.watch(trainer, every=2)
     trainer.train()
-    for name, values in seen.items():
+    for name, values in batch_losses.items():
         steps, recorded = watcher.history.series("train", f"batch_loss {name}")
         # The first turn at or after each even step.
         assert steps == sorted(
@@ -717,7 +742,9 @@ def test_datasets_that_take_turns_are_recorded_each_with_its_loss(bert, tmp_path
         )
         assert recorded == [values[step] for step in steps]
         assert watcher.history.series(f"diagnostics {name}", "alignment")[0] == steps
-    first, second = (watcher.history.series(f"diagnostics {n}", "ratio_median")[1] for n in seen)
+    first, second = (
+        watcher.history.series(f"diagnostics {n}", "ratio_median")[1] for n in batch_losses
+    )
     assert min(first) > 1.01
     assert set(second) == {1.0}
     page = write_report(tmp_path).read_text(encoding="utf-8")

@@ -31,9 +31,12 @@ def main() -> None:
                     before = time.process_time()
                     flow(loss, batch.anchors, batch.positives, steps=number)
                     spent.append(time.process_time() - before)
-                each = (spent[1] - spent[0]) / steps
+                seconds_per_step = (spent[1] - spent[0]) / steps
                 sizes = f"{loss:<20} {count:>5} {dim:>4}"
-                print(f"{sizes} {1000 * each:>12.1f} {100 * each:>16.1f}", flush=True)
+                print(
+                    f"{sizes} {1000 * seconds_per_step:>12.1f} {100 * seconds_per_step:>16.1f}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

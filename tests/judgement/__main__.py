@@ -57,15 +57,15 @@ def measure(half: str, tools: tuple[str, ...], words: tuple[str, ...]) -> None:
             continue
         scoring.freeze(case, {**(scoring.frozen(case) if tools else {}), **measured})
         total += seconds
-        kept = scoring.frozen(case)
-        again = judged({name: kept[name] for name in measured})
-        differ = [one for one in said if one not in again] + [
-            one for one in again if one not in said
+        frozen = scoring.frozen(case)
+        frozen_verdicts = judged({name: frozen[name] for name in measured})
+        differ = [verdict for verdict in said if verdict not in frozen_verdicts] + [
+            verdict for verdict in frozen_verdicts if verdict not in said
         ]
         size = case.path.stat().st_size / 1e3
         click.echo(f"{seconds:5.1f} s {size:5.1f} kB {case.name}{' DIFFERS' if differ else ''}")
-        for one in differ:
-            click.echo(f"      {'live' if one in said else 'frozen'}: {one}")
+        for verdict in differ:
+            click.echo(f"      {'live' if verdict in said else 'frozen'}: {verdict}")
     click.echo(f"{total:.0f} s of processor time")
     sys.exit(bool(failures))
 
@@ -81,9 +81,9 @@ def try_(half: str, words: tuple[str, ...], live: bool) -> None:
     for case in _chosen(half, words):
         said = scoring.measure(case)[1] if live else scoring.verdicts(case)
         click.echo(f"\n== {case.half}/{case.name}: {case.cause or 'sound'}")
-        for one in said:
-            if one.is_alarm or one.subject == "headline":
-                click.echo(f"  {one.tool:8}{one.grade:11}{one.text}")
+        for verdict in said:
+            if verdict.is_alarm or verdict.subject == "headline":
+                click.echo(f"  {verdict.tool:8}{verdict.grade:11}{verdict.text}")
         result = scoring.outcome(case, said)
         click.echo(
             f"  -> { {name: result[name] for name in result if name not in ('grades', 'kind')} }"
@@ -102,35 +102,33 @@ def score(half: str, write: bool, first: bool) -> None:
     began = time.process_time()
     outcomes = scoring.read(scoring.FIRST_SCORE) if first else scoring.score(cases(half))
     for name in HALVES:
-        of_half = {key: one for key, one in outcomes.items() if key.startswith(f"{name}/")}
+        of_half = {key: outcome for key, outcome in outcomes.items() if key.startswith(f"{name}/")}
         if not of_half:
             continue
-        click.echo(
-            f"\n{name}: {len(of_half)} cases, "
-            f"faults in {len({one['kind'] for one in of_half.values() if 'found' in one})} kinds"
-        )
-        for what, (count, of) in scoring.counts(of_half).items():
+        kinds_of_faults = {outcome["kind"] for outcome in of_half.values() if "found" in outcome}
+        click.echo(f"\n{name}: {len(of_half)} cases, faults in {len(kinds_of_faults)} kinds")
+        for aspect, (count, of) in scoring.counts(of_half).items():
             low, high = scoring.interval(count, of)
             click.echo(
-                f"  {what:16}{count:3} of {of:3}  {count / max(of, 1):5.0%}  "
+                f"  {aspect:16}{count:3} of {of:3}  {count / max(of, 1):5.0%}  "
                 f"(95%: {low:.0%} to {high:.0%})"
             )
-    for name, one in outcomes.items():
-        marks = [what for what in ("found", "named", "first") if one.get(what)]
+    for name, outcome in outcomes.items():
+        marks = [aspect for aspect in ("found", "named", "first") if outcome.get(aspect)]
         marks += [
-            f"{what} ({len(one[what])})"
-            for what in ("false bad", "false watch", "forbidden")
-            if one.get(what)
+            f"{aspect} ({len(outcome[aspect])})"
+            for aspect in ("false bad", "false watch", "forbidden")
+            if outcome.get(aspect)
         ]
-        if "found" in one or marks:
+        if "found" in outcome or marks:
             click.echo(f"{name:60} {', '.join(marks) or 'missed'}")
     click.echo(f"{time.process_time() - began:.1f} s")
     if write:
-        known = scoring.read(scoring.SCORE) if scoring.SCORE.exists() and half else {}
-        scoring.write(scoring.SCORE, known | outcomes)
+        earlier = scoring.read(scoring.SCORE) if scoring.SCORE.exists() and half else {}
+        scoring.write(scoring.SCORE, earlier | outcomes)
     elif scoring.SCORE.exists() and not first:
-        for name, one in scoring.read(scoring.SCORE).items():
-            if name in outcomes and outcomes[name] != one:
+        for name, earlier_outcome in scoring.read(scoring.SCORE).items():
+            if name in outcomes and outcomes[name] != earlier_outcome:
                 click.echo(f"differs from score.json: {name}")
 
 
@@ -169,14 +167,16 @@ def sentences(tests: bool) -> None:
     from tests.judgement.case import cases
 
     root = Path(gradlab.__file__).parents[1]
-    known, said = words.sentences(root), words.said_of_cases(cases())
-    click.echo(f"{len(known & said)} of {len(known)} sentences are said of cases; never said:")
-    for name in sorted(known - said):
+    sayable, said = words.sentences(root), words.said_of_cases(cases())
+    click.echo(f"{len(sayable & said)} of {len(sayable)} sentences are said of cases; never said:")
+    for name in sorted(sayable - said):
         click.echo(f"  {name}")
     if tests:
-        told = words.said_in_tests(root)
-        click.echo(f"{len(known & told)} are said in tests; never said in tests nor of cases:")
-        for name in sorted(known - said - told):
+        said_in_tests = words.said_in_tests(root)
+        click.echo(
+            f"{len(sayable & said_in_tests)} are said in tests; never said in tests nor of cases:"
+        )
+        for name in sorted(sayable - said - said_in_tests):
             click.echo(f"  {name}")
 
 
@@ -188,18 +188,18 @@ def explain(write: bool) -> None:
 
     answers = retrieval.outcomes()
     for group in retrieval.phrases():
-        of_group = [one for one in answers.values() if one["group"] == group]
-        right = sum(one["outcome"] == retrieval.RIGHT for one in of_group)
+        of_group = [answer for answer in answers.values() if answer["group"] == group]
+        right = sum(answer["outcome"] == retrieval.RIGHT for answer in of_group)
         low, high = scoring.interval(right, len(of_group))
-        wrong = sum(one["outcome"] == retrieval.WRONG for one in of_group)
+        wrong = sum(answer["outcome"] == retrieval.WRONG for answer in of_group)
         click.echo(
             f"{group:8}{right} of {len(of_group)} right ({right / len(of_group):.0%}; "
             f"95%: {low:.0%} to {high:.0%}), {wrong} wrong, "
             f"{len(of_group) - right - wrong} without an answer"
         )
-    for phrase, one in answers.items():
-        if one["outcome"] != retrieval.RIGHT:
-            click.echo(f"  {phrase!r}: {one['answer'] or 'no answer'}")
+    for phrase, answer in answers.items():
+        if answer["outcome"] != retrieval.RIGHT:
+            click.echo(f"  {phrase!r}: {answer['answer'] or 'no answer'}")
     if write:
         scoring.write(retrieval.SCORE, answers)
 
@@ -221,11 +221,11 @@ def kinds() -> None:
     """List the kinds of faults of each half."""
     from tests.judgement.case import cases
 
-    known: dict[tuple[str, str], int] = {}
+    counts: dict[tuple[str, str], int] = {}
     for case in cases():
         if not case.is_sound:
-            known[case.half, case.kind] = known.get((case.half, case.kind), 0) + 1
-    for (name, kind), count in known.items():
+            counts[case.half, case.kind] = counts.get((case.half, case.kind), 0) + 1
+    for (name, kind), count in counts.items():
         click.echo(f"{name:10}{kind} ({count})")
 
 

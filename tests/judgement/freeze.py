@@ -81,9 +81,9 @@ def _said(tool: str, verdict: Any) -> Said:
 def _rounded(value: Any) -> Any:
     """Return plain values with few digits; 1 minus a number near 1 keeps as many."""
     if isinstance(value, dict):
-        return {key: _rounded(one) for key, one in value.items()}
+        return {key: _rounded(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(one) for one in value]
+        return [_rounded(entry) for entry in value]
     if isinstance(value, float) and 0.5 < value < 1:
         return round(value, DIGITS - 1 - math.floor(math.log10(1 - value)))
     return _short(value) if isinstance(value, float) else value
@@ -118,10 +118,10 @@ def measured_run(folder: Path) -> dict[str, Any]:
     for name in ("versions", "results", "environment", "machine", "hardware"):
         manifest.pop(name, None)
     text = json.dumps(manifest)
-    for part in (folder, folder.parent, folder.parent.parent):
-        text = text.replace(str(part), "folder") if len(str(part)) > 5 else text
-    groups = {group: [[list(steps), names] for steps, names in known.items()]
-              for group, known in together.items()}  # fmt: skip
+    for parent in (folder, folder.parent, folder.parent.parent):
+        text = text.replace(str(parent), "folder") if len(str(parent)) > 5 else text
+    groups = {group: [[list(steps), names] for steps, names in steps_and_names.items()]
+              for group, steps_and_names in together.items()}  # fmt: skip
     return {"manifest": json.loads(text), "series": groups}
 
 
@@ -131,8 +131,8 @@ def judged_run(frozen: Mapping[str, Any]) -> list[Said]:
 
     rows = [
         (step, group, name, value)
-        for group, known in frozen["series"].items()
-        for steps, names in known
+        for group, steps_and_names in frozen["series"].items()
+        for steps, names in steps_and_names
         for name, values in names.items()
         for step, value in zip(steps, values, strict=True)
     ]
@@ -155,8 +155,8 @@ def said_of_run(folder: Path) -> list[Said]:
 
 
 def _said_of(judgement: Any) -> list[Said]:
-    told = Said("report", "headline", judgement.grade, judgement.headline)
-    return [told, *(_said("report", verdict) for verdict in judgement.verdicts)]
+    headline = Said("report", "headline", judgement.grade, judgement.headline)
+    return [headline, *(_said("report", verdict) for verdict in judgement.verdicts)]
 
 
 # Inspections, audits and checks.
@@ -164,7 +164,7 @@ def _said_of(judgement: Any) -> list[Said]:
 
 def measured_inspection(inspection: Any) -> dict[str, Any]:
     """Return the numbers of an inspection."""
-    return json.loads(json.dumps(inspection.numbers, default=lambda one: one.item()),
+    return json.loads(json.dumps(inspection.numbers, default=lambda scalar: scalar.item()),
                       parse_float=lambda text: _short(float(text)))  # fmt: skip
 
 
@@ -179,14 +179,19 @@ def said_by_inspection(advice: Iterable[Any]) -> list[Said]:
     """Return advice as verdicts: bad if it costs 1% of the push or more, good if less."""
     grades = {"large": BAD, "small": BAD, "negligible": GOOD}
     return [
-        Said("inspect", one.title, grades.get(one.size, WATCH), f"{one.title} {one.text}")
-        for one in advice
+        Said(
+            "inspect",
+            finding.title,
+            grades.get(finding.size, WATCH),
+            f"{finding.title} {finding.text}",
+        )
+        for finding in advice
     ]
 
 
 def measured_audit(audit: Any) -> dict[str, Any]:
     """Return the faults of an audit."""
-    faults = [[one.name, one.text] for one in audit.faults]
+    faults = [[fault.name, fault.text] for fault in audit.faults]
     return {"target": audit.target, "processes": audit.processes, "faults": faults}
 
 
@@ -200,7 +205,8 @@ def said_by_audit(audit: Any) -> list[Said]:
     if audit.passed:
         return [Said("audit", "gradient", GOOD, "The gradients are right.")]
     return [
-        Said("audit", one.name, BAD, f"{one.text} {one.cause} {one.mend}") for one in audit.faults
+        Said("audit", fault.name, BAD, f"{fault.text} {fault.cause} {fault.mend}")
+        for fault in audit.faults
     ]
 
 
@@ -208,7 +214,7 @@ def _restored_audit(frozen: Mapping[str, Any]) -> Any:
     from gradlab.scale.audit import Audit
     from gradlab.scale.audit.faults import Fault
 
-    faults = tuple(Fault(*one) for one in frozen["faults"])
+    faults = tuple(Fault(*fault) for fault in frozen["faults"])
     return Audit(frozen["target"], frozen["processes"], True, 0.0, {}, {}, faults)
 
 

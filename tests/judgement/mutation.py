@@ -48,25 +48,27 @@ class Limit:
             whole = re.fullmatch(r"\d+", self.text)
             # Of a probability near 1, the distance to 1.
             near = 0.5 < value < 1
-            other = 1 - factor * (1 - value) if near else factor * value
-            text = str(round(other)) if whole else repr(other)
+            changed = 1 - factor * (1 - value) if near else factor * value
+            text = str(round(changed)) if whole else repr(changed)
             if text != self.text and float(text) != value:
                 yield text
 
 
 def limits(root: Path) -> list[Limit]:
     """Return the limits in the source of gradlab below ``root``."""
-    found = []
+    limits_of_rooms = []
     for room, tool in ROOMS.items():
         folder = root / "gradlab" / room
         for file in sorted({file for pattern in JUDGING for file in folder.glob(pattern)}):
-            found += (_in_conditions if file.suffix == ".toml" else _in_python)(file, tool)
-    return found
+            limits_of_rooms += (_in_conditions if file.suffix == ".toml" else _in_python)(
+                file, tool
+            )
+    return limits_of_rooms
 
 
 def _in_python(file: Path, tool: str) -> Iterator[Limit]:
     source = file.read_text(encoding="utf-8")
-    tree, lines, seen = ast.parse(source), source.splitlines(), set()
+    tree, lines, visited = ast.parse(source), source.splitlines(), set()
     for node in ast.walk(tree):
         named: list[tuple[str, ast.expr]] = []
         if isinstance(node, ast.Assign) and node in tree.body:
@@ -75,21 +77,23 @@ def _in_python(file: Path, tool: str) -> Iterator[Limit]:
             named = list(_pairs(node.target, node.value))
         elif isinstance(node, ast.Compare):
             named = [
-                (lines[node.lineno - 1].strip(), one) for one in (node.left, *node.comparators)
+                (lines[node.lineno - 1].strip(), operand)
+                for operand in (node.left, *node.comparators)
             ]
         for name, expression in named:
             for number in _numbers(expression):
                 place = (number.lineno, number.col_offset)
                 text = ast.get_source_segment(source, number) or ""
-                if place not in seen:
-                    seen.add(place)
+                if place not in visited:
+                    visited.add(place)
                     yield Limit(file, *place, text, name, tool)
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
         yield from (
-            (ast.unparse(one), other) for one, other in zip(target.elts, value.elts, strict=False)
+            (ast.unparse(variable), expression)
+            for variable, expression in zip(target.elts, value.elts, strict=False)
         )
     elif isinstance(target, ast.Name) and target.id.isupper():
         yield target.id, value
@@ -102,9 +106,9 @@ def _numbers(expression: ast.expr) -> Iterator[ast.Constant]:
         if isinstance(value, int | float) and not isinstance(value, bool) and value not in (0, 1):
             yield expression
     elif isinstance(expression, ast.BinOp | ast.UnaryOp | ast.Tuple | ast.BoolOp):
-        for one in ast.iter_child_nodes(expression):
-            if isinstance(one, ast.expr):
-                yield from _numbers(one)
+        for operand in ast.iter_child_nodes(expression):
+            if isinstance(operand, ast.expr):
+                yield from _numbers(operand)
 
 
 def _in_conditions(file: Path, tool: str) -> Iterator[Limit]:
@@ -121,7 +125,13 @@ def grades(frozen: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, list[str]]]
     from tests.judgement.freeze import judged
 
     for name, measured in frozen:
-        yield name, sorted(f"{one.tool}: {one.subject}: {one.grade}" for one in judged(measured))
+        yield (
+            name,
+            sorted(
+                f"{verdict.tool}: {verdict.subject}: {verdict.grade}"
+                for verdict in judged(measured)
+            ),
+        )
 
 
 def noticed(limit: Limit, text: str, frozen: Sequence[Any], expected: dict[str, Any]) -> str:
@@ -165,10 +175,10 @@ class _Mutant(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if not name.startswith("gradlab."):
             return None
-        found = importlib.machinery.PathFinder.find_spec(name, path)
-        if found is None or found.origin is None or Path(found.origin) != self._file:
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is None or spec.origin is None or Path(spec.origin) != self._file:
             return None
-        places = found.submodule_search_locations
+        places = spec.submodule_search_locations
         return importlib.util.spec_from_file_location(
             name, self._file, loader=self, submodule_search_locations=places
         )
@@ -221,11 +231,13 @@ def mutate(root: Path, cases: Sequence[Any], only: str = "") -> Iterator[tuple[L
     preload()
     measured = {f"{case.half}/{case.name}": scoring.frozen(case) for case in cases}
     frozen = {
-        tool: [(name, {tool: one[tool]}) for name, one in measured.items() if tool in one]
+        tool: [(name, {tool: tools[tool]}) for name, tools in measured.items() if tool in tools]
         for tool in ROOMS.values()
     }
-    frozen["doctor"] += [(title, {"doctor": one}) for title, one, _ in measurements()]
-    expected = {tool: dict(grades(known)) for tool, known in frozen.items()}
+    frozen["doctor"] += [
+        (title, {"doctor": doctor_measurements}) for title, doctor_measurements, _ in measurements()
+    ]
+    expected = {tool: dict(grades(frozen_of_tool)) for tool, frozen_of_tool in frozen.items()}
     forget_rooms()
     for limit in limits(root):
         if only in limit.where:

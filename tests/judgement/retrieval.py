@@ -35,11 +35,11 @@ def outcomes() -> dict[str, Any]:
 
     No answer is right where no symptom fits.
     """
-    found = {}
+    answers = {}
     for group, questions in phrases().items():
         for phrase, right in questions.items():
             name = answer(phrase)
             good = name in right if right else not name
             verdict = RIGHT if good else WRONG if name else NO_ANSWER
-            found[phrase] = {"group": group, "answer": name, "outcome": verdict}
-    return found
+            answers[phrase] = {"group": group, "answer": name, "outcome": verdict}
+    return answers

@@ -36,7 +36,8 @@ def freeze(case: Case, measured: Mapping[str, Any]) -> None:
     """Write the measurements of a case, one tool a line."""
     tight = (",", ":")
     lines = [
-        f"{json.dumps(tool)}: {json.dumps(one, separators=tight)}" for tool, one in measured.items()
+        f"{json.dumps(tool)}: {json.dumps(measurements, separators=tight)}"
+        for tool, measurements in measured.items()
     ]
     case.path.parent.mkdir(exist_ok=True)
     case.path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
@@ -58,30 +59,36 @@ def outcome(case: Case, said: Sequence[Said]) -> dict[str, Any]:
     A fault is found if one of the tools that should say it raises an alarm, and its cause is named
     if an alarm has the words. It is named first if that is the first alarm of its tool.
     """
-    alarms = [one for one in said if one.is_alarm]
-    texts = " ".join(one.text for one in said)
-    grades = sorted(f"{one.tool}: {one.subject}: {one.grade}" for one in said)
+    alarms = [verdict for verdict in said if verdict.is_alarm]
+    texts = " ".join(verdict.text for verdict in said)
+    grades = sorted(f"{verdict.tool}: {verdict.subject}: {verdict.grade}" for verdict in said)
     forbidden = [words for words in case.never if re.search(words, texts, re.IGNORECASE)]
     result: dict[str, Any] = {"kind": case.kind, "grades": grades}
     if case.is_sound:
-        false = [one for one in alarms if not _allowed(case, one)]
+        false = [verdict for verdict in alarms if not _allowed(case, verdict)]
         result |= {
-            f"false {grade}": [f"{one.tool}: {one.text}" for one in false if one.grade == grade]
+            f"false {grade}": [
+                f"{verdict.tool}: {verdict.text}" for verdict in false if verdict.grade == grade
+            ]
             for grade in (BAD, WATCH)
         }
     else:
-        due = [one for one in alarms if one.tool in case.tools]
+        due = [verdict for verdict in alarms if verdict.tool in case.tools]
         groups = case.causes or [case.words]
-        naming = [one for one in due if any(_matches(group, one) for group in groups)]
-        named = all(any(_matches(group, one) for one in due) for group in groups)
-        firsts = {one.tool: one for one in reversed(due)}.values()
+        naming = [verdict for verdict in due if any(_matches(group, verdict) for group in groups)]
+        named = all(any(_matches(group, verdict) for verdict in due) for group in groups)
+        firsts = {verdict.tool: verdict for verdict in reversed(due)}.values()
         result |= {
             "found": bool(due),
             "named": named,
-            "first": named and any(one in naming for one in firsts),
+            "first": named and any(verdict in naming for verdict in firsts),
         }
     result["forbidden"] = forbidden
-    open_ = {one.tool for one in said if one.subject == "headline" and one.grade == NOT_JUDGED}
+    open_ = {
+        verdict.tool
+        for verdict in said
+        if verdict.subject == "headline" and verdict.grade == NOT_JUDGED
+    }
     result["not judged"] = sorted(
         open_
         | {
@@ -94,7 +101,7 @@ def outcome(case: Case, said: Sequence[Said]) -> dict[str, Any]:
 
 
 def _matches(words: Iterable[str], said: Said) -> bool:
-    return any(re.search(one, said.text, re.IGNORECASE | re.DOTALL) for one in words)
+    return any(re.search(pattern, said.text, re.IGNORECASE | re.DOTALL) for pattern in words)
 
 
 def _allowed(case: Case, said: Said) -> bool:
@@ -116,27 +123,27 @@ def interval(count: int, of: int) -> tuple[float, float]:
 
 def counts(outcomes: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
     """Return how many of how many cases are found, named and so on."""
-    faults = [one for one in outcomes.values() if "found" in one]
-    good = [one for one in outcomes.values() if "found" not in one]
+    faults = [outcome for outcome in outcomes.values() if "found" in outcome]
+    good = [outcome for outcome in outcomes.values() if "found" not in outcome]
     return {
         **{
-            name: (sum(one[name] for one in faults), len(faults))
+            name: (sum(outcome[name] for outcome in faults), len(faults))
             for name in ("found", "named", "first")
         },
         "forbidden words": (
-            sum(bool(one["forbidden"]) for one in outcomes.values()),
+            sum(bool(outcome["forbidden"]) for outcome in outcomes.values()),
             len(outcomes),
         ),
-        "false bad": (sum(bool(one["false bad"]) for one in good), len(good)),
-        "false watch": (sum(bool(one["false watch"]) for one in good), len(good)),
+        "false bad": (sum(bool(outcome["false bad"]) for outcome in good), len(good)),
+        "false watch": (sum(bool(outcome["false watch"]) for outcome in good), len(good)),
     }
 
 
 def write(path: Path, content: Mapping[str, Any]) -> None:
     """Write a score, one case a line."""
     lines = [
-        f"{json.dumps(name)}: {json.dumps(one, ensure_ascii=False)}"
-        for name, one in content.items()
+        f"{json.dumps(name)}: {json.dumps(outcome, ensure_ascii=False)}"
+        for name, outcome in content.items()
     ]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 

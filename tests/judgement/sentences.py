@@ -42,8 +42,8 @@ def _names(tree: ast.AST) -> Iterator[str]:
     """Names given to verdicts: by an argument, or by a variable ``name`` in a function of one."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "Verdict":
-            given = [keyword.value for keyword in node.keywords if keyword.arg == "name"]
-            for argument in (*given, *node.args[NAME : NAME + 1]):
+            by_keyword = [keyword.value for keyword in node.keywords if keyword.arg == "name"]
+            for argument in (*by_keyword, *node.args[NAME : NAME + 1]):
                 yield from _texts(argument)
         elif isinstance(node, ast.FunctionDef) and "Verdict(" in ast.unparse(node):
             for assignment in ast.walk(node):
@@ -53,8 +53,8 @@ def _names(tree: ast.AST) -> Iterator[str]:
 
 def _assigned(target: ast.expr, value: ast.expr) -> Iterator[str]:
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-        for one, other in zip(target.elts, value.elts, strict=False):
-            yield from _assigned(one, other)
+        for variable, expression in zip(target.elts, value.elts, strict=False):
+            yield from _assigned(variable, expression)
     elif isinstance(target, ast.Name) and target.id == "name":
         yield from _texts(value)
 
@@ -95,19 +95,19 @@ def noting(said: set[str]) -> Iterator[None]:
 
     undo = [_noting(Verdict, note_verdict), _noting(Advice, note_advice)]
     yield
-    for kind, known in undo:
-        kind.__init__ = known
+    for kind, original in undo:
+        kind.__init__ = original
 
 
 def _noting(kind: Any, note: Callable[[Any], None]) -> tuple[Any, Any]:
-    known = kind.__init__
+    original = kind.__init__
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        known(self, *args, **kwargs)
+        original(self, *args, **kwargs)
         note(self)
 
     kind.__init__ = init
-    return kind, known
+    return kind, original
 
 
 def said_of_cases(cases: Iterable[Any]) -> set[str]:

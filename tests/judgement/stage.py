@@ -23,44 +23,47 @@ from tests.judgement import freeze
 from tests.judgement.freeze import Said
 from tests.tiny_models import WORDS, make_bert
 
-STEPS, EVERY, BATCH = 40, 2, 16
+STEPS, INTERVAL, BATCH = 40, 2, 16
 # Words by the part that they play in a made-up fact.
-VERBS, THINGS, PLACES, PEOPLE, FILLERS = (
+VERBS, TOPICS, PLACES, PEOPLE, FILLERS = (
     WORDS[:40], WORDS[40:100], WORDS[100:160], WORDS[160:200], WORDS[200:],
 )  # fmt: skip
 
 
 def facts(count: int, seed: int = 0) -> list[tuple[str, ...]]:
     """Different facts: verb, thing, two words of a place, person and a number."""
-    draw, made = random.Random(seed), {}
-    while len(made) < count:
-        fact = (draw.choice(VERBS), draw.choice(THINGS), draw.choice(PLACES), draw.choice(PLACES))
-        made.setdefault(fact, (draw.choice(PEOPLE), str(draw.randint(3, 97))))
-    return [(*fact, *more) for fact, more in made.items()]
+    draw, answers = random.Random(seed), {}
+    while len(answers) < count:
+        fact = (draw.choice(VERBS), draw.choice(TOPICS), draw.choice(PLACES), draw.choice(PLACES))
+        answers.setdefault(fact, (draw.choice(PEOPLE), str(draw.randint(3, 97))))
+    return [(*fact, *answer) for fact, answer in answers.items()]
 
 
 def question(fact: tuple[str, ...]) -> str:
-    verb, thing, place, near, *_ = fact
-    return f"ka {verb} {thing} {place} {near} ?"
+    verb, topic, place, near, *_ = fact
+    return f"ka {verb} {topic} {place} {near} ?"
 
 
 def passage(fact: tuple[str, ...], fillers: int = 2) -> str:
-    verb, thing, place, near, person, number = fact
+    verb, topic, place, near, person, number = fact
     draw = random.Random(" ".join(fact))
-    more = " ".join(draw.choices(FILLERS, k=fillers))
-    return f"{place} {near} {person} {verb} {thing} {number} {more} ."
+    filling = " ".join(draw.choices(FILLERS, k=fillers))
+    return f"{place} {near} {person} {verb} {topic} {number} {filling} ."
 
 
 def lookalike(fact: tuple[str, ...]) -> str:
     """A passage of the same place about something else."""
     draw = random.Random(" ".join(fact) + "!")
-    return passage((draw.choice(VERBS), draw.choice(THINGS), *fact[2:]))
+    return passage((draw.choice(VERBS), draw.choice(TOPICS), *fact[2:]))
 
 
 def pairs(count: int = 160, seed: int = 0) -> dict[str, list[str]]:
     """Questions and the passages that answer them."""
-    made = facts(count, seed)
-    return {"anchor": list(map(question, made)), "positive": list(map(passage, made))}
+    facts_of_pairs = facts(count, seed)
+    return {
+        "anchor": list(map(question, facts_of_pairs)),
+        "positive": list(map(passage, facts_of_pairs)),
+    }
 
 
 def triplets(count: int = 160, seed: int = 0) -> dict[str, list[str]]:
@@ -73,11 +76,11 @@ def scored(count: int = 160, seed: int = 0, most: float = 1.0) -> dict[str, list
     draw, table = random.Random(seed), {"sentence1": [], "sentence2": [], "score": []}
     for fact in facts(count, seed):
         words = passage(fact).split()
-        kept = draw.randint(0, len(words))
-        other = words[:kept] + draw.choices(FILLERS, k=len(words) - kept)
+        common = draw.randint(0, len(words))
+        second_words = words[:common] + draw.choices(FILLERS, k=len(words) - common)
         table["sentence1"].append(" ".join(words))
-        table["sentence2"].append(" ".join(other))
-        table["score"].append(most * kept / len(words))
+        table["sentence2"].append(" ".join(second_words))
+        table["score"].append(most * common / len(words))
     return table
 
 
@@ -129,7 +132,7 @@ class Stage:
         )
 
         own = ("callbacks", "evaluator", "eval_dataset", "optimizers")
-        given = {name: arguments.pop(name) for name in own if name in arguments}
+        of_trainer = {name: arguments.pop(name) for name in own if name in arguments}
         model = self.model() if model is None else model
         settings = {
             "output_dir": str(self.folder / "run"),
@@ -151,7 +154,7 @@ class Stage:
             args=SentenceTransformerTrainingArguments(**{**settings, **arguments}),
             train_dataset=Dataset.from_dict(dict(table)),
             loss=loss(model),
-            **given,
+            **of_trainer,
         )
 
     def play(self, trainer: Any, **options: Any) -> None:
@@ -175,7 +178,7 @@ class Stage:
         self._keep("doctor", freeze.measured_doctor(diagnosis), said)
 
     def train(
-        self, trainer: Any, *, every: int = EVERY, views: Any = None, loss: Any = None,
+        self, trainer: Any, *, every: int = INTERVAL, views: Any = None, loss: Any = None,
         fails: bool = False,
     ) -> None:  # fmt: skip
         """Train under watch and judge the run; with ``fails`` training may end with an error."""

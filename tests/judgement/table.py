@@ -24,7 +24,9 @@ def table() -> str:
     for path, when in ((scoring.FIRST_SCORE, "at first"), (scoring.SCORE, "now")):
         outcomes = scoring.read(path) if path.exists() else {}
         for half in HALVES:
-            of_half = {key: one for key, one in outcomes.items() if key.startswith(f"{half}/")}
+            of_half = {
+                key: outcome for key, outcome in outcomes.items() if key.startswith(f"{half}/")
+            }
             if of_half:
                 rows.append(_row(f"{NAMES[half]}, {when}", of_half))
     return "\n".join(rows)
@@ -32,18 +34,18 @@ def table() -> str:
 
 def page(text: str) -> str:
     """Return the page with the table between its markers."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
+    before, _, tail = text.partition(BEGIN)
+    _, _, after = tail.partition(END)
     return f"{before}{BEGIN}\n{table()}\n{END}{after}"
 
 
 def _row(title: str, outcomes: Mapping[str, Mapping[str, Any]]) -> str:
-    known = scoring.counts(outcomes)
-    faults, good = known["found"][1], known["false bad"][1]
-    open_ = sum("report" in one["not judged"] for one in outcomes.values())
+    counts = scoring.counts(outcomes)
+    faults, good = counts["found"][1], counts["false bad"][1]
+    open_ = sum("report" in outcome["not judged"] for outcome in outcomes.values())
     cells = [
-        title, str(faults), _share(*known["found"]), _share(*known["named"]),
-        str(good), _share(*known["false bad"]), _share(*known["false watch"]),
+        title, str(faults), _share(*counts["found"]), _share(*counts["named"]),
+        str(good), _share(*counts["false bad"]), _share(*counts["false watch"]),
         _share(open_, len(outcomes)),
     ]  # fmt: skip
     return f"| {' | '.join(cells)} |"

@@ -103,19 +103,19 @@ def dots(first: torch.Tensor, second: torch.Tensor) -> list[list[float]]:
     return [[math.fsum(a * b for a, b in zip(x, y, strict=True)) for y in second] for x in first]
 
 
-def others(i: int, count: int) -> list[int]:
+def other_indices(i: int, count: int) -> list[int]:
     """All indices but i."""
     return [j for j in range(count) if j != i]
 
 
 def nearest(similarities: list[list[float]], i: int) -> int:
     """Index of the largest similarity but i's own; the first of equals."""
-    return max(others(i, len(similarities)), key=lambda j: similarities[i][j])
+    return max(other_indices(i, len(similarities)), key=lambda j: similarities[i][j])
 
 
 def ordered_pairs(count: int) -> list[tuple[int, int]]:
     """All (k, l) with k != l."""
-    return [(k, second) for k in range(count) for second in others(k, count)]
+    return [(k, second) for k in range(count) for second in other_indices(k, count)]
 
 
 def unordered_pairs(count: int) -> list[tuple[int, int]]:
@@ -151,7 +151,7 @@ def mhs(nu: float, view: str = "same", floor: float = 0.0) -> Value:
         negatives = (anchors if view == "same" else positives).detach()
         for i in range(n):
             squared = torch.stack(
-                [((anchors[i] - negatives[j]) ** 2).sum() for j in others(i, n)]
+                [((anchors[i] - negatives[j]) ** 2).sum() for j in other_indices(i, n)]
             ).min()
             if float(squared.detach()) > 0:
                 total = total - nu * torch.sqrt(torch.clamp(squared, min=floor))

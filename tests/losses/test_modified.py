@@ -15,7 +15,7 @@ from tests.losses.naive_losses import (
     dots,
     nearest,
     ordered_pairs,
-    others,
+    other_indices,
     plain_gradients,
     tangent,
     unordered_pairs,
@@ -48,7 +48,7 @@ def naive_weight(name: str, anchors: torch.Tensor, positives: torch.Tensor) -> l
     within, across = dots(anchors, anchors), dots(positives, positives)
     weight = [[0.0] * n for _ in range(n)]
     for i in range(n):
-        for j in others(i, n):
+        for j in other_indices(i, n):
             if name == "modified_mhe":
                 z = sum(
                     math.exp((within[k][m] - within[i][j]) / TAU) for k, m in unordered_pairs(n)
@@ -90,13 +90,13 @@ def naive_value(
         for i in range(n):
             if name == "modified_mhs":
                 distance = torch.stack(
-                    [(anchors[i] - anchors[j].detach()).norm() for j in others(i, n)]
+                    [(anchors[i] - anchors[j].detach()).norm() for j in other_indices(i, n)]
                 ).min()
                 aligned = ratio / (2 * distance.detach()) * ((anchors[i] - target[i]) ** 2).sum()
                 values.append(gate[i] * (aligned - distance))
             else:
                 pushed = sum(
-                    weight[i][j] * (anchors[i] @ anchors[j].detach()) for j in others(i, n)
+                    weight[i][j] * (anchors[i] @ anchors[j].detach()) for j in other_indices(i, n)
                 )
                 values.append(
                     gate[i] * (pushed - ratio * sum(weight[i]) * (anchors[i] @ target[i]))

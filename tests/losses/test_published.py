@@ -14,7 +14,7 @@ from gradlab.batch.similarity import Negatives, PairSimilarity, gaps_of
 from gradlab.gradient.verification import BATCHES
 from gradlab.losses.components import project
 from gradlab.losses.registry import loss_class
-from tests.losses.naive_losses import KINDS, batch, dots, others, plain_gradients
+from tests.losses.naive_losses import KINDS, batch, dots, other_indices, plain_gradients
 
 # --- definitions, of the cosines p and s_1 ... s_K ------------------------------------------------
 
@@ -146,7 +146,7 @@ def test_circle_is_a_softmax_with_fixed_factors(angle: float, angles: list[float
 def test_gor_by_loops(kind: str, threshold: float, weight: float) -> None:
     anchors, positives = batch(kind)
     own = dots(anchors, anchors)
-    pairs = [own[i][j] for i in range(7) for j in others(i, 7)]
+    pairs = [own[i][j] for i in range(7) for j in other_indices(i, 7)]
     square, mean = (math.fsum(s**power for s in pairs) / 42 for power in (2, 1))
     loss_value = gradlab.get_loss("gor", threshold=threshold, mean_weight=weight)(
         anchors, positives
@@ -236,7 +236,7 @@ def test_arctanh_of_nearly_collapsed_batches(monkeypatch, sign: int) -> None:
         for i in range(6):
             total = mp.fsum(odds[i])
             assert float(values[i]) == pytest.approx(float(mp.log(total / odds[i][i])), rel=1e-9)
-            for j in others(i, 6):
+            for j in other_indices(i, 6):
                 expected = (odds[i][j] + 1) ** 2 / 2 / total
                 coefficient = mp.mpf(components.gradient_dissipation[i]) * mp.mpf(
                     components.weight[i, j]

@@ -150,10 +150,12 @@ def test_values_by_loops(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("given", [{}, {"labels": np.arange(N)}])
-def test_without_labels_they_are_infonce(name: str, given: dict) -> None:
+@pytest.mark.parametrize("context", [{}, {"labels": np.arange(N)}])
+def test_without_labels_they_are_infonce(name: str, context: dict) -> None:
     anchors, positives, extra, _ = rows_with_duplicates()
-    components = gradlab.components(f"{name}(temperature=0.2)", anchors, positives, extra, **given)
+    components = gradlab.components(
+        f"{name}(temperature=0.2)", anchors, positives, extra, **context
+    )
     expected = gradlab.components("infonce(temperature=0.2)", anchors, positives, extra)
     for attribute in ("gradient_dissipation", "weight"):
         np.testing.assert_allclose(
@@ -319,7 +321,7 @@ def test_a_rule_in_numpy_serves_tensors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "given", "message"),
+    ("text", "context", "message"),
     [
         (
             "supcon", {"labels": LABELS[:5]},
@@ -343,10 +345,10 @@ def test_a_rule_in_numpy_serves_tensors() -> None:
         ),
     ],
 )  # fmt: skip
-def test_bad_input_is_one_line(text: str, given: dict, message: str) -> None:
+def test_bad_input_is_one_line(text: str, context: dict, message: str) -> None:
     anchors, positives, *_ = rows_with_duplicates()
     with pytest.raises(gradlab.GradlabError, match=message):
-        gradlab.get_loss(text)(anchors, positives, **given)
+        gradlab.get_loss(text)(anchors, positives, **context)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

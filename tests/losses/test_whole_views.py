@@ -22,7 +22,7 @@ from tests.losses.naive_losses import (
     mhe,
     mhs,
     nearest,
-    others,
+    other_indices,
     plain_gradients,
     tangent,
     unordered_pairs,
@@ -67,13 +67,13 @@ def test_mhe_in_table_2(preset: str | None, exponent: float) -> None:
     components = gradlab.components(loss, anchors, positives)
     assert components.negative_view == "same"
     for i in range(n):
-        row = sum(math.exp(exponent * q[i][k]) for k in others(i, n))
+        row = sum(math.exp(exponent * q[i][k]) for k in other_indices(i, n))
         assert float(components.gradient_dissipation[i]) == 1
         assert float(components.weight[i, i]) == 0
         assert float(components.ratio[i]) == pytest.approx(
             2 * z / (exponent * nu * n * row), rel=1e-13
         )
-        for j in others(i, n):
+        for j in other_indices(i, n):
             expected = exponent * nu * math.exp(exponent * q[i][j]) / z
             assert float(components.weight[i, j]) == pytest.approx(expected, rel=1e-13)
     alignment = float(((anchors - positives) ** 2).sum()) / n

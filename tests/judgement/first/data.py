@@ -59,9 +59,9 @@ def cosine_loss_with_percentages(stage: Stage) -> None:
 
 
 def _half_unrelated() -> dict[str, list]:
-    made = facts(160)
-    answers = [passage(made[at] if at % 2 else made[(at + 7) % 160]) for at in range(160)]
-    return {"sentence1": list(map(question, made)), "sentence2": answers,
+    rows = facts(160)
+    answers = [passage(rows[at] if at % 2 else rows[(at + 7) % 160]) for at in range(160)]
+    return {"sentence1": list(map(question, rows)), "sentence2": answers,
             "label": [at % 2 for at in range(160)]}  # fmt: skip
 
 
@@ -192,16 +192,16 @@ def _in_order(trainer: object) -> object:
     "sorted rows", "Rows are sorted by place and not shuffled: a batch has neighbours only.", SORTED
 )
 def rows_in_sorted_order(stage: Stage) -> None:
-    made = sorted(facts(160), key=lambda fact: fact[2:4])
-    table = {"anchor": list(map(question, made)), "positive": list(map(passage, made))}
+    rows = sorted(facts(160), key=lambda fact: fact[2:4])
+    table = {"anchor": list(map(question, rows)), "positive": list(map(passage, rows))}
     stage.play(_in_order(stage.trainer(ranking, table)))
 
 
 @faulty("sorted rows", "Versions of one question stand side by side and are not shuffled.",
         (*SORTED, *REPEATED), tools=(DOCTOR, REPORT, INSPECT))  # fmt: skip
 def versions_side_by_side(stage: Stage) -> None:
-    made = [(*fact[:4], fact[4], str(more)) for fact in facts(20) for more in range(8)]
-    table = {"anchor": list(map(question, made)), "positive": list(map(passage, made))}
+    rows = [(*fact[:4], fact[4], str(number)) for fact in facts(20) for number in range(8)]
+    table = {"anchor": list(map(question, rows)), "positive": list(map(passage, rows))}
     stage.play(_in_order(stage.trainer(ranking, table)))
 
 
@@ -218,10 +218,10 @@ def shuffled_positives(stage: Stage) -> None:
 )
 def rows_four_times(stage: Stage) -> None:
     # Versions of a passage to one question, else a row would be a copy as a whole.
-    made = [fact for fact in facts(40) for _ in range(4)]
+    rows = [fact for fact in facts(40) for _ in range(4)]
     table = {
-        "anchor": list(map(question, made)),
-        "positive": [passage((*fact[:5], str(at))) for at, fact in enumerate(made)],
+        "anchor": list(map(question, rows)),
+        "positive": [passage((*fact[:5], str(at))) for at, fact in enumerate(rows)],
     }
     stage.play(stage.trainer(ranking, table))
 
@@ -230,10 +230,10 @@ def rows_four_times(stage: Stage) -> None:
         (r"hard negative\w*.*(say|positive|false)", r"false negative"),
         tools=(DOCTOR, INSPECT))  # fmt: skip
 def every_other_hard_negative_is_false(stage: Stage) -> None:
-    made = facts(160)
+    rows = facts(160)
     negatives = [
         " ".join(reversed(passage(fact).split())) if at % 2 else lookalike(fact)
-        for at, fact in enumerate(made)
+        for at, fact in enumerate(rows)
     ]
     table = pairs() | {"negative": negatives}
     stage.doctor(stage.trainer(ranking, table))
@@ -244,7 +244,7 @@ def every_other_hard_negative_is_false(stage: Stage) -> None:
         (r"exchanged", r"nearer to their anchor"))  # fmt: skip
 def positives_and_negatives_exchanged(stage: Stage) -> None:
     table = triplets()
-    made = facts(160, seed=9)
-    columns = {"anchor": table["anchor"], "positive": list(map(passage, made)),
+    unrelated = facts(160, seed=9)
+    columns = {"anchor": table["anchor"], "positive": list(map(passage, unrelated)),
                "negative": table["positive"]}  # fmt: skip
     stage.play(stage.trainer(ranking, columns))

@@ -25,9 +25,9 @@ LAST = (r"last token", r"padd", r"\bEOS\b", r"end.of.(sequence|text)")
 def uneven_pairs() -> dict[str, list[str]]:
     """Pairs of which every other positive is far longer."""
     table = pairs()
-    more = "zu zo ze vu vo ve tu to te su so se ru ro re pu po pe nu no ne ."
+    filling = "zu zo ze vu vo ve tu to te su so se ru ro re pu po pe nu no ne ."
     table["positive"] = [
-        text if at % 2 else f"{text} {more}" for at, text in enumerate(table["positive"])
+        text if at % 2 else f"{text} {filling}" for at, text in enumerate(table["positive"])
     ]
     return table
 

@@ -90,8 +90,8 @@ def softmax_classifier(stage: Stage) -> None:
 
 
 def _labelled() -> dict[str, list]:
-    made, other = facts(160), facts(160, seed=5)
-    seconds = [passage(made[at] if at % 2 else other[at]) for at in range(160)]
+    rows, unrelated = facts(160), facts(160, seed=5)
+    seconds = [passage(rows[at] if at % 2 else unrelated[at]) for at in range(160)]
     return {"a": pairs()["anchor"], "b": seconds, "label": [at % 2 for at in range(160)]}
 
 
@@ -165,10 +165,10 @@ def accumulation_of_gradients(stage: Stage) -> None:
 
 @sound("batches")
 def repeated_texts_kept_apart(stage: Stage) -> None:
-    made = [fact for fact in facts(40) for _ in range(4)]
+    rows = [fact for fact in facts(40) for _ in range(4)]
     table = {
-        "anchor": [f"{text} {at}" for at, text in enumerate(map(passage, made))],
-        "positive": list(map(passage, made)),
+        "anchor": [f"{text} {at}" for at, text in enumerate(map(passage, rows))],
+        "positive": list(map(passage, rows)),
     }
     stage.play(stage.trainer(ranking, table, batch_sampler="no_duplicates"))
 

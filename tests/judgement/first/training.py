@@ -31,10 +31,10 @@ def _softmax(model: object) -> object:
 
 
 def _inference() -> dict[str, list]:
-    made = facts(160)
+    rows = facts(160)
     seconds = [(passage(fact, 0), lookalike(fact), passage(fact[::-1]))[at % 3]
-               for at, fact in enumerate(made)]  # fmt: skip
-    return {"premise": list(map(passage, made)), "hypothesis": seconds,
+               for at, fact in enumerate(rows)]  # fmt: skip
+    return {"premise": list(map(passage, rows)), "hypothesis": seconds,
             "label": [at % 3 for at in range(160)]}  # fmt: skip
 
 
@@ -48,9 +48,9 @@ def classifier_not_in_the_optimizer(stage: Stage) -> None:
 @faulty("loss head not trained", "The classifier of SoftmaxLoss is frozen.", (*HEAD, r"frozen"))
 def classifier_frozen(stage: Stage) -> None:
     def loss(model: object) -> object:
-        made = _softmax(model)
-        made.classifier.requires_grad_(False)
-        return made
+        criterion = _softmax(model)
+        criterion.classifier.requires_grad_(False)
+        return criterion
 
     stage.play(stage.trainer(loss, _inference()))
 
@@ -75,8 +75,8 @@ def _plain_trainer(stage: Stage, model: nn.Module, **arguments: object) -> objec
 
     torch.manual_seed(0)
     signal, noise = torch.randn(640, 1, 8), torch.randn(640, 2, 16)
-    seen = signal + 0.3 * torch.randn(640, 2, 8)
-    views = torch.cat([seen, 0.8 * noise], dim=2)  # (N, 2, 24), of which 8 dimensions matter
+    signals = signal + 0.3 * torch.randn(640, 2, 8)
+    views = torch.cat([signals, 0.8 * noise], dim=2)  # (N, 2, 24), of which 8 dimensions matter
     settings = {
         "output_dir": str(stage.folder / "run"), "max_steps": 100, "report_to": "none",
         "per_device_train_batch_size": 16, "learning_rate": 9e-4, "max_grad_norm": 0.0,
@@ -123,8 +123,8 @@ def triplet_margin_beyond_unit_vectors(stage: Stage) -> None:
     "margin out of range", "A margin of 3 between cosine distances, which are at most 2.", MARGIN
 )
 def contrastive_margin_beyond_cosines(stage: Stage) -> None:
-    made, other = facts(160), facts(160, seed=5)
-    seconds = [passage(made[at] if at % 2 else other[at]) for at in range(160)]
+    rows, unrelated = facts(160), facts(160, seed=5)
+    seconds = [passage(rows[at] if at % 2 else unrelated[at]) for at in range(160)]
     table = {"a": pairs()["anchor"], "b": seconds, "label": [at % 2 for at in range(160)]}
     stage.play(stage.trainer(lambda m: losses.ContrastiveLoss(m, margin=3.0), table))
 
@@ -164,8 +164,8 @@ def everything_frozen_but_a_norm(stage: Stage) -> None:
     "weights do not move", "The optimizer has the weights of another copy of the model.", FROZEN
 )
 def optimizer_of_another_model(stage: Stage) -> None:
-    other = stage.model()
-    optimizer = torch.optim.AdamW(other.parameters(), lr=5e-4)
+    copied_model = stage.model()
+    optimizer = torch.optim.AdamW(copied_model.parameters(), lr=5e-4)
     stage.play(stage.trainer(ranking, pairs(), optimizers=(optimizer, None)))
 
 
@@ -185,7 +185,8 @@ def embeddings_detached(stage: Stage) -> None:
     class Detached(ranking):
         def forward(self, features: object, labels: object = None) -> object:
             rows = [
-                self.model(one)["sentence_embedding"].detach().requires_grad_() for one in features
+                self.model(column)["sentence_embedding"].detach().requires_grad_()
+                for column in features
             ]
             return self.compute_loss_from_embeddings(rows, labels)
 
