@@ -56,9 +56,9 @@ else:
         def __get__(self, instance: Any, owner: Any = None) -> Any:
             if instance is None:
                 return self
-            found = self.func(instance)
-            object.__setattr__(instance, self.name, found)
-            return found
+            value = self.func(instance)
+            object.__setattr__(instance, self.name, value)
+            return value
 
 
 # Any object with a shape and a dtype: numpy array, torch tensor, or array of `gradlab.explorer`.
@@ -252,13 +252,13 @@ def span(x: Shaped[Array, "..."]) -> str:
     Entries that are not finite are counted.
     """
     values = np.asarray(to_numpy(x), dtype=np.float64).ravel()
-    usual = values[np.isfinite(values)]
-    if not usual.size:
+    finite = values[np.isfinite(values)]
+    if not finite.size:
         return "nowhere finite" if values.size else "empty"
-    low, high = usual.min(), usual.max()
+    low, high = finite.min(), finite.max()
     same = f"{low:.3g}" == f"{high:.3g}"
     words = (
-        f"{low:.3g} throughout" if same else f"mean {usual.mean():.3g} ({low:.3g} to {high:.3g})"
+        f"{low:.3g} throughout" if same else f"mean {finite.mean():.3g} ({low:.3g} to {high:.3g})"
     )
-    others = values.size - usual.size
-    return words + (f", {others} not finite" if others else "")
+    not_finite = values.size - finite.size
+    return words + (f", {not_finite} not finite" if not_finite else "")

@@ -1,4 +1,4 @@
-"""`Shown`: results with a plot, a table and a notebook view.
+"""`Drawable`: results with a plot, a table and a notebook view.
 
 Computing modules import no plotting library.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _ROWS = 12  # rows of a table in a notebook; longer tables are summarised
 
 
-class Shown:
+class Drawable:
     """A result with a plot, a table and a compact view in a notebook.
 
     Attributes:

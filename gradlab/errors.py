@@ -39,22 +39,22 @@ def first_line(error: Exception) -> str:
     return textwrap.shorten(lines[0], 300, placeholder=" …").rstrip(".")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest known name, or an empty string."""
-    match = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
+    match = difflib.get_close_matches(name.lower(), list(names), n=1, cutoff=0.5)
     return f" Did you mean {match[0]!r}?" if match else ""
 
 
-def check_known(what: str, name: object, known: Iterable[str], heading: str = "there are") -> None:
-    """Raise GradlabError unless ``name`` is in ``known``.
+def check_known(kind: str, name: object, names: Iterable[str], heading: str = "there are") -> None:
+    """Raise GradlabError unless ``name`` is in ``names``.
 
-    The message lists the known names after ``heading``, if they are not many, and suggests the
+    The message lists these names after ``heading``, if they are not many, and suggests the
     nearest.
     """
-    known = list(known)
-    if name not in known:
-        names = f"; {heading}: {', '.join(known) or 'none'}" if len(known) <= MANY else ""
-        raise GradlabError(f"unknown {what} {name!r}{names}.{nearest(str(name), known)}")
+    names = list(names)
+    if name not in names:
+        listing = f"; {heading}: {', '.join(names) or 'none'}" if len(names) <= MANY else ""
+        raise GradlabError(f"unknown {kind} {name!r}{listing}.{nearest(str(name), names)}")
 
 
 def check_whole(name: str, value: object, least: int) -> None:
@@ -101,6 +101,6 @@ def require_package(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        if (found := missing(error)) is None:
+        if (explained := missing(error)) is None:
             raise
-        raise found from error
+        raise explained from error

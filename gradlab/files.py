@@ -41,8 +41,8 @@ def _writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def reading(what: str, *also: type[Exception], hint: str = "") -> Iterator[None]:
-    """Turn an error in the block into one line: ``what`` cannot be read, the reason, a ``hint``.
+def reading(source: str, *also: type[Exception], hint: str = "") -> Iterator[None]:
+    """Turn an error in the block into one line: ``source`` cannot be read, the reason, a ``hint``.
 
     Errors are those of the operating system, ValueError, and those in ``also``, which bad content
     causes as well.
@@ -51,9 +51,9 @@ def reading(what: str, *also: type[Exception], hint: str = "") -> Iterator[None]
     try:
         yield
     except RecursionError as error:
-        raise GradlabError(f"cannot read {what}: it is nested too deeply{hint}") from error
+        raise GradlabError(f"cannot read {source}: it is nested too deeply{hint}") from error
     except expected as error:
-        raise GradlabError(f"cannot read {what}: {reason(error)}{hint}") from error
+        raise GradlabError(f"cannot read {source}: {reason(error)}{hint}") from error
 
 
 @contextlib.contextmanager
@@ -116,10 +116,10 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
     return Path(path)
 
 
-def read_arrays(
-    path: str | os.PathLike[str], wanted: str = "an .npz file"
-) -> dict[str, np.ndarray]:
-    """Read the arrays of an .npz file, executing nothing in it; errors name what is ``wanted``.
+def read_arrays(path: str | os.PathLike[str], kind: str = "an .npz file") -> dict[str, np.ndarray]:
+    """Read the arrays of an .npz file, executing nothing in it.
+
+    Errors say that it must be ``kind``.
 
     Raises:
         GradlabError: the file does not exist, is damaged, or is not an .npz file.
@@ -133,7 +133,7 @@ def read_arrays(
     except (OSError, EOFError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         # For other files numpy's message suggests unsafe loading, so it is not quoted.
         why = f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
-        raise GradlabError(f"cannot read {os.fspath(path)!r}: it must be {wanted}{why}") from error
+        raise GradlabError(f"cannot read {os.fspath(path)!r}: it must be {kind}{why}") from error
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Path:
@@ -145,13 +145,13 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Pat
     return Path(path)
 
 
-def read_object(path: str | os.PathLike[str], what: str = "") -> dict[str, Any]:
-    """Read a JSON object from a file; errors name ``what`` it is, such as ``"the manifest "``.
+def read_object(path: str | os.PathLike[str], description: str = "") -> dict[str, Any]:
+    """Read a JSON object from a file; errors name it, such as by ``"the manifest "``.
 
     Raises:
         GradlabError: the file cannot be read or contains no JSON object.
     """
-    with reading(f"{what}{os.fspath(path)!r}"):
+    with reading(f"{description}{os.fspath(path)!r}"):
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     if not isinstance(content, dict):
         raise GradlabError(f"{os.fspath(path)!r} is not a JSON object")
@@ -166,9 +166,9 @@ def read_packaged(package: str, name: str) -> dict[str, Any]:
 def for_json(value: Any) -> Any:
     """Replace non-finite numbers by None at any depth, because JSON cannot represent them."""
     if isinstance(value, dict):
-        return {name: for_json(one) for name, one in value.items()}
+        return {name: for_json(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [for_json(one) for one in value]
+        return [for_json(member) for member in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -219,11 +219,11 @@ def versions(*packages: str) -> dict[str, str]:
     """Return the versions of Python, gradlab and those of the named packages that are installed."""
     from importlib import metadata  # slow to import
 
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in ("gradlab", *packages):
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found
+            installed[package] = metadata.version(package)
+    return installed
 
 
 def commit() -> str:
@@ -232,13 +232,13 @@ def commit() -> str:
     if not (Path(__file__).parents[1] / ".git").exists():
         return ""
     try:
-        found = subprocess.run(
+        process = subprocess.run(
             ["git", "describe", "--always", "--dirty= with changes", "--abbrev=40", "--exclude=*"],
             cwd=Path(__file__).parent, capture_output=True, text=True, check=True, timeout=10,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return ""
-    return found.stdout.strip()
+    return process.stdout.strip()
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 # Seconds until progress is shown, and between updates.
-PATIENCE, EVERY = 1.0, 1.0
+PATIENCE, REFRESH = 1.0, 1.0
 # Seconds between updates of a bar in a log file, and in a log file of a training, which takes long.
 EVERY_LINE, EVERY_LINE_OF_TRAINING = 10.0, 60.0
 
@@ -29,8 +29,8 @@ def progress_bar(items: Any = None, progress: bool | None = None, **options: Any
     """
     from tqdm.auto import tqdm  # loads asyncio, which quick work should not wait for
 
-    shown = {"delay": 2, "leave": False, "mininterval": bar_interval()}
-    return tqdm(items, disable=None if progress is None else not progress, **shown | options)
+    defaults = {"delay": 2, "leave": False, "mininterval": bar_interval()}
+    return tqdm(items, disable=None if progress is None else not progress, **defaults | options)
 
 
 @contextlib.contextmanager
@@ -58,7 +58,7 @@ def waiting(title: str, *, visible: bool = True) -> Iterator[None]:
             return
         form = "{desc} ... {elapsed}"
         with tqdm(desc=title, bar_format=form, leave=False, file=stream, position=0) as bar:
-            while not over.wait(EVERY):
+            while not over.wait(REFRESH):
                 bar.refresh()
 
     teller = threading.Thread(target=tell, name=title, daemon=True)

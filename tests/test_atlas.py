@@ -12,7 +12,14 @@ import pytest
 import gradlab
 from gradlab.atlas import atlas
 from gradlab.atlas import measure as measure_anew
-from gradlab.atlas.entries import DIMENSIONS, NEGATIVE, POSITIVE, SENTENCES, SPREADS
+from gradlab.atlas.entries import (
+    BATCHES_OF_A_CURVE,
+    DIMENSIONS,
+    NEGATIVE,
+    POSITIVE,
+    SENTENCES,
+    SPREADS,
+)
 from gradlab.atlas.page import distance, page, text_table, write_pages
 from gradlab.losses.registry import combinator_names, taught_names
 from gradlab.simulation.sphere import sample_views
@@ -79,9 +86,13 @@ def test_a_page_tells_the_numbers_of_its_loss(tmp_path) -> None:
 def test_the_gate_of_infonce_is_half_open_where_the_simulator_says() -> None:
     entry = measure("infonce")
     at = math.radians(entry.half_open)
-    values = gradlab.simulate("infonce", mu_pos=[POSITIVE], mu_neg=[POSITIVE, at, at + 1e-3]).value[
-        0
-    ]
+    (values,) = gradlab.simulate(
+        "infonce",
+        "relative_push",
+        mu_pos=[POSITIVE],
+        mu_neg=[POSITIVE, at, at + 1e-3],
+        batches=BATCHES_OF_A_CURVE,
+    ).value
     assert values[1] / values[0] == pytest.approx(0.5, abs=1e-4)
     slope = 100 * (values[1] - values[2]) / values[0] / math.degrees(1e-3)
     assert entry.slope == pytest.approx(slope, rel=0.02)

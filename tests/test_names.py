@@ -23,19 +23,10 @@ GENERIC = set(
 )
 # Rooms whose names are still to be mended, with the placeholders of 1,000 that they may have.
 PENDING: dict[str, int] = {
-    "gradlab/atlas": 85,
-    "gradlab/cli": 33,
-    "gradlab/decomposition": 104,
     "gradlab/encoder": 55,
-    "gradlab/explorer": 64,
-    "gradlab/figures": 47,
-    "gradlab/gradient": 59,
     "gradlab/integrations": 69,
-    "gradlab/plotting": 36,
-    "gradlab/simulation": 45,
     "gradlab/sweep": 68,
     "gradlab/train": 68,
-    "gradlab": 80,
     "studies": 110,
 }
 # Rooms with many letters of mathematics, with the generic names of 1,000 that they may have.

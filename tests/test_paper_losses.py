@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.decomposition.findings import findings
+from gradlab.decomposition.findings import findings_of
 from gradlab.gradient.verification import paired_batch, random_batch
 from tests import paper_losses as paper
 
@@ -120,11 +120,11 @@ def test_findings_of_made_coefficients():
     cosines = np.tile(np.linspace(-1, 1, 60), (12, 1))
     angles, pull = np.linspace(0.2, 1.4, 12), np.ones(12)
     growing = np.exp(cosines)
-    assert findings(growing / growing.sum(1, keepdims=True), cosines, pull, angles) == []
+    assert findings_of(growing / growing.sum(1, keepdims=True), cosines, pull, angles) == []
     humps = np.exp(-((cosines - 0.6) ** 2) / 0.02) + np.exp(-((cosines + 0.5) ** 2) / 0.02)
-    (sentence,) = findings(humps, cosines, pull * humps.sum(1), angles)
+    (sentence,) = findings_of(humps, cosines, pull * humps.sum(1), angles)
     assert sentence.startswith("Its weight has 2 humps")
-    (attracts,) = findings(growing - math.exp(-0.5), cosines, pull, angles)
+    (attracts,) = findings_of(growing - math.exp(-0.5), cosines, pull, angles)
     assert attracts.startswith("It attracts negatives with a cosine below -0.5")
-    (follows,) = findings(growing, cosines, angles * growing.sum(1), angles)
+    (follows,) = findings_of(growing, cosines, angles * growing.sum(1), angles)
     assert follows.startswith("Its ratio depends on the positive's angle")

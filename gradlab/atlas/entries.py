@@ -18,7 +18,7 @@ from scipy.special import entr
 
 from gradlab.arrays import divide
 from gradlab.atlas.leads import HEADINGS, Lead, lead
-from gradlab.drawing import Shown
+from gradlab.drawing import Drawable
 from gradlab.errors import GradlabError
 from gradlab.files import read_packaged
 from gradlab.gradient.diagnostics import two_sided_statistics
@@ -53,8 +53,8 @@ STOPPED = 0.1
 
 # name -> (heading, description)
 COLUMNS = {
-    name: (one["heading"], one["text"])
-    for name, one in read_packaged("gradlab.atlas", "columns.toml").items()
+    name: (column["heading"], column["text"])
+    for name, column in read_packaged("gradlab.atlas", "columns.toml").items()
 }
 
 
@@ -96,7 +96,7 @@ class Entry:
         return lead(self.loss)
 
 
-class Atlas(list[Entry], Shown):
+class Atlas(list[Entry], Drawable):
     """Losses with one row each; `plot` draws numbers by family, or gates on a given axis."""
 
     artist = "gradlab.atlas.picture:draw_atlas"
@@ -138,8 +138,8 @@ def atlas(losses: Iterable[str | Loss] | None = None, *, progress: bool | None =
         GradlabError: a loss is unknown, or needs an input that the atlas lacks, such as a guide.
     """
     names = atlas_names() if losses is None else losses
-    found = [get_loss(name) for name in names]
-    return Atlas(measure(loss) for loss in progress_bar(found, progress, unit="loss"))
+    resolved = [get_loss(name) for name in names]
+    return Atlas(measure(loss) for loss in progress_bar(resolved, progress, unit="loss"))
 
 
 def measure(loss: str | Loss) -> Entry:
@@ -153,7 +153,7 @@ def measure(loss: str | Loss) -> Entry:
     moving = negatives_moving_away(loss, BATCHES_OF_A_CURVE)
     gate, push = (moving[name].value[0] for name in ("relative_push", "total_push"))
     half_open, slope = half_open_angle(DEGREES, gate)
-    pairs = [_both(loss, POSITIVE, NEGATIVE, seed) for seed in range(BATCHES)]
+    pairs = [_components_of_both_sides(loss, POSITIVE, NEGATIVE, seed) for seed in range(BATCHES)]
     stops = _what_stops(loss)
     rows = [_batch_numbers(*pair) for pair in pairs]
     numbers = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
@@ -209,11 +209,13 @@ def half_open_angle(angles: np.ndarray, gate: np.ndarray) -> tuple[float, float]
 
 def of_pushed(statistic: Callable[[np.ndarray], Any], values: np.ndarray) -> float:
     """Return a statistic of the values that are not NaN, of anchors on which something acts."""
-    there = values[~np.isnan(values)]
-    return float(statistic(there)) if there.size else math.nan
+    numbers = values[~np.isnan(values)]
+    return float(statistic(numbers)) if numbers.size else math.nan
 
 
-def _both(loss: Loss, mu_pos: float, mu_neg: float, seed: int) -> tuple[Components, Components]:
+def _components_of_both_sides(
+    loss: Loss, mu_pos: float, mu_neg: float, seed: int
+) -> tuple[Components, Components]:
     views = sampled_batch(mu_pos, mu_neg, SENTENCES, DIMENSIONS, seed)
     return components(loss, *views, side="both")
 
@@ -260,7 +262,7 @@ def _what_stops(loss: Loss) -> str:
     """Compare pull and push on an easy batch and on one with negatives as close as positives."""
     forces = []
     for at in ((POSITIVE, POSITIVE), EASY):
-        anchors = _both(loss, *at, 0)[0]
+        anchors = _components_of_both_sides(loss, *at, 0)[0]
         push = np.abs(anchors.gradient_dissipation[:, None] * anchors.weight).sum(axis=1)
         forces.append([np.mean(push), np.mean(np.abs(anchors.pull))])
     push, pull = divide(np.array(forces[1]), np.array(forces[0])) < STOPPED

@@ -23,7 +23,7 @@ from gradlab.atlas.entries import (
 )
 from gradlab.batch.batch import unit_rows
 from gradlab.batch.triple import tangent
-from gradlab.drawing import Shown
+from gradlab.drawing import Drawable
 from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import components
 from gradlab.losses.base import Loss
@@ -66,7 +66,7 @@ class ModelEntry:
     half_open: float
 
 
-class PublishedModels(tuple[PublishedModel, ...], Shown):
+class PublishedModels(tuple[PublishedModel, ...], Drawable):
     """Losses of published models, as read from the data file."""
 
     def columns(self) -> dict[str, list[Any]]:
@@ -109,10 +109,10 @@ def measure_model(text: str) -> ModelEntry:
         raise GradlabError(
             f"{row.title} learns from a teacher or from scores, which this batch does not have"
         )
-    found = _components(loss, row, NEGATIVE)
-    push = np.abs(found.gradient_dissipation[:, None] * found.weight)
+    measured = _components(loss, row, NEGATIVE)
+    push = np.abs(measured.gradient_dissipation[:, None] * measured.weight)
     shares = dict.fromkeys(KINDS, 0.0)
-    for kind, columns in found.columns.items():
+    for kind, columns in measured.columns.items():
         shares["hard" if kind in ("extra", "own") else kind] += float(
             divide(push[:, columns].sum(), push.sum())
         )
@@ -124,7 +124,7 @@ def measure_model(text: str) -> ModelEntry:
         loss,
         shares,
         *concentration(push),
-        of_pushed(np.median, found.scalar_ratio),
+        of_pushed(np.median, measured.scalar_ratio),
         half_open_angle(np.degrees(angles), divide(gate, gate[0]))[0],
     )
 
@@ -141,14 +141,14 @@ def _components(loss: Loss, row: PublishedModel, between: float) -> Components:
     noise = unit_rows(tangent(anchors[:, None], noise))
     angle = rng.normal(max(between - NEARER, POSITIVE), sigma_neg(between), (SENTENCES, HARD, 1))
     hard = np.cos(angle) * anchors[:, None] + np.sin(angle) * noise
-    given: dict[str, Any] = {}
+    context: dict[str, Any] = {}
     if "mask" in loss.looks_at:
-        given["mask"] = np.zeros((SENTENCES, SENTENCES), dtype=bool)
+        context["mask"] = np.zeros((SENTENCES, SENTENCES), dtype=bool)
     if row.hard_negatives == "own":
-        given["own_negatives"] = hard
+        context["own_negatives"] = hard
     elif row.hard_negatives == "shared":
-        given["extra_negatives"] = hard.reshape(-1, DIMENSIONS)
-    return components(loss, anchors, positives, **given)
+        context["extra_negatives"] = hard.reshape(-1, DIMENSIONS)
+    return components(loss, anchors, positives, **context)
 
 
 @functools.cache
@@ -160,9 +160,9 @@ def _turn() -> np.ndarray:
 
 def measurable_models() -> list[ModelEntry]:
     """Measure every model the stated batch allows, with `TEMPERATURE` for unpublished settings."""
-    found = []
+    measured = []
     for row in published_models():
-        given = ", ".join(f"{name}={TEMPERATURE}" for name in row.unpublished)
+        settings = ", ".join(f"{name}={TEMPERATURE}" for name in row.unpublished)
         if row.loss and not _asks_for_more(row.make(dict.fromkeys(row.unpublished, TEMPERATURE))):
-            found.append(measure_model(f"{row.key}({given})" if given else row.key))
-    return found
+            measured.append(measure_model(f"{row.key}({settings})" if settings else row.key))
+    return measured

@@ -83,7 +83,7 @@ def aligned(rows: Sequence[Sequence[str]], left: int) -> str:
     columns = []
     for place, column in enumerate(zip(*rows, strict=True)):
         width, side = max(map(len, column)), "<" if place < left else ">"
-        columns.append([f"{one:{side}{width}}" for one in column])
+        columns.append([f"{text:{side}{width}}" for text in column])
     return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
 
 
@@ -107,9 +107,9 @@ def models_table(rows: Sequence[PublishedModel]) -> str:
 def exchange_models(first: ModelEntry, second: ModelEntry) -> str:
     """Return a table of the differences between two models' losses."""
     shares = [f"push of {text}" for text in KINDS.values()]
-    others = "effective negatives", "pull/push", "half of the strength left at"
-    headings = ("", *shares, "hardest negative", *others)
-    columns = [(one.name, *_model_cells(one)) for one in (first, second)]
+    scalars = "effective negatives", "pull/push", "half of the strength left at"
+    headings = ("", *shares, "hardest negative", *scalars)
+    columns = [(model.name, *_model_cells(model)) for model in (first, second)]
     return "\n".join([SETTING, "", aligned([*zip(headings, *columns, strict=True)], left=3)])
 
 
@@ -130,13 +130,13 @@ def exchange(first: Entry, second: Entry) -> str:
         lines.append(f"{heading.ljust(wide)}  {before:>18} -> {after:<18} {mark}".rstrip())
     lines.append(f"{LEADS.ljust(wide)}  {first.leads} -> {second.leads}")
     ratios = first.ratio_both, second.ratio_both
-    known = {
+    context = {
         "first": first,
         "second": second,
         "spread": second.effective_negatives / first.effective_negatives,
         "pull": ratios[1] / ratios[0] if ratios[0] * ratios[1] > 0 else math.nan,
     }
-    words = [rule["text"] for rule in applying("gradlab.atlas", "changes.toml", known)]
+    words = [rule["text"] for rule in applying("gradlab.atlas", "changes.toml", context)]
     return "\n".join(
         [*lines, "", *(words or ["Nothing that this atlas measures would change much."])]
     )
@@ -173,8 +173,8 @@ def write_documentation(entries: Sequence[Entry]) -> list[Path]:
     """
     models = measurable_models()
     alike: dict[tuple[str, ...], list[str]] = {}
-    for one in models:
-        alike.setdefault(_model_cells(one), []).append(f"`{one.name}`")
+    for model in models:
+        alike.setdefault(_model_cells(model), []).append(f"`{model.name}`")
     content = {"entries": alike, "setting": SETTING, "temperature": TEMPERATURE}
     texts = {
         "docs/atlas.md": page(entries),
@@ -206,8 +206,8 @@ def write_pages(folder: str | Path, names: Sequence[str] | None = None) -> list[
     Raises:
         GradlabError: a name is unknown, or the folder cannot be written to.
     """
-    every = [*loss_names(), *taught_names(), *combinator_names()]
-    classes = [loss_class(name) for name in (every if names is None else names)]
+    all_names = [*loss_names(), *taught_names(), *combinator_names()]
+    classes = [loss_class(name) for name in (all_names if names is None else names)]
     atlas = {name: measure(name) for name in atlas_names()}
     texts = {cls.name: loss_page(cls, atlas) for cls in classes}
     texts["index"] = rendered("index.md", classes=classes)
@@ -251,15 +251,17 @@ def _in_the_atlas(entry: Entry, atlas: Sequence[Entry]) -> dict[str, Any]:
         "numbers": numbers.items(),
         "gate": [(at, f"{share:.0f}") for at, share in zip(inside, shares, strict=True)],
         "base": base,
-        "changed": [(key, before[key], now) for key, now in numbers.items() if before[key] != now],
+        "changed": [
+            (key, before[key], after) for key, after in numbers.items() if before[key] != after
+        ],
         "neighbours": _neighbours(entry, atlas) if base is None else [],
     }
 
 
 def _edges(loss: PairLoss) -> list[tuple[str, list[str]]]:
     """Return value and components in the cases of `EDGES`, for one anchor with 127 negatives."""
-    found = []
-    for what, positive, hardest in EDGES:
+    cases = []
+    for case, positive, hardest in EDGES:
         angles = np.full(SENTENCES - 1, math.pi / 2)
         angles[0] = math.radians(hardest)
         negatives = Negatives.from_angles(angles)
@@ -267,26 +269,28 @@ def _edges(loss: PairLoss) -> list[tuple[str, list[str]]]:
         if positive == 180:  # no float of radians is exactly π
             pair = PairSimilarity(np.array(2.0), np.array(0.0))
         with np.errstate(all="ignore"):
-            parts = loss.components(pair, negatives)
-            forces = parts.gradient_dissipation, parts.total_push, parts.pull
+            components = loss.components(pair, negatives)
+            forces = components.gradient_dissipation, components.total_push, components.pull
             numbers = loss.value(pair, negatives), *forces
-        found.append((what, [_short(float(one)) for one in numbers]))
-    return found
+        cases.append((case, [_short(float(number)) for number in numbers]))
+    return cases
 
 
 def _neighbours(entry: Entry, atlas: Sequence[Entry]) -> list[tuple[str, str, str, str]]:
     """Return the three nearest losses, the number in which each differs most, and both values."""
-    others = [other for other in atlas if other.loss.name != entry.loss.name]
-    found = []
-    for other in sorted(others, key=lambda one: distance(entry, one))[:3]:
-        name = max(SCALES, key=lambda key: _difference(entry, other, key))
-        found.append((other.loss.name, COLUMNS[name][0], cell(other, name), cell(entry, name)))
-    return found
+    candidates = [neighbour for neighbour in atlas if neighbour.loss.name != entry.loss.name]
+    neighbours = []
+    for neighbour in sorted(candidates, key=lambda candidate: distance(entry, candidate))[:3]:
+        name = max(SCALES, key=lambda key: _difference(entry, neighbour, key))
+        neighbours.append(
+            (neighbour.loss.name, COLUMNS[name][0], cell(neighbour, name), cell(entry, name))
+        )
+    return neighbours
 
 
 def _difference(first: Entry, second: Entry, name: str) -> float:
     """Return the difference of two losses in steps; a gate that never closes counts as 180°."""
-    values = [getattr(one, name) for one in (first, second)]
+    values = [getattr(first, name), getattr(second, name)]
     if name == "half_open":
         values = [180.0 if math.isnan(value) else value for value in values]
     elif name in ("effective_negatives", "ratio", "ratio_both"):

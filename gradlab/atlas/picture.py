@@ -86,7 +86,9 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
     A given axis shows the gates instead. A value outside a panel becomes an arrow at its edge.
     """
     if ax is not None:
-        curves: dict[str, Curve] = {one.name: (one.angles, one.gate, None) for one in entries}
+        curves: dict[str, Curve] = {
+            entry.name: (entry.angles, entry.gate, None) for entry in entries
+        }
         return _curves(curves, LABELS["relative_push"], ax)
 
     def place(entry: Entry) -> tuple[int, float]:
@@ -113,11 +115,11 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
             if name == "half_open" and math.isnan(value):
                 value = NEVER
             # A value outside, such as a ratio of 0 on a logarithmic axis, is an arrow at the edge.
-            shown = min(max(value, limits[0]), limits[1])
-            marker = MARKS[entry.family] if shown == value else ">" if value > shown else "<"
+            position = min(max(value, limits[0]), limits[1])
+            marker = MARKS[entry.family] if position == value else ">" if value > position else "<"
             form = {"ms": 4.5, "color": colors[entry.family], "clip_on": False, "zorder": 3}
             if not math.isnan(value):
-                axis.plot([shown], [row], marker, **form)
+                axis.plot([position], [row], marker, **form)
     axes[0].set_yticks(range(len(order)), [entry.name for entry in order], fontsize=7)
     axes[0].set_ylim(len(order) - 0.4, -0.6)
     present = [family for family in MARKS if any(entry.family == family for entry in order)]
@@ -131,18 +133,22 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
 
 def draw_models(entries: Sequence[ModelEntry]) -> tuple[Figure, Axes]:
     """Draw the shares of an anchor's push by kind of negatives, one bar per published model."""
-    shown = {(*one.shares.values(), one.hardest_share): one for one in reversed(entries)}.values()
+    bars = {
+        (*model.shares.values(), model.hardest_share): model for model in reversed(entries)
+    }.values()
     with look(None, None):
-        figure, ax = new_figure((TEXT_WIDTH, 0.22 * len(shown) + 0.9))
-        left = np.zeros(len(shown))
+        figure, ax = new_figure((TEXT_WIDTH, 0.22 * len(bars) + 0.9))
+        left = np.zeros(len(bars))
         for kind, color in zip(KINDS, COLORS, strict=False):
-            part = np.array([100 * entry.shares[kind] for entry in shown])
-            ax.barh(range(len(shown)), part, left=left, color=color, label=KINDS[kind], height=0.75)
-            left += part
-        hardest = [100 * one.hardest_share for one in shown]
-        ax.plot(hardest, range(len(shown)), "k|", markersize=9, label="the hardest one")
-        ax.set_yticks(range(len(shown)), [entry.name for entry in shown])
-        ax.set(xlim=(0, 100), ylim=(-0.6, len(shown) - 0.4))
+            shares = np.array([100 * model.shares[kind] for model in bars])
+            ax.barh(
+                range(len(bars)), shares, left=left, color=color, label=KINDS[kind], height=0.75
+            )
+            left += shares
+        hardest = [100 * model.hardest_share for model in bars]
+        ax.plot(hardest, range(len(bars)), "k|", markersize=9, label="the hardest one")
+        ax.set_yticks(range(len(bars)), [model.name for model in bars])
+        ax.set(xlim=(0, 100), ylim=(-0.6, len(bars) - 0.4))
         ax.set_xlabel("share of an anchor's push, percent")
         ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=4, frameon=False)
     return figure, ax

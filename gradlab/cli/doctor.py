@@ -37,7 +37,9 @@ def command(target: str | None, as_json: bool) -> None:
                     "one; of a loss, gradlab decompose and gradlab audit tell more"
                 ) from None
             subject = subject()
-    found = doctor(subject)
-    click.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if as_json else str(found))
-    if not found.healthy:
+    verdicts = doctor(subject)
+    click.echo(
+        json.dumps(verdicts.to_dict(), indent=2, ensure_ascii=False) if as_json else str(verdicts)
+    )
+    if not verdicts.healthy:
         sys.exit(1)

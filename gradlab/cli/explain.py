@@ -26,12 +26,12 @@ def command(symptom: tuple[str, ...], as_json: bool, markdown: bool) -> None:
     if markdown:
         click.echo(page(), nl=False)
         return
-    found = [find_symptom(" ".join(symptom))] if symptom else list(symptoms().values())
+    chosen = [find_symptom(" ".join(symptom))] if symptom else list(symptoms().values())
     if as_json:
-        plain = [dataclasses.asdict(one) for one in found]
+        plain = [dataclasses.asdict(description) for description in chosen]
         click.echo(json.dumps(plain[0] if symptom else plain, indent=2, ensure_ascii=False))
     elif symptom:
-        click.echo(str(found[0]))
+        click.echo(str(chosen[0]))
     else:
-        width = max(len(one.name) for one in found)
-        click.echo("\n".join(f"{one.name:{width}}  {one.title}" for one in found))
+        width = max(len(description.name) for description in chosen)
+        click.echo("\n".join(f"{text.name:{width}}  {text.title}" for text in chosen))

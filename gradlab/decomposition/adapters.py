@@ -98,9 +98,9 @@ def context_of(batch: Batch, names: Iterable[str]) -> dict[str, Any]:
     return context
 
 
-def check_context(name: str, given: Mapping[str, Any], names: Iterable[str]) -> None:
+def check_context(name: str, arguments: Mapping[str, Any], names: Iterable[str]) -> None:
     """Raise `GradlabError` if the loss ``name`` gets arguments that its signature lacks."""
-    surplus = [key for key, value in given.items() if value is not None and key not in names]
+    surplus = [key for key, value in arguments.items() if value is not None and key not in names]
     if surplus:
         raise GradlabError(
             f"{name} has no argument {listed(surplus)}; "
@@ -116,12 +116,12 @@ def with_named_negatives(loss: TwoViewLoss, name: str) -> TwoViewLoss:
     """
     parameters = parameters_of(loss)
     positional = [
-        one
-        for one in parameters.values()
-        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+        parameter
+        for parameter in parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
     by_name = "extra_negatives" in parameters
-    several = any(one.kind is one.VAR_POSITIONAL for one in parameters.values())
+    several = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters.values())
     third = positional[2] if len(positional) > 2 else None
     fits = several or not parameters
     fits = fits or (third is not None and third.default in (inspect.Parameter.empty, None))
@@ -158,8 +158,8 @@ def apart(loss: Any, encoders: Iterable[Any] = ()) -> Any:
 
 def gathers(loss: Any) -> bool:
     """Return whether a loss, or a module inside it, has ``gather_across_devices`` set."""
-    parts = loss.modules() if hasattr(loss, "modules") else [loss]
-    return any(getattr(part, "gather_across_devices", False) for part in parts)
+    modules = loss.modules() if hasattr(loss, "modules") else [loss]
+    return any(getattr(module, "gather_across_devices", False) for module in modules)
 
 
 def held_parameters(loss: Any, dimension: int | None = None) -> list[str]:
@@ -169,9 +169,9 @@ def held_parameters(loss: Any, dimension: int | None = None) -> list[str]:
     """
     named = loss.named_parameters() if hasattr(loss, "named_parameters") else ()
     return [
-        f"{name} of shape {tuple(one.shape)}"
-        for name, one in named
-        if one.ndim > 1 and (dimension is None or dimension in one.shape)
+        f"{name} of shape {tuple(parameter.shape)}"
+        for name, parameter in named
+        if parameter.ndim > 1 and (dimension is None or dimension in parameter.shape)
     ]
 
 
@@ -289,9 +289,9 @@ def _of_metric_learning(loss: Any, name: str, bases: set[str]) -> TwoViewLoss:
     def called(anchors: View, positives: View, *extra_negatives: View) -> Any:
         labels = torch.arange(len(anchors), device=anchors.device)
         reference = torch.cat([positives, *extra_negatives])
-        others = torch.arange(len(reference), device=anchors.device)
+        reference_labels = torch.arange(len(reference), device=anchors.device)
         try:
-            return loss(anchors, labels, ref_emb=reference, ref_labels=others)
+            return loss(anchors, labels, ref_emb=reference, ref_labels=reference_labels)
         except ValueError as error:
             if extra_negatives or "ref_emb is not supported" not in str(error):
                 raise

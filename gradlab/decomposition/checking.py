@@ -33,27 +33,27 @@ class ValueAndGradient:
     value: float
     gradient: Float[Tensor, "n d"]
 
-    def difference(self, other: ValueAndGradient) -> float:
+    def difference(self, reference: ValueAndGradient) -> float:
         """Return the relative change of value or gradient (in norm), whichever is larger."""
         size = float(self.gradient.norm())
-        by_gradient = float((self.gradient - other.gradient).norm()) / (size or 1.0)
+        by_gradient = float((self.gradient - reference.gradient).norm()) / (size or 1.0)
         scale = max(abs(self.value), size) or 1.0
-        return max(by_gradient, abs(self.value - other.value) / scale)
+        return max(by_gradient, abs(self.value - reference.value) / scale)
 
-    def agrees_with(self, other: ValueAndGradient, tolerance: float) -> bool:
+    def agrees_with(self, reference: ValueAndGradient, tolerance: float) -> bool:
         """Return whether two evaluations are equal up to ``tolerance``, ties aside.
 
         The values must agree, and so must the gradients of at least half of the anchors that have
         one. At a tie, the last digit decides which subgradient an anchor gets, but does not change
         the value. Gradients that are rounding beside the value are ignored.
         """
-        norms = torch.maximum(self.gradient.norm(dim=1), other.gradient.norm(dim=1))
+        norms = torch.maximum(self.gradient.norm(dim=1), reference.gradient.norm(dim=1))
         largest = float(norms.max())
-        if abs(self.value - other.value) > tolerance * max(abs(self.value), largest):
+        if abs(self.value - reference.value) > tolerance * max(abs(self.value), largest):
             return False
         if largest <= ROUNDING * abs(self.value):
             return True
-        change = (self.gradient - other.gradient).norm(dim=1)
+        change = (self.gradient - reference.gradient).norm(dim=1)
         moved = change > tolerance * norms.clamp(min=tolerance * largest)
         return bool(2 * moved.sum() <= (norms > 0).sum())
 
@@ -81,8 +81,8 @@ def scalar_of(
             f"{name} returns shape {tuple(value.shape)}, not a scalar; "
             "sum or average over the anchors"
         )
-    wanted = torch.is_grad_enabled() and any(rows.requires_grad for rows in arguments)
-    if wanted and not value.requires_grad:
+    needs_gradient = torch.is_grad_enabled() and any(rows.requires_grad for rows in arguments)
+    if needs_gradient and not value.requires_grad:
         raise GradlabError(
             f"{name} is not {differentiable}: its value carries no gradient; "
             "compute it with torch operations and without detach(), item() or no_grad()"
@@ -115,10 +115,10 @@ class CheckedLoss:
         self.fixed = "positives" if side == "anchors" else "anchors"
         self.views, self.own, self.sentences = views, own, views.count
         d = views.anchors.shape[1]
-        given = [views.anchors, views.positives, views.extra_negatives, own]
-        parts = [torch.as_tensor(part).reshape(-1, d) for part in given if part is not None]
-        self.rows, self._sizes = torch.cat(parts), [len(part) for part in parts]
-        # Shown only if the decomposition takes longer than two seconds.
+        arrays = [views.anchors, views.positives, views.extra_negatives, own]
+        blocks = [torch.as_tensor(block).reshape(-1, d) for block in arrays if block is not None]
+        self.rows, self._sizes = torch.cat(blocks), [len(block) for block in blocks]
+        # Drawable only if the decomposition takes longer than two seconds.
         self.progress = progress_bar(None, True, desc=f"decompose {name}", unit=" gradients")
 
     def split(self, rows: Rows) -> tuple[Float[Tensor, "_ d"], ...]:
@@ -127,24 +127,24 @@ class CheckedLoss:
 
     def value(self, *rows: Float[Tensor, "_ d"]) -> Any:
         """Return the value of the function, given the rows in the order of `split`."""
-        first, second, *others = rows
+        first, second, *negatives = rows
         views = (first, second) if self.side == "anchors" else (second, first)
         if self.own is None:
-            return self._function(*views, *others, **self._context)
-        own = others.pop().reshape(*self.own.shape[:2], -1)
-        return self._function(*views, *others, own_negatives=own, **self._context)
+            return self._function(*views, *negatives, **self._context)
+        own = negatives.pop().reshape(*self.own.shape[:2], -1)
+        return self._function(*views, *negatives, own_negatives=own, **self._context)
 
     def __call__(self, rows: Rows) -> ValueAndGradient:
         """Return the value of the loss and its gradient; errors as in `gradlab.decompose`."""
-        name, parts = self.name, self.split(rows)
+        name, views = self.name, self.split(rows)
         with recording_gradients():
-            leaf = parts[0].detach().clone().requires_grad_()
+            leaf = views[0].detach().clone().requires_grad_()
             # Copies are not leaves, so an in-place change works and is found by comparison.
-            given = [part.clone() for part in (leaf, *parts[1:])]
-            value = scalar_of(self.value, name, given, f"differentiable in the {self.side}")
+            copies = [view.clone() for view in (leaf, *views[1:])]
+            value = scalar_of(self.value, name, copies, f"differentiable in the {self.side}")
             kinds = (self.side, self.fixed, "negatives", "negatives")
-            for kind, mine, theirs in zip(kinds, parts, given, strict=False):
-                if not torch.equal(mine, theirs):
+            for kind, original, copied in zip(kinds, views, copies, strict=False):
+                if not torch.equal(original, copied):
                     raise GradlabError(f"{name} changes its {kind} in place; let it work on a copy")
             try:
                 (gradient,) = torch.autograd.grad(value, leaf, allow_unused=True)
@@ -158,16 +158,18 @@ class CheckedLoss:
                 f"{name} does not depend on the {self.side}; give loss_fn(anchors, positives)"
             )
         self.progress.update()
-        found = ValueAndGradient(float(value.detach()), gradient.detach().to(rows.dtype))
-        if not math.isfinite(found.value):
-            raise GradlabError(f"{name} is {found.value} on this batch; its value must be finite")
-        if bad := (~found.gradient.isfinite()).any(dim=1).nonzero().flatten().tolist():
-            others = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+        evaluated = ValueAndGradient(float(value.detach()), gradient.detach().to(rows.dtype))
+        if not math.isfinite(evaluated.value):
             raise GradlabError(
-                f"the gradient of {name} is not finite at anchor {bad[0]}{others}: it has no "
+                f"{name} is {evaluated.value} on this batch; its value must be finite"
+            )
+        if bad := (~evaluated.gradient.isfinite()).any(dim=1).nonzero().flatten().tolist():
+            further = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+            raise GradlabError(
+                f"the gradient of {name} is not finite at anchor {bad[0]}{further}: it has no "
                 "derivative here (identical or opposite vectors are the usual cause)"
             )
-        return found
+        return evaluated
 
 
 def lift(rows: Rows, delta: float) -> Float[Tensor, "rows lifted"]:
@@ -176,9 +178,9 @@ def lift(rows: Rows, delta: float) -> Float[Tensor, "rows lifted"]:
     return torch.cat([rows * (1 - delta * delta) ** 0.5, own], dim=1)
 
 
-def check_repeats(loss: CheckedLoss, here: ValueAndGradient) -> None:
-    """Raise GradlabError if the loss is random or has a state; ``here`` is an earlier result."""
-    change = here.difference(loss(loss.rows))
+def check_repeats(loss: CheckedLoss, evaluated: ValueAndGradient) -> None:
+    """Raise GradlabError if the loss, ``evaluated`` before, is random or has a state."""
+    change = evaluated.difference(loss(loss.rows))
     if change > REPEAT_TOLERANCE:
         raise GradlabError(
             f"{loss.name} differs by {change:.2g} relative between two calls on the same batch: "
@@ -187,14 +189,14 @@ def check_repeats(loss: CheckedLoss, here: ValueAndGradient) -> None:
         )
 
 
-def check_uses_both_views(loss: CheckedLoss, here: ValueAndGradient) -> None:
+def check_uses_both_views(loss: CheckedLoss, evaluated: ValueAndGradient) -> None:
     """Raise GradlabError if the loss ignores the other view.
 
     Only a loss whose gates are all closed may give the same result with another view.
     """
     first, second, *negatives = loss.split(loss.rows)
-    there = loss(torch.cat([first, _random_rows(second, seed=1), *negatives]))
-    if here.difference(there) == 0 and bool(here.gradient.any()):
+    with_random_view = loss(torch.cat([first, _random_rows(second, seed=1), *negatives]))
+    if evaluated.difference(with_random_view) == 0 and bool(evaluated.gradient.any()):
         raise GradlabError(
             f"{loss.name} does not depend on the {loss.fixed}: others give the same "
             "value and gradient; give a loss of two views, the alignment term included"
@@ -213,10 +215,10 @@ def turn(loss: CheckedLoss) -> tuple[Rows, ValueAndGradient]:
     rotation = torch.linalg.qr(_random_rows(rows.new_empty(k, k), seed=3)).Q
     change = (rotation - torch.eye(k, dtype=rotation.dtype, device=rotation.device)) @ basis.T
     # One product for each view, so that equal rows of both views stay equal to the last digit.
-    turned = unit_rows(torch.cat([part + part @ basis @ change for part in loss.split(rows)]))
-    there = loss(turned)
-    back = there.gradient + there.gradient @ change.T @ basis.T
-    return turned, ValueAndGradient(there.value, back)
+    turned = unit_rows(torch.cat([view + view @ basis @ change for view in loss.split(rows)]))
+    evaluated = loss(turned)
+    gradient = evaluated.gradient + evaluated.gradient @ change.T @ basis.T
+    return turned, ValueAndGradient(evaluated.value, gradient)
 
 
 def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
@@ -226,7 +228,7 @@ def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
     return rows.to(like.device)
 
 
-def obstacle_to_lifting(loss: CheckedLoss, here: ValueAndGradient, tolerance: float) -> str:
+def obstacle_to_lifting(loss: CheckedLoss, evaluated: ValueAndGradient, tolerance: float) -> str:
     """Return why a loss cannot be evaluated in extra coordinates, or an empty string if it can."""
     d = loss.rows.shape[1]
     try:
@@ -234,10 +236,10 @@ def obstacle_to_lifting(loss: CheckedLoss, here: ValueAndGradient, tolerance: fl
     except GradlabError as error:
         return f"works in {d} dimensions only ({error})"
     padded = ValueAndGradient(padded.value, padded.gradient[:, :d])
-    if here.agrees_with(padded, tolerance):
+    if evaluated.agrees_with(padded, tolerance):
         return ""
     return (
         "depends on the number of dimensions (an average over coordinates?): "
         "appending zeros to every vector "
-        f"changes its value or gradient by {here.difference(padded):.2g} relative"
+        f"changes its value or gradient by {evaluated.difference(padded):.2g} relative"
     )

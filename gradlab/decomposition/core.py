@@ -131,13 +131,13 @@ def decompose(
     else:
         loss.check_arguments(context)
         names = frozenset(context)
-    given = context_of(views, names)
+    arguments = context_of(views, names)
     closed = loss.sides_of(views) if loss is not None and loss.closed_form else ()
     left_out = {components.side: components.left_out for components in closed}
 
     def of(view: str) -> Decomposition:
         batch = views if view == "anchors" else views.exchanged()
-        checked = CheckedLoss(function, name, view, batch, views.own_negatives, given)
+        checked = CheckedLoss(function, name, view, batch, views.own_negatives, arguments)
         with checked.progress:
             decomposition = _decompose(checked, loss_fn, tolerance, allow_residual)
         return dataclasses.replace(decomposition, left_out=left_out.get(view, {}))
@@ -158,8 +158,8 @@ def displaced_push(
     ``batch`` has unit rows; arguments as of `CheckedLoss`.
     """
     rows = batch.mapped(lambda _, rows: unit_rows(_in_double(rows)))
-    seen = rows if side == "anchors" else rows.exchanged()
-    loss = CheckedLoss(function, name, side, seen, rows.own_negatives, context)
+    batch_of_side = rows if side == "anchors" else rows.exchanged()
+    loss = CheckedLoss(function, name, side, batch_of_side, rows.own_negatives, context)
     push = displaced_push_of(loss, count)
     return push if is_torch_array(batch.anchors) else push.numpy()
 
@@ -173,13 +173,13 @@ def _decompose(
 ) -> Decomposition:
     """Decompose the gradient of the first view."""
     name, rows, n = loss.name, loss.rows, loss.sentences
-    here = loss(rows)
-    check_repeats(loss, here)
-    check_uses_both_views(loss, here)
+    evaluated = loss(rows)
+    check_repeats(loss, evaluated)
+    check_uses_both_views(loss, evaluated)
     turned_rows, turned = turn(loss)
-    tangent, change = project(here.gradient, rows[:n]), here.difference(turned)
-    if here.agrees_with(turned, tolerance):
-        obstacle = obstacle_to_lifting(loss, here, tolerance)
+    tangent, change = project(evaluated.gradient, rows[:n]), evaluated.difference(turned)
+    if evaluated.agrees_with(turned, tolerance):
+        obstacle = obstacle_to_lifting(loss, evaluated, tolerance)
     else:
         obstacle = (
             "is not a function of dot products: rotating both views together, which changes no dot "
@@ -219,17 +219,17 @@ def _decompose(
             "as distances have between vectors that coincide; "
             "give a batch without identical rows, and two views that differ"
         )
-    same, other, *more = (part.T for part in loss.split(reading.coefficients.T))
+    of_same, of_other, *of_further = (block.T for block in loss.split(reading.coefficients.T))
     by_own = None
     if loss.own is not None:
-        each = more.pop().reshape(n, n, -1).clone()
-        by_own = _own_part(loss, each, tolerance * reading.scale)
-    other = torch.cat([other, *more], dim=1)
-    positive = 0 - other.diagonal()  # not -x, which would make zeros negative
-    other.diagonal().zero_()
+        of_own = of_further.pop().reshape(n, n, -1).clone()
+        by_own = _own_part(loss, of_own, tolerance * reading.scale)
+    of_other = torch.cat([of_other, *of_further], dim=1)
+    positive = 0 - of_other.diagonal()  # not -x, which would make zeros negative
+    of_other.diagonal().zero_()
     arrays = {
-        "other_view_gradient": other,
-        "same_view_gradient": same.clone(),
+        "other_view_gradient": of_other,
+        "same_view_gradient": of_same.clone(),
         "own_gradient": by_own,
         "positive": positive,
         "tangent_gradient": tangent,
@@ -241,7 +241,7 @@ def _decompose(
         arrays = {kind: None if array is None else array.numpy() for kind, array in arrays.items()}
     return Decomposition(
         loss=name,
-        value=here.value,
+        value=evaluated.value,
         method="span" if obstacle else "lifted",
         rotation_change=change,
         views=loss.views,
@@ -264,22 +264,22 @@ def _displaced(loss: CheckedLoss) -> Callable[..., Float[Array, "_"]]:
 
 
 def _own_part(
-    loss: CheckedLoss, each: Float[Tensor, "n n h"], least: Float[Tensor, "n"]
+    loss: CheckedLoss, coefficients: Float[Tensor, "n n h"], least: Float[Tensor, "n"]
 ) -> Float[Tensor, "n h"] | None:
     """Return the coefficients of the anchors' own negatives, (n, h); None for positives.
 
-    Those of other rows, also in ``each``, must not exceed ``least``.
+    Those of other rows, also in ``coefficients``, must not exceed ``least``.
     """
-    found, pushed = None, "positives by own negatives"
+    of_anchors, pushed = None, "positives by own negatives"
     if loss.side == "anchors":
-        found = each.diagonal(dim1=0, dim2=1).T.clone()
+        of_anchors = coefficients.diagonal(dim1=0, dim2=1).T.clone()
         pushed = "an anchor by the own negatives of others"
-        each.diagonal(dim1=0, dim2=1).zero_()
-    if bool((each.abs().amax(dim=(1, 2)) > least).any()):
+        coefficients.diagonal(dim1=0, dim2=1).zero_()
+    if bool((coefficients.abs().amax(dim=(1, 2)) > least).any()):
         raise GradlabError(
             f"{loss.name} pushes {pushed}; give what pushes other rows as extra_negatives"
         )
-    return found
+    return of_anchors
 
 
 def columns_of(views: Batch) -> list[Any]:

@@ -29,7 +29,8 @@ def displaced_push_of(loss: CheckedLoss, count: int) -> Float[Tensor, "count"]:
 
     That takes two gradients per anchor; four for a loss with an additive constant in its distances.
     """
-    return largest_size([_push_at(loss, count, angle) for angle in AWAY])
+    push: Tensor = largest_size([_push_at(loss, count, angle) for angle in AWAY])
+    return push
 
 
 def _push_at(loss: CheckedLoss, count: int, angle: float) -> Float[Tensor, "count"]:
@@ -51,10 +52,10 @@ def _push_at(loss: CheckedLoss, count: int, angle: float) -> Float[Tensor, "coun
 
             anchors = torch.where(own, leaf, lifted(first))
             positives = torch.where(own, pad(moved, (0, 1)), lifted(second))
-            found = loss.value(anchors, positives, *map(lifted, negatives))
-            if not isinstance(found, Tensor) or found.numel() != 1:
+            total = loss.value(anchors, positives, *map(lifted, negatives))
+            if not isinstance(total, Tensor) or total.numel() != 1:
                 raise GradlabError(f"{loss.name} must return a torch scalar")
-            return found.reshape(())
+            return total.reshape(())
 
         owned = torch.arange(n, device=first.device) == numbers[:, None]
         deltas = torch.full_like(first[numbers, 0], delta)
@@ -70,8 +71,8 @@ def _push_at(loss: CheckedLoss, count: int, angle: float) -> Float[Tensor, "coun
 
     numbers = torch.arange(count, device=first.device)
     push = coordinate(numbers, DELTA)
-    back = coordinate(numbers[:1], -DELTA)
-    if bool((push[:1] - back).abs() <= ODD * push[:1].abs()):
+    mirrored = coordinate(numbers[:1], -DELTA)
+    if bool((push[:1] - mirrored).abs() <= ODD * push[:1].abs()):
         return push
     return (push + coordinate(numbers, -DELTA)) / 2
 
@@ -83,4 +84,5 @@ def in_fewest_dimensions(rows: Float[Tensor, "rows d"]) -> Float[Tensor, "rows f
     """
     if rows.shape[1] <= rows.shape[0]:
         return rows
-    return unit_rows(torch.linalg.qr(rows.T).R.T)
+    in_fewest: Tensor = unit_rows(torch.linalg.qr(rows.T).R.T)
+    return in_fewest

@@ -22,7 +22,7 @@ VARYING = 1.25
 Coefficients = Float[np.ndarray, "n k"]
 
 
-def findings(
+def findings_of(
     coefficients: Coefficients,
     cosines: Coefficients,
     pull: Float[np.ndarray, "n"],
@@ -62,12 +62,12 @@ def _attraction(coefficients: Coefficients, cosines: Coefficients) -> str:
     pulls = f"{100 * share:.2g}% of all forces on negatives are attractions"
     size, limit = np.abs(coefficients), float(np.median(attracted))
     sides = {"below": cosines < limit, "above": cosines > limit}
-    for side, (edge, other) in {
+    for side, (edge, bound) in {
         "below": (attracted.max(), pushed.min()),
         "above": (attracted.min(), pushed.max()),
     }.items():
-        if (edge <= other) if side == "below" else (edge >= other):
-            return f"It attracts negatives with a cosine {side} {(edge + other) / 2:.2g} ({pulls})."
+        if (edge <= bound) if side == "below" else (edge >= bound):
+            return f"It attracts negatives with a cosine {side} {(edge + bound) / 2:.2g} ({pulls})."
     purity = {
         side: float((size * attracts)[inside].sum() / (size[inside].sum() or 1))
         for side, inside in sides.items()
@@ -136,7 +136,7 @@ def _ratio(
     ranks = np.corrcoef(np.argsort(np.argsort(angle)), np.argsort(np.argsort(ratio)))[0, 1]
     if spread == 0 or abs(ranks) < 0.5:
         return ""
-    degrees = [float(np.degrees(np.median(angle[part]))) for part in (near, far)]
+    degrees = [float(np.degrees(np.median(angle[group]))) for group in (near, far)]
     return (
         f"Its ratio depends on the positive's angle: {values[0]:.2g} at {degrees[0]:.0f}° and "
         f"{values[1]:.2g} at {degrees[1]:.0f}°."

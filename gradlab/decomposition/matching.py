@@ -70,11 +70,11 @@ class Target:
         try:
             with np.errstate(all="ignore"):
                 if self.side == "anchors":
-                    parts = loss.components_of(self.views)
+                    components = loss.components_of(self.views)
                 else:
-                    parts = loss.sides_of(self.views)[1]
-                negatives = parts.gradient_dissipation[:, None] * parts.weight
-                positive = parts.pull
+                    components = loss.sides_of(self.views)[1]
+                negatives = components.gradient_dissipation[:, None] * components.weight
+                positive = components.pull
         except (GradlabError, ValueError):
             return None
         if positive.ndim != 1 or not (np.isfinite(negatives).all() and np.isfinite(positive).all()):
@@ -82,7 +82,7 @@ class Target:
         n, extra = self.sentences, self.views.extra_negatives
         widths = {"other": n, "same": n, "extra": 0 if extra is None else len(extra)}
         blocks = {name: np.zeros((n, width)) for name, width in widths.items()}
-        blocks |= {name: negatives[:, columns] for name, columns in parts.columns.items()}
+        blocks |= {name: negatives[:, columns] for name, columns in components.columns.items()}
         return np.append(np.concatenate(list(blocks.values()), axis=1), positive)
 
     def compare(self, loss: Loss) -> tuple[float, float]:
@@ -94,9 +94,10 @@ class Target:
         if not np.isfinite(factor):
             return 0.0, 1.0
         norm = np.linalg.norm
-        whole, parts = norm(self.values), map(self.split, (self.values - fitted, self.values))
+        whole, splits = norm(self.values), map(self.split, (self.values - fitted, self.values))
         return factor, max(
-            float(norm(left) / (norm(part) or whole)) for left, part in zip(*parts, strict=True)
+            float(norm(difference) / (norm(block) or whole))
+            for difference, block in zip(*splits, strict=True)
         )
 
 
@@ -144,8 +145,8 @@ class Match:
             if name not in self.free
         ]
         title = self.base.title.partition(" (")[0]
-        both = "" if self.base is self.loss else "symmetric "
-        return f"{both}{title}{' with ' if fields else ''}{listed(fields)}"
+        direction = "" if self.base is self.loss else "symmetric "
+        return f"{direction}{title}{' with ' if fields else ''}{listed(fields)}"
 
     def text(self, sentences: int) -> str:
         """Return the loss as text, such as ``infonce(temperature=0.05), divided by N = 64``."""
@@ -189,7 +190,7 @@ def nearest_losses(target: Target) -> list[Match]:
     matches = _fits(losses, target, "")
     nearest = min((match.mismatch for match in matches), default=1.0)
     if not any(match.same for match in matches):
-        pairs = [get_loss("symmetric", loss=one) for one in losses if isinstance(one, PairLoss)]
+        pairs = [get_loss("symmetric", loss=loss) for loss in losses if isinstance(loss, PairLoss)]
         matches += _fits(pairs, target, " in both directions", nearest)
         nearest = min((match.mismatch for match in matches), default=1.0)
     # A further hyper-parameter must remove a tenth of the mismatch, or it explains nothing, like a
@@ -230,12 +231,14 @@ def _free(match: Match, target: Target) -> tuple[str, ...]:
     )
 
 
-def _fits(losses: Sequence[Loss], target: Target, how: str, least: float = 1.0) -> list[Match]:
+def _fits(
+    losses: Sequence[Loss], target: Target, direction: str, least: float = 1.0
+) -> list[Match]:
     """Return fits of the losses that have components here, the nearest to the last digit.
 
     ``least`` is the smallest mismatch so far.
     """
-    title = f"comparing with registered losses{how}"
+    title = f"comparing with registered losses{direction}"
     bar = progress_bar(losses, True, desc=title, unit=" losses")
     rough = [match for loss in bar if (match := _fit(loss, target)) is not None]
     ranked = sorted(rough, key=lambda match: match.mismatch)
@@ -306,14 +309,14 @@ def _hyperparameters(loss: Loss) -> dict[str, float]:
     return {name: value for name, value in values.items() if type(value) in (int, float)}
 
 
-def _gates(loss: Loss, target: Target, here: Float[np.ndarray, "entries"]) -> list[str]:
+def _gates(loss: Loss, target: Target, coefficients: Float[np.ndarray, "entries"]) -> list[str]:
     """Return hyper-parameters whose small change moves no coefficient, as margins of hard gates."""
-    found = []
+    fields = []
     for field, value in _hyperparameters(loss).items():
-        there = target.coefficients(_with(loss, {field: value * (1 + 1e-9) + 1e-12}))
-        if there is not None and np.array_equal(here, there):
-            found.append(field)
-    return found
+        changed = target.coefficients(_with(loss, {field: value * (1 + 1e-9) + 1e-12}))
+        if changed is not None and np.array_equal(coefficients, changed):
+            fields.append(field)
+    return fields
 
 
 def _open_gates(loss: Loss, field: str, target: Target) -> tuple[float, float] | None:
@@ -328,19 +331,19 @@ def _open_gates(loss: Loss, field: str, target: Target) -> tuple[float, float] |
 
     def opened(step: int) -> int:  # grows with the margin
         coefficients = target.coefficients(_with(loss, {field: margin(step)}))
-        return 0 if coefficients is None else int(np.count_nonzero(coefficients[part]))
+        return 0 if coefficients is None else int(np.count_nonzero(coefficients[block]))
 
-    first, last, found = 0, _STEPS, False
-    for part in (slice(-target.sentences, None), slice(-target.sentences)):
+    first, last, narrowed = 0, _STEPS, False
+    for block in (slice(-target.sentences, None), slice(-target.sentences)):
         if opened(first) == opened(last - 1):
             break
-        wanted, steps = int(np.count_nonzero(target.values[part])), range(first, last)
-        low = bisect.bisect_left(steps, wanted, key=opened)
-        high = bisect.bisect_right(steps, wanted, key=opened)
+        open_gates, steps = int(np.count_nonzero(target.values[block])), range(first, last)
+        low = bisect.bisect_left(steps, open_gates, key=opened)
+        high = bisect.bisect_right(steps, open_gates, key=opened)
         if low == high:
             break
-        first, last, found = first + low, first + high, True
-    return (margin(first), margin(last)) if found else None
+        first, last, narrowed = first + low, first + high, True
+    return (margin(first), margin(last)) if narrowed else None
 
 
 def _inside(value: float, interval: tuple[float, float]) -> float:
@@ -350,7 +353,7 @@ def _inside(value: float, interval: tuple[float, float]) -> float:
         return value
     middle = (low + high) / 2
     rounded = (float(f"{middle:.{digits}g}") for digits in range(1, 17))
-    return next((one for one in rounded if low < one < high), middle)
+    return next((number for number in rounded if low < number < high), middle)
 
 
 def _least_squares(
@@ -364,13 +367,15 @@ def _least_squares(
     from scipy.optimize import least_squares
 
     size = float(np.linalg.norm(target.values))
-    rules = {one.name: one.metadata.get("rule", "any") for one in dataclasses.fields(match.base)}
+    rules = {
+        field.name: field.metadata.get("rule", "any") for field in dataclasses.fields(match.base)
+    }
     logarithmic = np.array([rules[field] == "positive" for field in fields])
 
     def at(x: Float[np.ndarray, "fields"]) -> Loss:
-        given = x.copy()
-        given[logarithmic] = np.exp(np.clip(x[logarithmic], -12, 12))
-        return _with(match.loss, dict(zip(fields, given.tolist(), strict=True)))
+        numbers = x.copy()
+        numbers[logarithmic] = np.exp(np.clip(x[logarithmic], -12, 12))
+        return _with(match.loss, dict(zip(fields, numbers.tolist(), strict=True)))
 
     def residual(x: Float[np.ndarray, "fields"]) -> Float[np.ndarray, "entries"]:
         closed = target.coefficients(at(x))
@@ -379,10 +384,10 @@ def _least_squares(
         left: np.ndarray = target.values - _projected(target.values, closed)[0]
         return left / size
 
-    here = np.array([getattr(match.base, field) for field in fields], dtype=float)
-    here[logarithmic] = np.log(np.maximum(here[logarithmic], 1e-300))
+    initial = np.array([getattr(match.base, field) for field in fields], dtype=float)
+    initial[logarithmic] = np.log(np.maximum(initial[logarithmic], 1e-300))
     factors = starts if logarithmic.any() else starts[:1]
-    begins = [here + logarithmic * np.log(factor) for factor in factors]
+    begins = [initial + logarithmic * np.log(factor) for factor in factors]
     with np.errstate(all="ignore"):
         begin = min(begins, key=lambda x: float(np.linalg.norm(residual(x))))
         candidate = at(least_squares(residual, begin, **options).x)

@@ -43,10 +43,10 @@ def own_loss(loss: Any, settings: Mapping[str, Any]) -> Loss:
                 f"{name_of(loss)} is already an object; it takes no {', '.join(settings)}"
             )
         return OwnLoss(loss, name_of(loss))
-    found = resolve_loss(loss, settings)
-    if isinstance(found, Loss):
-        return found
-    return OwnLoss(found, _called(loss, settings) if settings else loss)
+    resolved = resolve_loss(loss, settings)
+    if isinstance(resolved, Loss):
+        return resolved
+    return OwnLoss(resolved, _called(loss, settings) if settings else loss)
 
 
 def _called(name: str, values: Mapping[str, Any]) -> str:
@@ -92,9 +92,9 @@ class OwnLoss(Loss):
         """Arguments of a batch beside embeddings that the signature of the loss has."""
         return context_names(self.original)
 
-    def check_arguments(self, given: Mapping[str, Any]) -> None:
-        super().check_arguments(given)
-        context = {name: value for name, value in given.items() if name in CONTEXT}
+    def check_arguments(self, arguments: Mapping[str, Any]) -> None:
+        super().check_arguments(arguments)
+        context = {name: value for name, value in arguments.items() if name in CONTEXT}
         check_context(self.name, context, self.looks_at)
 
     def value_of(self, views: Batch) -> Float[Array, ""]:
@@ -117,12 +117,14 @@ class OwnLoss(Loss):
 
     def components_of(self, views: Batch) -> Components:
         """Return components of the anchors, from gradients; errors as in `gradlab.decompose`."""
-        found: Components = self._decomposed(views, "anchors").components
-        return found
+        components: Components = self._decomposed(views, "anchors").components
+        return components
 
     def sides_of(self, views: Batch) -> tuple[Components, Components]:
         """Return the components of both sides, from gradients; errors as in `gradlab.decompose`."""
-        anchors, positives = (one.components for one in self._decomposed(views, "both"))
+        anchors, positives = (
+            decomposition.components for decomposition in self._decomposed(views, "both")
+        )
         return dataclasses.replace(anchors, counterpart=positives), positives
 
     def __repr__(self) -> str:
@@ -140,13 +142,14 @@ class OwnLoss(Loss):
 
     def _decomposed(self, views: Batch, side: str) -> Any:
         self._check(views)
-        *rows, own = [one.cpu() if is_torch_array(one) else one for one in views.embeddings]
-        context = {name: getattr(views, name, None) for name in ("mask", "sentences", "owners")}
+        *rows, own = [array.cpu() if is_torch_array(array) else array for array in views.embeddings]
+        names = ("mask", "sentences", "owners")
+        context: dict[str, Any] = {name: getattr(views, name, None) for name in names}
         context |= vars(views.supervision)
         for name in ("guide", "teacher"):
             embeddings = getattr(views, name)
             if embeddings is not None:
-                context[name] = [one for one in embeddings.embeddings if one is not None]
+                context[name] = [array for array in embeddings.embeddings if array is not None]
         context = {name: value for name, value in context.items() if name in self.looks_at}
         return decompose(self._double, *rows, own_negatives=own, side=side, **context)
 
@@ -203,37 +206,39 @@ def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
     target, own = parse_call(text)
     if target.startswith(PREFIX):
         return model_loss(text, settings)
-    found, given = import_object(target), {**own, **settings}
-    if inspect.isclass(found) and issubclass(found, Loss):
-        texts = {name: str(value) for name, value in given.items()}
-        return found.build(**parse_hyperparameters(found, texts))
-    values = {name: _value(value) for name, value in given.items()}
-    if inspect.isclass(found):
-        return _make(found, values, target)
-    if not callable(found):
-        raise GradlabError(f"{target} is {type(found).__name__}, not a loss: it cannot be called")
-    if not inspect.isfunction(found):
+    imported, arguments = import_object(target), {**own, **settings}
+    if inspect.isclass(imported) and issubclass(imported, Loss):
+        texts = {name: str(value) for name, value in arguments.items()}
+        return imported.build(**parse_hyperparameters(imported, texts))
+    values = {name: _value(value) for name, value in arguments.items()}
+    if inspect.isclass(imported):
+        return _make(imported, values, target)
+    if not callable(imported):
+        raise GradlabError(
+            f"{target} is {type(imported).__name__}, not a loss: it cannot be called"
+        )
+    if not inspect.isfunction(imported):
         if values:
             raise GradlabError(
                 f"{target} is a finished loss object; only a class or function takes settings"
             )
-        return found
-    count = _open_parameters(found, values)
+        return imported
+    count = _open_parameters(imported, values)
     if count == 0:
-        return _make(found, values, target)
+        return _make(imported, values, target)
     if count not in (2, 3):
         raise GradlabError(
             f"a loss takes anchors, positives and perhaps extra negatives, not {count} arguments "
             f"as {target} does; a maker of losses gets its settings: file.py:make(margin=0.3)"
         )
     if not values:
-        return found
+        return imported
     try:
-        inspect.signature(found).bind_partial(**values)
+        inspect.signature(imported).bind_partial(**values)
     except TypeError as error:
         raise GradlabError(f"{target}: {error}") from None
-    loss: Any = functools.partial(found, **values)
-    loss.__name__ = _called(found.__name__, values)
+    loss: Any = functools.partial(imported, **values)
+    loss.__name__ = _called(imported.__name__, values)
     return loss
 
 
@@ -243,20 +248,20 @@ def _value(text: Any) -> Any:
     value = read_json(text)
     if not isinstance(value, str) or value != text or ":" not in text:
         return value
-    found = import_object(text)
-    return found() if inspect.isclass(found) else found
+    imported = import_object(text)
+    return imported() if inspect.isclass(imported) else imported
 
 
 def _open_parameters(function: Any, values: Mapping[str, Any]) -> int:
     """Return the number of positional arguments without a value; 2 if any number is possible."""
     parameters = inspect.signature(function).parameters.values()
-    if any(one.kind is one.VAR_POSITIONAL for one in parameters):
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
         return 2
     return sum(
-        one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-        and one.default is one.empty
-        and one.name not in values
-        for one in parameters
+        parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        and parameter.default is parameter.empty
+        and parameter.name not in values
+        for parameter in parameters
     )
 
 
@@ -266,8 +271,8 @@ def _make(factory: Any, values: dict[str, Any], target: str) -> Any:
         factory, "compute_loss_from_embeddings"
     ):
         # The `__new__` of a deprecated class hides the signature of its `__init__`.
-        wanted = inspect.signature(factory.__init__ if inspect.isclass(factory) else factory)
-        models = [name for name in ("model", "guide") if name in wanted.parameters]
+        signature = inspect.signature(factory.__init__ if inspect.isclass(factory) else factory)
+        models = [name for name in ("model", "guide") if name in signature.parameters]
         values = {name: _placeholder_model() for name in models} | values
     try:
         return factory(**values)

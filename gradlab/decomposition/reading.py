@@ -25,7 +25,7 @@ from gradlab.losses.components import project
 
 Gradient = Float[Tensor, "n d"]
 Coefficients = Float[Tensor, "n columns"]
-Each = Float[Tensor, "n"]
+PerAnchor = Float[Tensor, "n"]
 # Sizes δ of the extra coordinate. With the first, δ² is lost in rounding: dot products do not
 # change and no gate flips. It suffices if the arithmetic of the loss keeps exact zeros. The larger
 # ones are for losses that do not (matrix inverses, float16), because their rounding errors are
@@ -53,28 +53,30 @@ class Reading:
     """
 
     coefficients: Coefficients
-    error: Each
+    error: PerAnchor
     residual: Gradient
     diverges: Bool[Tensor, "n"]
 
     @property
-    def scale(self) -> Each:
+    def scale(self) -> PerAnchor:
         """Largest coefficient of each anchor in absolute value."""
         return self.coefficients.abs().amax(dim=1)
 
     @property
-    def badness(self) -> Each:
+    def badness(self) -> PerAnchor:
         """Error plus norm of the residual of each anchor."""
         badness: Tensor = self.error + self.residual.norm(dim=1)
         return badness
 
-    def or_better(self, other: Reading) -> Reading:
+    def or_better(self, reading: Reading) -> Reading:
         """Return this reading with the other one for the anchors whose `badness` it lowers."""
-        better = other.badness < self.badness
+        better = reading.badness < self.badness
         return Reading(
             *(
-                torch.where(better[:, None] if mine.ndim == 2 else better, theirs, mine)
-                for mine, theirs in zip(vars(self).values(), vars(other).values(), strict=True)
+                torch.where(better[:, None] if current.ndim == 2 else better, candidate, current)
+                for current, candidate in zip(
+                    vars(self).values(), vars(reading).values(), strict=True
+                )
             )
         )
 
@@ -104,9 +106,9 @@ def read_lifted(loss: CheckedLoss, turned: Rows, tangent: Gradient) -> Reading:
 
     def symmetric(where: Rows, delta: float) -> Coefficients:
         plus, minus = (loss(lift(where, sign * delta)).gradient[:, d:] for sign in (1, -1))
-        found: Tensor = (plus - minus) / (2 * delta)
-        found.diagonal().zero_()  # an anchor's coefficient on itself is radial
-        return found
+        coefficients: Tensor = (plus - minus) / (2 * delta)
+        coefficients.diagonal().zero_()  # an anchor's coefficient on itself is radial
+        return coefficients
 
     best: Reading | None = None
     for delta in DELTAS:

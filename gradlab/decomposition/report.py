@@ -15,9 +15,9 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, cached_property, divide, to_numpy
 from gradlab.batch.batch import Batch
-from gradlab.decomposition.findings import findings
+from gradlab.decomposition.findings import findings_of
 from gradlab.decomposition.matching import PRACTICALLY, Match, Target, nearest_losses
-from gradlab.drawing import Shown
+from gradlab.drawing import Drawable
 from gradlab.errors import GradlabError, listed
 from gradlab.files import read_arrays, versions, write_arrays, write_csv, write_json
 from gradlab.gradient.diagnostics import two_sided_statistics
@@ -41,7 +41,7 @@ VIEWS = ("anchors", "positives", "extra_negatives")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Decomposition(Shown):
+class Decomposition(Drawable):
     """Components of a loss on one batch: ``T_i ∂L/∂h_i = GD_i Σ_j W_ij T_i (n_j - R_i h_i')``.
 
     A gradient determines only the coefficients ``∂L/∂S_ij``, ``∂L/∂Q_ij`` and ``a_i``, which are
@@ -104,16 +104,20 @@ class Decomposition(Shown):
     artist = "gradlab.plotting.results:draw_components"
 
     @property
-    def _parts(self) -> dict[str, Float[Array, "n _"]]:
+    def _blocks(self) -> dict[str, Float[Array, "n _"]]:
         """Coefficients of each kind of negatives, in the order of the columns of `weight`."""
-        n, other = self.positive.shape[0], self.other_view_gradient
-        found = {"other": other[:, :n], "same": self.same_view_gradient, "extra": other[:, n:]}
-        return found if self.own_gradient is None else found | {"own": self.own_gradient}
+        n, of_pools = self.positive.shape[0], self.other_view_gradient
+        blocks = {
+            "other": of_pools[:, :n],
+            "same": self.same_view_gradient,
+            "extra": of_pools[:, n:],
+        }
+        return blocks if self.own_gradient is None else blocks | {"own": self.own_gradient}
 
     @property
     def coefficients(self) -> Float[Array, "n columns"]:
         """Coefficients of all negatives, (n, 2n + m + h), in the order of `weight`."""
-        return array_namespace(self.positive).concat(list(self._parts.values()), axis=1)
+        return array_namespace(self.positive).concat(list(self._blocks.values()), axis=1)
 
     @property
     def total_push(self) -> Float[Array, "n"]:
@@ -134,13 +138,13 @@ class Decomposition(Shown):
         return as_share(self.total_push, self.displaced_push())
 
     @cached_property
-    def _every(self) -> Components:
+    def _with_all_columns(self) -> Components:
         """`components` with the columns of all kinds of negatives."""
-        return self._split(self._parts)
+        return self._split(self._blocks)
 
-    def _split(self, parts: Mapping[str, Float[Array, "n _"]]) -> Components:
+    def _split(self, blocks: Mapping[str, Float[Array, "n _"]]) -> Components:
         return canonical(
-            parts,
+            blocks,
             self.positive,
             self.views,
             side=self.side,
@@ -156,34 +160,34 @@ class Decomposition(Shown):
         Rows sum to 1. A row is zero if no negative acts on it (a closed gate). Coefficients that
         cancel to a dissipation of 0 are the weights themselves.
         """
-        return self._every.weight
+        return self._with_all_columns.weight
 
     @property
     def other_view(self) -> Float[Array, "n n"]:
         """Columns of `weight` for the other view, (n, n)."""
-        return self._every.other_view
+        return self._with_all_columns.other_view
 
     @property
     def same_view(self) -> Float[Array, "n n"]:
         """Columns of `weight` for the own view, (n, n)."""
-        return self._every.same_view
+        return self._with_all_columns.same_view
 
     @property
     def extra(self) -> Float[Array, "n m"]:
         """Columns of `weight` for the extra negatives, (n, m)."""
-        return self.weight[:, self._every.columns.get("extra", slice(0))]
+        return self.weight[:, self._with_all_columns.columns.get("extra", slice(0))]
 
     @property
     def own(self) -> Float[Array, "n h"] | None:
         """Columns of `weight` for the row's own negatives, (n, h), or None."""
-        return self._every.own
+        return self._with_all_columns.own
 
     @property
     def components(self) -> Components:
         """`Components` in the canonical split; a view without negatives has no columns."""
-        parts = self._parts
-        idle = [kind for kind in ("same", "other") if not (parts[kind] != 0).any()][:1]
-        return self._split({kind: part for kind, part in parts.items() if kind not in idle})
+        blocks = self._blocks
+        idle = [kind for kind in ("same", "other") if not (blocks[kind] != 0).any()][:1]
+        return self._split({kind: block for kind, block in blocks.items() if kind not in idle})
 
     @property
     def ratio(self) -> Float[Array, "n"]:
@@ -206,7 +210,7 @@ class Decomposition(Shown):
     @property
     def hardest_share(self) -> Float[Array, "n"]:
         """Largest share of a negative, ``max_j |n_ij| / Σ_j |n_ij|``, (n,); NaN where none acts."""
-        return self._every.hardest_share
+        return self._with_all_columns.hardest_share
 
     @property
     def same_view_share(self) -> Float[Array, "n"]:
@@ -263,8 +267,12 @@ class Decomposition(Shown):
     @cached_property
     def findings(self) -> list[str]:
         """Sentences on what is unusual, the gravest first; see `gradlab.decomposition.findings`."""
-        arrays = (self.coefficients, self._every.negative_cosines, self.positive)
-        return findings(*map(to_numpy, arrays), to_numpy(self.views.positive.angle))
+        return findings_of(
+            to_numpy(self.coefficients),
+            to_numpy(self._with_all_columns.negative_cosines),
+            to_numpy(self.positive),
+            to_numpy(self.views.positive.angle),
+        )
 
     @property
     def caption(self) -> str:
@@ -348,16 +356,16 @@ class Decomposition(Shown):
         names = ("loss", "side", "value", "method")
         errors = ("relative_residual", "relative_error", "rotation_change")
         nearest = [
-            {"loss": one.text(len(self.residual)), "mismatch": one.mismatch}
-            for one in self.nearest[:3]
+            {"loss": match.text(len(self.residual)), "mismatch": match.mismatch}
+            for match in self.nearest[:3]
         ]
         results = {name: getattr(self, name) for name in names + errors} | {
             "sentence": self.summary(),
             "unreliable_anchors": int(to_numpy(self.unreliable).sum()),
             "nearest": nearest,
         }
-        found = versions("torch", "numpy")
-        return {"settings": dict(settings), "results": results, "versions": found}
+        installed = versions("torch", "numpy")
+        return {"settings": dict(settings), "results": results, "versions": installed}
 
     def write(self, base: Path, manifest: Mapping[str, Any]) -> None:
         """Write table, coefficients and manifest, each atomically, as ``base`` plus `SUFFIXES`.
@@ -368,20 +376,20 @@ class Decomposition(Shown):
         names = ("other_view_gradient", "same_view_gradient", "own_gradient", "positive")
         arrays = {name: getattr(self, name) for name in (*names, "residual", "own_negatives")}
         arrays |= {name: getattr(self.views, name) for name in VIEWS}
-        given = {name: to_numpy(one) for name, one in arrays.items() if one is not None}
-        write_arrays(f"{base}.npz", given)
+        present = {name: to_numpy(array) for name, array in arrays.items() if array is not None}
+        write_arrays(f"{base}.npz", present)
         write_json(f"{base}.json", manifest)
 
 
-def _differences(found: Decomposition, match: Match) -> list[str]:
+def _differences(decomposition: Decomposition, match: Match) -> list[str]:
     """Return the differences between the loss and a registered one on this batch, in words."""
-    n, side = len(found.residual), found.side
-    coefficients = found.target.coefficients(match.loss)
+    n, side = len(decomposition.residual), decomposition.side
+    coefficients = decomposition.target.coefficients(match.loss)
     assert coefficients is not None  # a match has coefficients
-    mine = _traits(to_numpy(found.coefficients), to_numpy(found.positive))
-    other = _traits(*found.target.split(match.factor * coefficients))
-    spread = "spread further" if mine["hardest"] < other["hardest"] else "concentrated more"
-    alone = f"{mine['stopped']:.0f}" if mine["stopped"] else "none"
+    traits = _traits(to_numpy(decomposition.coefficients), to_numpy(decomposition.positive))
+    closest = _traits(*decomposition.target.split(match.factor * coefficients))
+    spread = "spread further" if traits["hardest"] < closest["hardest"] else "concentrated more"
+    alone = f"{traits['stopped']:.0f}" if traits["stopped"] else "none"
     words = {
         "hardest": f"its weight is {spread}: the hardest negative has {{:.0%}} of it instead of "
         "{:.0%}",
@@ -390,11 +398,11 @@ def _differences(found: Decomposition, match: Match) -> list[str]:
         "ratio": "its ratio is {:.3g} instead of {:.3g} (median)",
         "profile": "the average dissipation is {:.0%} of the largest instead of {:.0%}",
     }
-    beyond = {"stopped": max(1, 0.05 * n), "ratio": 0.02 * abs(other["ratio"])}
+    beyond = {"stopped": max(1, 0.05 * n), "ratio": 0.02 * abs(closest["ratio"])}
     return [
-        text.format(mine[trait], other[trait])
+        text.format(traits[trait], closest[trait])
         for trait, text in words.items()
-        if abs(mine[trait] - other[trait]) > beyond.get(trait, 0.02)
+        if abs(traits[trait] - closest[trait]) > beyond.get(trait, 0.02)
     ] or ["no single trait stands out, many coefficients differ a little"]
 
 
@@ -436,45 +444,51 @@ def both_sides_text(anchors: Decomposition, positives: Decomposition) -> str:
     return "\n".join([title, *filter(None, [words]), "", *rows])
 
 
-def _facts(found: Decomposition) -> Iterator[tuple[str, str]]:
+def _facts(decomposition: Decomposition) -> Iterator[tuple[str, str]]:
     """Yield the labels and texts of the last part of the report."""
-    n, lifted, side = len(found.residual), found.method == "lifted", found.side
-    yield "value", f"{found.value:.8g}"
-    idle = ~np.any(to_numpy(found.weight), axis=1)
+    n, lifted, side = (
+        len(decomposition.residual),
+        decomposition.method == "lifted",
+        decomposition.side,
+    )
+    yield "value", f"{decomposition.value:.8g}"
+    idle = ~np.any(to_numpy(decomposition.weight), axis=1)
     if closed := int(idle.sum()):
         why = "negatives of no anchor"
         if side == "anchors":
-            gate = "" if np.any(to_numpy(found.positive)[idle]) else " (a closed gate)"
+            gate = "" if np.any(to_numpy(decomposition.positive)[idle]) else " (a closed gate)"
             why = f"no negative acts on them{gate}"
         yield "not pushed", f"{closed} of {n} {side}: {why}"
-    if negative := int((to_numpy(found.total_push) < 0).sum()):
+    if negative := int((to_numpy(decomposition.total_push) < 0).sum()):
         pulled = "are pulled by their negatives on balance: read the coefficients"
         yield "negative GD", f"{negative} of {n} {side} {pulled}"
-    if closed < n and not np.any(to_numpy(found.same_view_gradient)):
+    if closed < n and not np.any(to_numpy(decomposition.same_view_gradient)):
         kinds = {"other": "other view", "extra": "extra negatives", "own": "own negatives"}
-        acting = [kinds[kind] for kind, part in found._parts.items() if np.any(to_numpy(part))]
+        acting = [
+            kinds[kind] for kind, block in decomposition._blocks.items() if np.any(to_numpy(block))
+        ]
         yield "negatives", f"{listed(acting)} only"
-    how = "exact, in extra coordinates" if lifted else "least squares on the batch's vectors"
-    yield "method", f"{how}; estimated relative error {found.relative_error:.1g}"
-    outside = f"{found.relative_residual:.2g} of the tangent gradient"
+    method = "exact, in extra coordinates" if lifted else "least squares on the batch's vectors"
+    yield "method", f"{method}; estimated relative error {decomposition.relative_error:.1g}"
+    outside = f"{decomposition.relative_residual:.2g} of the tangent gradient"
     if not lifted:  # least squares explain a part of any gradient
-        d = found.residual.shape[1]
-        every = [*found.views.embeddings[:3], found.own_negatives]
-        vectors = sum(math.prod(rows.shape[:-1]) for rows in every if rows is not None)
+        d = decomposition.residual.shape[1]
+        arrays = [*decomposition.views.embeddings[:3], decomposition.own_negatives]
+        vectors = sum(math.prod(rows.shape[:-1]) for rows in arrays if rows is not None)
         chance = max(0, 1 - vectors / d) ** 0.5
         outside += f" (of a random one {chance:.2g}: {vectors} vectors in {d} dimensions)"
     yield "outside the paradigm", outside
-    if unreliable := int(to_numpy(found.unreliable).sum()):
+    if unreliable := int(to_numpy(decomposition.unreliable).sum()):
         why = "ties, or gates at their threshold" if lifted else "their residual is large"
         yield f"unreliable {side}", f"{unreliable} of {n} ({why})"
-    same = [match for match in found.matches if match.same]
+    same = [match for match in decomposition.matches if match.same]
     if same:
         yield "these are the components of", same[0].text(n)
         yield "", f"(they agree to {same[0].mismatch:.1g})"
-        if others := ", ".join(match.name for match in same[1:]):
-            yield "on this batch also of", others
+        if further := ", ".join(match.name for match in same[1:]):
+            yield "on this batch also of", further
         return
-    for place, match in enumerate(found.nearest[:3]):
+    for place, match in enumerate(decomposition.nearest[:3]):
         text = f"{match.text(n)}: {match.mismatch:.2g}"
         yield ("", text) if place else ("nearest registered losses", f"{text} relative")
 
@@ -496,15 +510,15 @@ def load_batch(path: str | os.PathLike[str]) -> tuple[Float[np.ndarray, "_ d"], 
     Raises:
         GradlabError: the file is missing, is no .npz file, or lacks an array of the right shape.
     """
-    found = read_arrays(path)
+    arrays = read_arrays(path)
     for name in VIEWS[:2]:
-        if name not in found:
+        if name not in arrays:
             raise GradlabError(
                 f"{os.fspath(path)!r} has no array {name!r}; "
                 "save it with numpy.savez(path, anchors=..., positives=...)"
             )
-    rows = {name: found[name] for name in VIEWS if name in found}
-    for name, one in rows.items():
-        if one.ndim != 2 or not np.issubdtype(one.dtype, np.number):
-            raise GradlabError(f"{name} must have shape (sentences, dimensions), not {one.shape}")
-    return tuple(one.astype(np.float64) for one in rows.values())
+    rows = {name: arrays[name] for name in VIEWS if name in arrays}
+    for name, array in rows.items():
+        if array.ndim != 2 or not np.issubdtype(array.dtype, np.number):
+            raise GradlabError(f"{name} must have shape (sentences, dimensions), not {array.shape}")
+    return tuple(array.astype(np.float64) for array in rows.values())

@@ -57,13 +57,13 @@ def compile_script(
     name = "this" if loss is None else loss.name
     values = numbers_of(loss)
 
-    def record(which: int, numbers: Mapping[str, float]) -> str:
+    def record(index: int, numbers: Mapping[str, float]) -> str:
         trace = Trace()
 
         def symbol(path: str, value: float) -> float:
             return trace.wrap(f'p["{path}"]', numbers[path]) if path in numbers else value
 
-        inputs = {key: trace.wrap(key, np.asarray(value)) for key, value in examples(which).items()}
+        inputs = {key: trace.wrap(key, np.asarray(value)) for key, value in examples(index).items()}
         try:
             with symbols_pass():
                 outputs = function(replace_numbers(loss, symbol), **inputs)
@@ -85,7 +85,9 @@ def compile_script(
     if not same_with(nudged):
         # Change one at a time, to find those that are more than numbers in a formula.
         moving = {
-            path: one for path, one in values.items() if same_with({**values, path: nudged[path]})
+            path: number
+            for path, number in values.items()
+            if same_with({**values, path: nudged[path]})
         }
         first = record(0, moving)
     if record(1, moving) != first:
@@ -97,14 +99,14 @@ def compile_script(
 
 def numbers_of(loss: Loss | None) -> dict[str, float]:
     """Return numeric hyper-parameters by path: ``temperature``, or ``gate.margin`` of a part."""
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
 
     def note(path: str, value: float) -> float:
-        found[path] = value
+        numbers[path] = value
         return value
 
     replace_numbers(loss, note)
-    return found
+    return numbers
 
 
 def replace_numbers(value: Any, replace: Callable[[str, float], float], *path: str) -> Any:
@@ -114,11 +116,11 @@ def replace_numbers(value: Any, replace: Callable[[str, float], float], *path: s
     if isinstance(value, (tuple, list)):
         return type(value)(replace_numbers(v, replace, *path, str(i)) for i, v in enumerate(value))
     if isinstance(value, ComponentSource):
-        part = copy.copy(value)
+        source = copy.copy(value)
         for name, item in vars(value).items():
             at = path if name == "source" else (*path, name)
-            setattr(part, name, replace_numbers(item, replace, *at))
-        return part
+            setattr(source, name, replace_numbers(item, replace, *at))
+        return source
     if isinstance(value, Loss):
         clone = copy.copy(value)
         for field in dataclasses.fields(value):
@@ -141,12 +143,12 @@ def _text(trace: Trace, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -
     ]
     result = literal(dict(outputs))
     needed = set(NAME.findall(" ".join([*requirements, result])))
-    kept = []
+    declarations = []
     for expression, name in reversed(trace.statements.items()):
         if name in needed:
             needed |= set(NAME.findall(expression))
-            kept.append(f"const {name} = {expression};")
-    text = "\n".join([*reversed(kept), *requirements, f"return {result};"])
+            declarations.append(f"const {name} = {expression};")
+    text = "\n".join([*reversed(declarations), *requirements, f"return {result};"])
     # New numbers remove the traces of dropped statements.
     order: dict[str, str] = {}
     text = NAME.sub(lambda match: order.setdefault(match[0], f"t{len(order)}"), text)

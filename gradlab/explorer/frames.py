@@ -93,24 +93,24 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
 
 def sliders(loss: Loss, quantity: str) -> list[Slider]:
     """Return the sliders that a loss has and a quantity depends on."""
-    found, numbers = [], numbers_of(loss)
+    sliders, numbers = [], numbers_of(loss)
     for name in ("temperature", "margin"):
         path = next((path for path in numbers if path.split(".")[-1] == name), None)
         if path is not None:
             own = numbers[path]
-            given = TEMPERATURES if name == "temperature" else [own * share for share in MARGINS]
-            values = tuple(sorted({*given, own}))
+            choices = TEMPERATURES if name == "temperature" else [own * share for share in MARGINS]
+            values = tuple(sorted({*choices, own}))
             angle = metadata_at(loss, path).get("unit") == "radians"
             changed: Any = [(_with_number(loss, path, value), {}) for value in values]
-            found.append(Slider(name, values, own, angle, changed))
+            sliders.append(Slider(name, values, own, angle, changed))
     options = [("spread", "sigma_neg", SPREADS, 0.1), ("negatives", "negatives", NEGATIVES, 127)]
     # Other quantities depend on the negatives, or on mean angles.
     if quantity == "relative_push":
         options.insert(1, ("positive_spread", "sigma_pos", POSITIVE_SPREADS, 0.05))
-    for name, option, values, usual in options:
+    for name, option, values, default in options:
         angle = option.startswith("sigma")
-        found.append(Slider(name, values, usual, angle, [(loss, {option: x}) for x in values]))
-    return found
+        sliders.append(Slider(name, values, default, angle, [(loss, {option: x}) for x in values]))
+    return sliders
 
 
 def _with_number(loss: Loss, path: str, value: float) -> Loss:
@@ -136,8 +136,8 @@ def pack(quantity: str, slider: Slider, frames: Sequence[Any]) -> dict[str, Any]
     errors = [frame.standard_error for frame in frames if frame.standard_error is not None]
     error = max((float(x) for x in np.ravel(errors) if math.isfinite(x)), default=0.0)
     values = np.stack([frame.value for frame in frames])
-    found = values[~np.isnan(values)].clip(-LARGEST, LARGEST)
-    low, high = (float(found.min()), float(found.max())) if found.size else (0.0, 1.0)
+    finite = values[~np.isnan(values)].clip(-LARGEST, LARGEST)
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     if quantity != "ratio":
         low, high = min(0.0, low), max(1.0, high)
     high = max(high, low + 1e-9)

@@ -159,10 +159,10 @@ def _loss(loss: Loss, script: Script) -> str:
     return f"{{...{script_json(about)}, {kind}: {script.text}}}"
 
 
-def _number(loss: Loss, path: str, value: float, others: Iterable[str]) -> dict[str, Any]:
+def _number(loss: Loss, path: str, value: float, paths: Iterable[str]) -> dict[str, Any]:
     """Return the slider of a hyper-parameter; its range follows from its rule and its value."""
     *_, last = path.split(".")
-    label = last if sum(other.split(".")[-1] == last for other in others) == 1 else path
+    label = last if sum(number_path.split(".")[-1] == last for number_path in paths) == 1 else path
     metadata = metadata_at(loss, path)
     rule = metadata.get("rule", "any")
     size = abs(value) or 1.0

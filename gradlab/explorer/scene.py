@@ -73,26 +73,28 @@ def run_scene(
         teacher=None if teacher is None else dataclasses.replace(plain, anchors=teacher),
         candidates=Candidates(rules=(Labelled(),)) if ruled else DEFAULT_CANDIDATES,
     )
-    parts = loss.components_of(views)
-    if type(parts) is not Components:
+    components = loss.components_of(views)
+    if type(components) is not Components:
         raise GradlabError("one set of components is drawn, and it has several")
     xp = array_namespace(anchors)
     displaced = [loss.components_of(_with_displaced_positive(views, angle)) for angle in AWAY]
-    no_pull = dataclasses.replace(parts, given_pull=xp.zeros_like(parts.pull))
-    no_push = dataclasses.replace(parts, weight=xp.zeros_like(parts.weight), given_pull=parts.pull)
-    moved = unit_rows(anchors - step * parts.gradient(exact=True))
+    no_pull = dataclasses.replace(components, given_pull=xp.zeros_like(components.pull))
+    no_push = dataclasses.replace(
+        components, weight=xp.zeros_like(components.weight), given_pull=components.pull
+    )
+    moved = unit_rows(anchors - step * components.gradient(exact=True))
     after = PairSimilarity.from_vectors(moved, positives)
-    elsewhere = {"pull_shares": parts.pull_shares, "target": parts.target}
+    elsewhere = {"pull_shares": components.pull_shares, "target": components.target}
     return {name: value[0, ...] for name, value in elsewhere.items() if value is not None} | {
-        "dissipation": parts.gradient_dissipation[0],
+        "dissipation": components.gradient_dissipation[0],
         "relative_push": as_share(
-            parts.total_push, largest_size([components.total_push for components in displaced])
+            components.total_push, largest_size([components.total_push for components in displaced])
         )[0],
-        "ratio": parts.scalar_ratio[0],
-        "positive_weight": parts.positive_weight[0, ...],
-        "hardest_share": parts.hardest_share[0],
-        "weight": parts.weight[0, ...],
-        "negatives": parts.vectors,
+        "ratio": components.scalar_ratio[0],
+        "positive_weight": components.positive_weight[0, ...],
+        "hardest_share": components.hardest_share[0],
+        "weight": components.weight[0, ...],
+        "negatives": components.vectors,
         "pull": -no_push.gradient()[0, ...],
         "push": -no_pull.gradient()[0, ...],
         "moved": moved[0, ...],
@@ -152,31 +154,31 @@ def compile_scene(loss: Loss) -> Script:
     return compile_script(run_scene, loss, functools.partial(example, needs_batch(loss)))
 
 
-def example(batch: bool, which: int) -> dict[str, Any]:
+def example(batch: bool, index: int) -> dict[str, Any]:
     """Return arrays for `run_scene`, of a whole batch or not; ``which`` sets sizes and entries."""
-    rng = np.random.default_rng(which)
-    count, others, dimensions = ((5, 7, 3), (7, 11, 4), (13, 17, 3))[which % 3]
-    rows = unit_rows(rng.standard_normal((count + others, dimensions)) + 1.5)
+    rng = np.random.default_rng(index)
+    count, negatives, dimensions = ((5, 7, 3), (7, 11, 4), (13, 17, 3))[index % 3]
+    rows = unit_rows(rng.standard_normal((count + negatives, dimensions)) + 1.5)
     near = unit_rows(rows[:count] + 0.3 * rng.standard_normal((count, dimensions)))
-    step = np.asarray(0.02 + 0.01 * which)
+    step = np.asarray(0.02 + 0.01 * index)
     teacher = unit_rows(rows[:count] + 0.4 * rng.standard_normal((count, dimensions)))
     views = {"anchors": rows[:count], "positives": near, "teacher": teacher}
     if batch:
         labels = np.where(np.arange(count) % 4 == 2, 0, np.arange(count))
         return views | {"labels": labels, "step": step}
-    one = {name: view[:1] for name, view in views.items()}
-    relation = np.where(np.arange(1 + others) % 4 == 0, 1, -1)[None]
-    return one | {"negatives": rows[count:], "relation": relation, "step": step}
+    first_row = {name: view[:1] for name, view in views.items()}
+    relation = np.where(np.arange(1 + negatives) % 4 == 0, 1, -1)[None]
+    return first_row | {"negatives": rows[count:], "relation": relation, "step": step}
 
 
-def example_of_bounds(which: int) -> dict[str, Any]:
+def example_of_bounds(index: int) -> dict[str, Any]:
     """Return arrays for `bounds`; sizes and entries differ with ``which``."""
-    arrays = example(False, which)
+    arrays = example(False, index)
     return {
         "anchor": arrays["anchors"][0],
         "positive": arrays["positives"][0],
         "negatives": arrays["negatives"],
-        "weight": np.random.default_rng(which).uniform(0.1, 1, len(arrays["negatives"])),
+        "weight": np.random.default_rng(index).uniform(0.1, 1, len(arrays["negatives"])),
         "step": arrays["step"],
     }
 
@@ -197,7 +199,8 @@ def first_points() -> dict[str, Any]:
         for i in range(NEGATIVES)
     ]
     partners = [
-        _placed(one, 0.2 + 0.25 * draw.random(), 2 * math.pi * draw.random()) for one in negatives
+        _placed(negative, 0.2 + 0.25 * draw.random(), 2 * math.pi * draw.random())
+        for negative in negatives
     ]
     return {
         "anchor": anchor,
@@ -208,7 +211,7 @@ def first_points() -> dict[str, Any]:
     }
 
 
-def swept(points: dict[str, Any], what: str, angle: float) -> dict[str, Any]:
+def swept(points: dict[str, Any], moving: str, angle: float) -> dict[str, Any]:
     """Return the points with ``"positive"``, all ``"negatives"`` or one (``"chosen"``) at an angle.
 
     Positives of negatives move along, as in ``curves.js``.
@@ -218,10 +221,10 @@ def swept(points: dict[str, Any], what: str, angle: float) -> dict[str, Any]:
     def at(point: np.ndarray, angle: float, of: np.ndarray) -> np.ndarray:
         return _turned(point, unit_rows(np.cross(anchor, of)), angle)
 
-    if what == "positive":
+    if moving == "positive":
         return points | {"positive": at(anchor, angle, points["positive"])}
     negatives, partners = points["negatives"].copy(), points["partners"].copy()
-    for i in range(1 if what == "chosen" else len(negatives)):
+    for i in range(1 if moving == "chosen" else len(negatives)):
         of = points["negatives"][i]
         negatives[i] = at(anchor, angle, of)
         partners[i] = at(partners[i], angle - math.acos(anchor @ of), of)
@@ -237,20 +240,20 @@ def stored_scenes(loss: Loss) -> dict[str, Any]:
         GradlabError: a loss without components.
     """
     points = first_points()
-    found = {
-        what: [_scene(loss, swept(points, what, angle)) for angle in ANGLES]
-        for what in ("negatives", "chosen", "positive")
+    scenes_by_sweep = {
+        sweep: [_scene(loss, swept(points, sweep, angle)) for angle in ANGLES]
+        for sweep in ("negatives", "chosen", "positive")
     } | {"now": [_scene(loss, points)]}
-    for scene in (scene for scenes in found.values() for scene in scenes):
+    for scene in (scene for scenes in scenes_by_sweep.values() for scene in scenes):
         relative, push = float(scene["relative_push"]), float(scene["dissipation"])
         unit = push / relative if relative and math.isfinite(relative) else 1.0
         scene |= {"dissipation": push / unit, "weight": scene["weight"] * unit}
     return {
-        what: [
-            {name: _written(value) for name, value in one.items() if name not in STEP}
-            for one in scenes
+        sweep: [
+            {name: _written(value) for name, value in scene.items() if name not in STEP}
+            for scene in scenes
         ]
-        for what, scenes in found.items()
+        for sweep, scenes in scenes_by_sweep.items()
     }
 
 

@@ -76,12 +76,12 @@ class Trace:
         value = compute(*concrete(args), **concrete(options))
         if operation.startswith("logical") and np.asarray(value).dtype != bool:
             raise GradlabError("the page has no operations on the bits of whole numbers")
-        given = [argument for argument in args if not isinstance(argument, (np.dtype, type))]
+        arguments = [argument for argument in args if not isinstance(argument, (np.dtype, type))]
         if operation == "astype":
-            given.append(value.dtype.kind)
-        if kept := {key: option for key, option in options.items() if key not in IGNORED}:
-            given.append(kept)
-        called = f"$.{operation.replace('.', '_')}({', '.join(map(literal, given))})"
+            arguments.append(value.dtype.kind)
+        if keywords := {key: option for key, option in options.items() if key not in IGNORED}:
+            arguments.append(keywords)
+        called = f"$.{operation.replace('.', '_')}({', '.join(map(literal, arguments))})"
         return self.wrap(self.name_of(called), value)
 
     def name_of(self, expression: str) -> str:
@@ -114,15 +114,15 @@ class Namespace:
         self.__name__ = "gradlab.explorer.tracing"
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._values, name)
+        attribute = getattr(self._values, name)
         if name == "linalg":
-            return Namespace(self._trace, found, "linalg.")
-        as_is = isinstance(found, type) or name in ("isdtype", "finfo", "result_type")
-        if as_is or not callable(found):
-            return found
+            return Namespace(self._trace, attribute, "linalg.")
+        as_is = isinstance(attribute, type) or name in ("isdtype", "finfo", "result_type")
+        if as_is or not callable(attribute):
+            return attribute
 
         def record(*args: Any, **options: Any) -> Any:
-            return self._trace.call(self._prefix + name, found, *args, **options)
+            return self._trace.call(self._prefix + name, attribute, *args, **options)
 
         return record
 
@@ -138,11 +138,11 @@ class Symbol(NDArrayOperatorsMixin):
         if method != "__call__":
             raise GradlabError(f"the page has no 'numpy.{function.__name__}.{method}'")
         options.pop("out", None)  # an operator such as += makes a new symbol
-        numbers = all(isinstance(one, (int, float)) for one in args)
+        numbers = all(isinstance(argument, (int, float)) for argument in args)
 
         def compute(*values: Any, **named: Any) -> Any:
-            found = function(*values, **named)
-            return found.item() if numbers else found
+            computed = function(*values, **named)
+            return computed.item() if numbers else computed
 
         return self.trace.call(function.__name__, compute, *args, **options)
 
@@ -178,10 +178,10 @@ class TracedArray(Symbol):
     mT = T
 
     def __getitem__(self, index: Any) -> Any:
-        parts = index if isinstance(index, tuple) else (index,)
-        if any(isinstance(part, TracedArray) and part.dtype == bool for part in parts):
+        selectors = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(place, TracedArray) and place.dtype == bool for place in selectors):
             raise GradlabError("a script cannot select by a mask, which changes shapes")
-        return self.trace.call("getitem", lambda value, *at: value[tuple(at)], self, *parts)
+        return self.trace.call("getitem", lambda value, *at: value[tuple(at)], self, *selectors)
 
     def __bool__(self) -> bool:
         return self.trace.went(self.name, bool(self.value))
@@ -198,9 +198,9 @@ class Scalar(Symbol):
     """Base of `Number` and `Size`: arithmetic stays symbolic, and comparisons are conditions."""
 
     def __new__(cls, trace: Trace, name: str, value: Any) -> Any:
-        made: Any = super().__new__(cls, value)  # type: ignore[call-arg]  # float or int
-        made.trace, made.name, made.value = trace, name, value
-        return made
+        scalar: Any = super().__new__(cls, value)  # type: ignore[call-arg]  # float or int
+        scalar.trace, scalar.name, scalar.value = trace, name, value
+        return scalar
 
     def __hash__(self) -> int:
         return hash(self.name)

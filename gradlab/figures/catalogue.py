@@ -65,7 +65,7 @@ class TheoryFigure:
         """Title, caption and any comparison with the paper's figure; each paragraph is one line."""
         text = (Path(__file__).parent / "texts" / f"{self.stem}.md").read_text(encoding="utf-8")
         text, _, comparison = text.partition("## Compared with the paper")
-        title, *caption = (" ".join(one.split()) for one in text.strip().split("\n\n"))
+        title, *caption = (" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))
         return title.removeprefix("# "), "\n\n".join(caption), " ".join(comparison.split())
 
     def caption(self, tables: Tables) -> str:
@@ -127,22 +127,23 @@ def choose(names: Iterable[str] = (), *, as_published: bool = False) -> list[The
     Raises:
         GradlabError: a name is unknown, or a figure needs trained encoders.
     """
-    wanted = [re.sub(r"^fig(ure)?|[ .-]", "", str(name).lower()) for name in names]
-    known = dict.fromkeys(figure.name for figure in FIGURES)
-    for name in wanted:
+    cleaned = [re.sub(r"^fig(ure)?|[ .-]", "", str(name).lower()) for name in names]
+    available = dict.fromkeys(figure.name for figure in FIGURES)
+    for name in cleaned:
         if name in TRAINED:
             raise GradlabError(
                 f"figure {name} needs trained encoders; `python -m studies.conjectures` trains "
                 "them and draws it: python -m studies.conjectures --help"
             )
-        check_known("figure", name, known)
-    if not wanted:
+        check_known("figure", name, available)
+    if not cleaned:
         return [figure for figure in FIGURES if figure.as_published or not as_published]
     varied = {figure.name for figure in FIGURES if figure.as_published}
     return [
         figure
         for figure in FIGURES
-        if figure.name in wanted and figure.as_published == (as_published and figure.name in varied)
+        if figure.name in cleaned
+        and figure.as_published == (as_published and figure.name in varied)
     ]
 
 
@@ -179,7 +180,7 @@ def draw_figures(
 
 def write_captions(folder: Path) -> Path:
     """Write ``captions.md`` for the folder's figures: a summary of each, and folded details."""
-    shown = []
+    sections = []
     for figure in FIGURES:
         tables = figure.read(folder)
         names = [f"{figure.stem}.{suffix}" for suffix in ("png", "svg", "pdf")]
@@ -188,12 +189,12 @@ def write_captions(folder: Path) -> Path:
             words = figure.caption(tables).split("\n\n", 1)
             title, _, comparison = figure.texts
             files = [figure.csv_path(folder, name).name for name in tables]
-            shown.append((figure.name, title, comparison, pictures[0], *words, files))
-    made = versions("matplotlib", "numpy", "scipy").items()
+            sections.append((figure.name, title, comparison, pictures[0], *words, files))
+    installed = versions("matplotlib", "numpy", "scipy").items()
     text = render(
         "gradlab.figures",
         "captions.md",
-        figures=shown,
-        made=", ".join(f"{name} {version}" for name, version in made),
+        figures=sections,
+        installed=", ".join(f"{name} {version}" for name, version in installed),
     )
     return write_text(folder / "captions.md", text)

@@ -19,8 +19,11 @@ FIGURE_10 = ("infonce", "mpt", "mat", "baseline")
 
 def compute(names: tuple[str, ...] = FIGURE_2) -> Tables:
     """Compute the mean dissipation of each loss at its published settings, by the exact engine."""
-    found = [simulate(name) for name in names]
-    grids = [grid_table(one.mu_pos, one.mu_neg, {QUANTITY: one.value}) for one in found]
+    simulations = [simulate(name) for name in names]
+    grids = [
+        grid_table(simulation.mu_pos, simulation.mu_neg, {QUANTITY: simulation.value})
+        for simulation in simulations
+    ]
     return dict(zip(names, grids, strict=True))
 
 

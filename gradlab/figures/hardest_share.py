@@ -32,7 +32,7 @@ MU_POS = np.pi / 6  # Li et al. 2024, Section 3.1.2
 PUBLISHED_MU_POS = 0.5  # value in the paper's published code
 FEWEST = 10  # smallest number of passing batches for which a mean is drawn
 ALWAYS_OPEN = 3.0  # margin that no difference of cosines reaches
-FILLED, EVERY = (0, (4, 2)), (0, (1, 1.5))  # line styles for filled cells and for all batches
+FILLED, ALL_BATCHES = (0, (4, 2)), (0, (1, 1.5))  # line styles for filled cells and for all batches
 
 
 def compute(as_published: bool = False) -> Tables:
@@ -40,27 +40,27 @@ def compute(as_published: bool = False) -> Tables:
 
     With ``as_published``, μ_pos differs, and cells in which no batch passes are filled with 1.
     """
-    parts = []
+    tables = []
     for tau in TEMPERATURES:
         passing = get_loss("infonce", temperature=tau)
         if as_published:
-            part = _simulated("passing", passing, tau, PUBLISHED_MU_POS)
-            filled = np.isnan(part["share"])
-            share = np.where(filled, 1.0, part["share"])
-            parts.append(part | {"share": share, "filled": filled.astype(int)})
+            table = _simulated("passing", passing, tau, PUBLISHED_MU_POS)
+            filled = np.isnan(table["share"])
+            share = np.where(filled, 1.0, table["share"])
+            tables.append(table | {"share": share, "filled": filled.astype(int)})
         else:
             # The baseline has the same softmax weight; with this margin its gate never closes.
-            every = get_loss("baseline", temperature=tau, margin=ALWAYS_OPEN)
-            parts += [_simulated("passing", passing, tau), _simulated("all", every, tau)]
-    return {"": stack(parts)}
+            always_open = get_loss("baseline", temperature=tau, margin=ALWAYS_OPEN)
+            tables += [_simulated("passing", passing, tau), _simulated("all", always_open, tau)]
+    return {"": stack(tables)}
 
 
 def _simulated(batches: str, loss: Loss, temperature: float, mu_pos: float = MU_POS) -> Table:
-    found = simulate(loss, "hardest_share", mu_pos=mu_pos, batches=BATCHES).columns()
-    found["share"] = found.pop("value")
+    columns = simulate(loss, "hardest_share", mu_pos=mu_pos, batches=BATCHES).columns()
+    columns["share"] = columns.pop("value")
     names = ("mu_neg", "share", "standard_error", "pass_probability")
     place = {"batches": batches, "temperature": temperature}
-    return place | {name: found[name] for name in names}
+    return place | {name: columns[name] for name in names}
 
 
 def color_of(temperature: float) -> tuple[float, ...]:
@@ -86,7 +86,7 @@ def draw_shares(table: Table, ax: Axes) -> None:
         look: Any = {"color": color, "linewidth": 1.7, "label": f"{temperature:g}", "zorder": 3}
         draw_curve(ax, rows["mu_neg"], share, rows["standard_error"], within=(0, 1), **look)
         rows = select(table, batches="all", temperature=temperature)
-        look = {"color": color, "linewidth": 1.0, "linestyle": EVERY}
+        look = {"color": color, "linewidth": 1.0, "linestyle": ALL_BATCHES}
         draw_curve(ax, rows["mu_neg"], rows["share"], rows["standard_error"], within=(0, 1), **look)
     ax.set(ylim=(0, 1.03), ylabel="share of the hardest\nnegative in the weight")
 
@@ -114,13 +114,13 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
         ax.set_xlabel(NEGATIVE_AXIS)
         ax.label_outer()
     handles, labels = axes[0].get_legend_handles_labels()
-    every = {"all batches": key_line("0.3", EVERY, 1.0)}
+    all_batches = {"all batches": key_line("0.3", ALL_BATCHES, 1.0)}
     filled = {"filled with 1:\nno batch left": key_line("0.3", FILLED, 0.9)}
     keys = {
         **dict(zip(labels, handles, strict=True)),
         "": key_line(width=0),
         "batches that\nstill have a\ngradient": key_line("0.3", width=1.7),
-        **(filled if "filled" in table else every),
+        **(filled if "filled" in table else all_batches),
         "± 2 standard\nerrors": Patch(color="0.3", alpha=0.3, linewidth=0),
     }
     add_key(figure, keys, title="temperature τ", loc="outside right upper", alignment="left")

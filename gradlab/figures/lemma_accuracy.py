@@ -47,8 +47,8 @@ def compute() -> Tables:
     columns = {"step": FINE_STEPS}
     triple = Triple.from_angles(THETA_POS, THETA_NEG, ALPHA)
     for kind in KINDS:
-        found = ratio_bounds(triple, FINE_STEPS, kind)
-        columns |= {f"{kind}_low": found.low, f"{kind}_high": found.high}
+        interval = ratio_bounds(triple, FINE_STEPS, kind)
+        columns |= {f"{kind}_low": interval.low, f"{kind}_high": interval.high}
     return {"bounds": rounded(columns), "steps": _steps(), "accuracy": _accuracy()}
 
 
@@ -58,8 +58,8 @@ def _steps() -> Table:
     vectors = POLE, sphere_point(THETA_POS), sphere_point(THETA_NEG, ALPHA)
     anchor, positive, negative = (np.broadcast_to(vector, (*ratio.shape, 3)) for vector in vectors)
     steps = {kind: take_step(anchor, positive, negative, ratio, step, kind) for kind in STEP_KINDS}
-    taken = {kind: one.closer.astype(int) for kind, one in steps.items()}
-    table = grid_table(RATIOS, STEPS, taken)
+    outcomes = {kind: end.closer.astype(int) for kind, end in steps.items()}
+    table = grid_table(RATIOS, STEPS, outcomes)
     table["ratio"] = table.pop("mu_pos")
     return table
 
@@ -69,8 +69,8 @@ def _accuracy() -> Table:
     rows = []
     for kind in STEP_KINDS:
         for step in RANDOM_STEPS:
-            found = lemma_accuracy(step, kind, triple, ratio)
-            shares = {name: getattr(found, name) for name in RULES}
+            accuracy = lemma_accuracy(step, kind, triple, ratio)
+            shares = {name: getattr(accuracy, name) for name in RULES}
             errors = {f"{name}_error": _error(share) for name, share in shares.items()}
             rows.append({"kind": kind, "step": step, **shares, **errors})
     return stack(rows)
@@ -91,8 +91,8 @@ def draw_bounds(tables: Tables, kind: str, ax: Axes) -> None:
     for name, color, line in ((kind, "black", "-"), ("tangent", COLORS[1], (0, (4, 2)))):
         for end in ("low", "high"):
             bound = bounds[f"{name}_{end}"]
-            shown = np.where(bound <= top, bound, np.nan)
-            ax.plot(bounds["step"], shown, color=color, linestyle=line, linewidth=1.6)
+            visible = np.where(bound <= top, bound, np.nan)
+            ax.plot(bounds["step"], visible, color=color, linestyle=line, linewidth=1.6)
     ax.set(xlim=(0, step[-1]), ylim=(0, top))
     ax.set_xticks([0, 0.5, 1, 1.5, 2])
     ax.set(xlabel="step size λ", ylabel="ratio r")

@@ -99,10 +99,10 @@ def draw_case(table: Table, case: str, ax: Axes) -> None:
     ax.set(xlim=(-0.95, 1.7), ylim=(-1.15, 0.95))
     step, alpha = rows["step"][0], math.degrees(rows["alpha"][0])
     ratios = dict(zip(rows["point"], rows["ratio"], strict=True))
-    found = "the pull misses the circle"
+    label = "the pull misses the circle"
     if "low" in at:
-        found = f"$r^-$ = {ratios['low']:.2f}, $r^+$ = {ratios['high']:.2f}"
-    ax.set_title(f"{case}\nλ = {step:g}, α = {alpha:.0f}°\n{found}", fontsize=8.5)
+        label = f"$r^-$ = {ratios['low']:.2f}, $r^+$ = {ratios['high']:.2f}"
+    ax.set_title(f"{case}\nλ = {step:g}, α = {alpha:.0f}°\n{label}", fontsize=8.5)
 
 
 def _line(ax: Axes, start: Any, end: Any, **look: Any) -> None:

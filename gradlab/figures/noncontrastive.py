@@ -68,23 +68,23 @@ def compute() -> Tables:
         )  # fmt: skip
         for name, loss in losses.items():
             pairs = zip(views.anchors, views.positives, strict=True)
-            found = [_summary(components(loss, *pair)) for pair in pairs]
+            summaries = [_summary(components(loss, *pair)) for pair in pairs]
             row: dict[str, Any] = {"loss": name, "mu_neg": mu_neg}
             for quantity in QUANTITIES:
-                values = np.array([one[quantity] for one in found])
+                values = np.array([summary[quantity] for summary in summaries])
                 row[quantity] = values.mean()
                 row[f"{quantity}_error"] = values.std(ddof=1) / np.sqrt(BATCHES)
             rows.append(row)
     return {"": stack(rows)}
 
 
-def _summary(found: Components) -> dict[str, float]:
+def _summary(components: Components) -> dict[str, float]:
     """Return anchors' mean dissipation and share, and median ratio (weights' sum can cross 0)."""
-    size = np.abs(found.weight)
+    size = np.abs(components.weight)
     return {
-        "gradient_dissipation": float(np.mean(found.gradient_dissipation)),
+        "gradient_dissipation": float(np.mean(components.gradient_dissipation)),
         "largest_share": float(np.mean(size.max(axis=1) / size.sum(axis=1))),
-        "ratio": float(np.median(found.scalar_ratio)),
+        "ratio": float(np.median(components.scalar_ratio)),
     }
 
 

@@ -81,9 +81,11 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
 
 def facts(tables: Tables) -> dict[str, str]:
     """Return the share of occurring cells with a ratio in [1, 2], and the range of the ratio."""
-    parts = []
+    sentences = []
     for name, table in tables.items():
         ratio = grid_of(table, "ratio")[2][occurs(table)]
         share, ends = np.mean((ratio >= 1) & (ratio <= 2)), (ratio.min(), ratio.max())
-        parts.append(f"{get_loss(name).title} {share:.0%} (from {ends[0]:.2f} to {ends[1]:.2f})")
-    return {"shares": ", ".join(parts)}
+        sentences.append(
+            f"{get_loss(name).title} {share:.0%} (from {ends[0]:.2f} to {ends[1]:.2f})"
+        )
+    return {"shares": ", ".join(sentences)}

@@ -63,14 +63,14 @@ ARROWS = {"push": (NEGATIVE, 2.6), "pull": (POSITIVE, 1.2)}
 
 def compute() -> Tables:
     """Compute the six panels' points and arrows, seen from the anchor, with angles and weights."""
-    made = {"dissipation": _dissipation, "weight": _weight, "ratio": _ratio}
-    parts = [
+    panels = {"dissipation": _dissipation, "weight": _weight, "ratio": _ratio}
+    tables = [
         {"panel": panel, "side": side, "item": item, **rows}
-        for panel, make in made.items()
+        for panel, make in panels.items()
         for side in range(2)
         for item, rows in make(side).items()
     ]
-    return {"": stack(parts)}
+    return {"": stack(tables)}
 
 
 def _point(angle: float, azimuth: float) -> np.ndarray:
@@ -82,8 +82,8 @@ def _dissipation(side: int) -> dict[str, Table]:
     """Train six sentences, both views, by the baseline from one start without and with its gate."""
     anchors, positives = train((ALWAYS_OPEN, 0.3)[side])
     points = {"anchor": anchors[:1], "positive": positives[:1], "negative": positives[1:]}
-    seen = {"anchor": anchors[0], "right": positives[1]}
-    return {item: _points(rows, **seen) for item, rows in points.items()}
+    viewpoint = {"anchor": anchors[0], "right": positives[1]}
+    return {item: _points(rows, **viewpoint) for item, rows in points.items()}
 
 
 def train(margin: float) -> tuple[Any, Any]:
@@ -106,8 +106,8 @@ def _weight(side: int) -> dict[str, Table]:
     far = map(_point, rng.uniform(65, 100, 8), rng.uniform(190, 320, 8))
     negatives = np.stack([_point(35, 80), *far])
     loss = get_loss("baseline", margin=ALWAYS_OPEN, temperature=(EQUAL, 0.05)[side])
-    found = components(loss, POLE[None], positive[None], negatives, in_batch_negatives=False)
-    return _step(positive, negatives, found.weight[0], found.positive_weight[0], 0.8)
+    split = components(loss, POLE[None], positive[None], negatives, in_batch_negatives=False)
+    return _step(positive, negatives, split.weight[0], split.positive_weight[0], 0.8)
 
 
 def _ratio(side: int) -> dict[str, Table]:
@@ -124,14 +124,14 @@ def _step(positive: Any, negatives: Any, weight: Any, pull: float, step: float) 
     """Return a step's points and arrows: push, the first (hardest) negative's push, and pull."""
     moved = take_step(POLE, positive, negatives, pull, step, "projected", weight=weight)
     pushes = -step * weight[:, None] * directions(POLE, RIGHT, negatives)
-    here = np.zeros((1, 2))
+    origin = np.zeros((1, 2))
     return {
         "anchor": _points(POLE[None]),
         "positive": _points(positive[None], pull),
         "negative": _points(negatives, weight),
-        "push": _rows(here, pushes.sum(0)[None]),
-        "hardest_push": _rows(here, pushes[:1]),
-        "pull": _rows(here, step * pull * directions(POLE, RIGHT, positive)[None]),
+        "push": _rows(origin, pushes.sum(0)[None]),
+        "hardest_push": _rows(origin, pushes[:1]),
+        "pull": _rows(origin, step * pull * directions(POLE, RIGHT, positive)[None]),
         "after": _rows(project_points(POLE, RIGHT, moved.anchor[None]), angle=moved.after),
     }
 
@@ -229,9 +229,9 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
 def facts(tables: Tables) -> dict[str, str]:
     """Return the gap between positive and nearest negative, without and with dissipation."""
     (table,) = tables.values()
-    found = {}
+    gaps = {}
     for side, name in enumerate(("without", "with_it")):
         rows = select(table, panel="dissipation", side=side)
         positive = select(rows, item="positive")["angle"][0]
-        found[name] = _degrees(select(rows, item="negative")["angle"].min() - positive)
-    return found
+        gaps[name] = _degrees(select(rows, item="negative")["angle"].min() - positive)
+    return gaps

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradlab.arrays import Float, Int
-from gradlab.drawing import Shown
+from gradlab.drawing import Drawable
 from gradlab.files import versions
 from gradlab.flow.course import CURVES, STOPPED
 from gradlab.flow.references import Reference
@@ -25,7 +25,7 @@ CLOSE = 1e-8  # relative difference below which two losses count as equal
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Flow(Shown):
+class Flow(Drawable):
     """A flow of embeddings, from a batch to where the loss leads; see `gradlab.flow`.
 
     Attributes:
@@ -151,7 +151,7 @@ class Flow(Shown):
         }
 
 
-class Flows(list[Flow], Shown):
+class Flows(list[Flow], Drawable):
     """Flows of several losses from the same batch; `plot` draws them beside each other."""
 
     artist = "gradlab.flow.picture:draw_flows"

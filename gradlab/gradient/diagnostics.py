@@ -288,26 +288,26 @@ def distributions(
     """
     cosines = anchors @ positives.T
     own = own_pairs(cosines, 0)
-    found = {"positive_cosine": cosines[own], "negative_cosine": cosines[~own]}
+    values_by_name = {"positive_cosine": cosines[own], "negative_cosine": cosines[~own]}
     if gradient is not None:
         active = gradient.gate >= ACTIVE
-        found = {
+        values_by_name = {
             "gradient_dissipation": gradient.gate[~_only_pulled(gradient)],
             "hardest_share": gradient.hardest_share[active],
             "ratio": gradient.scalar_ratio[active],
-        } | found
-    numbers = {name: to_numpy(values) for name, values in found.items()}
-    known = {name: values[~np.isnan(values)] for name, values in numbers.items()}
-    return {name: _histogram(name, values) for name, values in known.items() if len(values)}
+        } | values_by_name
+    numbers = {name: to_numpy(values) for name, values in values_by_name.items()}
+    finite = {name: values[~np.isnan(values)] for name, values in numbers.items()}
+    return {name: _histogram(name, values) for name, values in finite.items() if len(values)}
 
 
 def _equal_share(gradient: Components) -> float:
     """Return the mean ``1/n`` over anchors with n negatives; a sentence's two views count once."""
     xp, negative = array_namespace(gradient.weight), _is_negative(gradient)
     if gradient.views is not None and gradient.columns.keys() >= {"other", "same"}:
-        other, same = (negative[:, gradient.columns[name]] for name in ("other", "same"))
-        rest = negative[:, gradient.columns["same"].stop :]
-        negative = xp.concat([other | same, rest], axis=-1)
+        of_other, of_same = (negative[:, gradient.columns[name]] for name in ("other", "same"))
+        of_further = negative[:, gradient.columns["same"].stop :]
+        negative = xp.concat([of_other | of_same, of_further], axis=-1)
     count = xp.count_nonzero(negative, axis=-1)
     return _mean(xp, 1 / xp.astype(count[count > 0], gradient.weight.dtype))
 

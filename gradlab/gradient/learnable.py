@@ -44,5 +44,5 @@ class LearnableLoss(LossModule):
     @property
     def start(self) -> Loss:
         """The loss with the initial values of its learned hyper-parameters."""
-        found: Loss = self.loss
-        return found
+        loss: Loss = self.loss
+        return loss

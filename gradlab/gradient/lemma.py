@@ -101,11 +101,15 @@ def sphere_bound(triple: Triple, step: Numbers) -> RatioInterval:
     xp, s, step = _prepare(triple, step)
     c = triple.positive_cosine
     # The negative's component along the anchor's offset, (s, -c), from the positive's line.
-    back = s * triple.radial - c * triple.toward
-    rho = xp.hypot(s - step * back, step * triple.aside)
+    offset = s * triple.radial - c * triple.toward
+    rho = xp.hypot(s - step * offset, step * triple.aside)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # ρ/s - 1 = (ρ² - s²)/(s (s + ρ)), and ρ² - s² without the s² that cancels.
-        change = (step * (back * back + triple.aside * triple.aside) - 2 * s * back) / (s + rho) / s
+        change = (
+            (step * (offset * offset + triple.aside * triple.aside) - 2 * s * offset)
+            / (s + rho)
+            / s
+        )
         low = triple.cross_cosine + c * change
     low = xp.where((s == 0) & (c < 0), -xp.inf, low)
     return _interval(xp, low, xp.full_like(low, xp.inf), (s > 0) | (c < 0))
@@ -199,8 +203,8 @@ def many_negatives_bound(
             "bound='positive_weight' does not"
         )
     check_broadcast(step=as_like(step, total).shape, weights=total.shape)
-    parts = {name: getattr(triple, name) / total for name in ("radial", "toward", "aside")}
-    mean = dataclasses.replace(triple, **parts)
+    averages = {name: getattr(triple, name) / total for name in ("radial", "toward", "aside")}
+    mean = dataclasses.replace(triple, **averages)
     return ratio_bounds(mean, as_like(step, total) * total, kind)
 
 
@@ -366,7 +370,7 @@ def _prepare(triple: Triple, step: Any) -> tuple[Any, Float[Array, "*#n"], Float
     """Return the array namespace, ``sin θ`` and the checked step."""
     s = triple.positive_sine
     step = _check_step(as_like(step, s))
-    check_broadcast(**{name: part.shape for name, part in vars(triple).items()}, step=step.shape)
+    check_broadcast(**{name: field.shape for name, field in vars(triple).items()}, step=step.shape)
     return array_namespace(s), s, step
 
 

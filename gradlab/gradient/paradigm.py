@@ -107,27 +107,28 @@ def components(
     check_side(side)
     if method not in METHODS:
         check_known("method", method, METHODS)
-    given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
+    arguments = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
     chosen = get_loss(loss)
     with without_autocast(anchors):
-        views = chosen.batch(anchors, positives, extra_negatives, **given)
+        views = chosen.batch(anchors, positives, extra_negatives, **arguments)
         # The components of a loss that is code come from gradients by either method.
         is_code = not (chosen.closed_form or chosen.is_combinator)
         computed = chosen if method == "closed" or is_code else _as_code(chosen, views)
         if side == "anchors":
-            anchors = computed.components_of(views)
+            of_anchors = computed.components_of(views)
             if computed is not chosen:
-                anchors = _with_left_out(anchors, chosen.components_of(views))
-            return with_relative_push(anchors, computed, views)
-        anchors, positives = computed.sides_of(views)
+                of_anchors = _with_left_out(of_anchors, chosen.components_of(views))
+            return with_relative_push(of_anchors, computed, views)
+        sides = computed.sides_of(views)
         if computed is not chosen:
-            anchors, positives = map(_with_left_out, (anchors, positives), chosen.sides_of(views))
-        positives = with_relative_push(positives, computed, views)
+            closed = chosen.sides_of(views)
+            sides = _with_left_out(sides[0], closed[0]), _with_left_out(sides[1], closed[1])
+        of_positives = with_relative_push(sides[1], computed, views)
         if side == "positives":
-            return positives
-        anchors = dataclasses.replace(anchors, counterpart=None)
-        anchors = with_relative_push(anchors, computed, views)
-        return dataclasses.replace(anchors, counterpart=positives), positives
+            return of_positives
+        of_anchors = dataclasses.replace(sides[0], counterpart=None)
+        of_anchors = with_relative_push(of_anchors, computed, views)
+        return dataclasses.replace(of_anchors, counterpart=of_positives), of_positives
 
 
 def _with_left_out(from_gradients: Components, closed: Components) -> Components:
@@ -137,12 +138,12 @@ def _with_left_out(from_gradients: Components, closed: Components) -> Components
 
 def _as_code(loss: Loss, views: Batch) -> Loss:
     """Return a loss as code, with the values of ``loss`` on batches in the context of ``views``."""
-    given = views.in_torch()
+    in_torch = views.in_torch()
 
     def value(anchors: Any, positives: Any, extra: Any = None, *, own_negatives: Any = None) -> Any:
         rows = {"extra_negatives": extra, "own_negatives": own_negatives}
         return loss.value_of(
-            dataclasses.replace(given, anchors=anchors, positives=positives, **rows)
+            dataclasses.replace(in_torch, anchors=anchors, positives=positives, **rows)
         ).sum()
 
     value.__name__ = str(loss)
@@ -168,7 +169,7 @@ def measured_anchors(loss: Loss, batch: Batch, most: int) -> Batch:
     no other row; else all rows, up to `WHOLE` similarities. Only beyond it the first sentences are
     compared with each other alone, as `Batch.first` returns them.
     """
-    if all(isinstance(part, BY_ROWS) and not isinstance(part, DHEL) for part in loss.within):
+    if all(isinstance(nested, BY_ROWS) and not isinstance(nested, DHEL) for nested in loss.within):
         return batch.rows(0, most)
     candidates = batch.count + batch.extra_count + batch.own_count
     return batch if batch.count * candidates <= WHOLE else batch.first(most)
@@ -213,10 +214,10 @@ def autograd_gradient(
     Raises:
         GradlabError: as in `components`.
     """
-    given = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
+    arguments = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
     chosen = get_loss(loss)
     with without_autocast(anchors):
-        views = chosen.batch(anchors, positives, extra_negatives, **given)
+        views = chosen.batch(anchors, positives, extra_negatives, **arguments)
         return differentiate(chosen, views, side, "tangent" if tangent else "similarity")
 
 
@@ -237,21 +238,23 @@ def differentiate(
     if convention == "similarity":
         views = dataclasses.replace(views, comparison=_DotProducts())
     with recording_gradients():
-        given = views.recordable()
-        kind = {"dtype": given.anchors.dtype, "device": given.anchors.device}
+        recorded = views.recordable()
+        kind = {"dtype": recorded.anchors.dtype, "device": recorded.anchors.device}
         lengths = torch.as_tensor(scale, **kind)[:, None] if convention == "raw" else 1.0
         names = ("anchors", "positives") if side == "both" else (side,)
-        unit = {name: getattr(given, name).detach() for name in names}
+        unit = {name: getattr(recorded, name).detach() for name in names}
         leaves = {name: (rows * lengths).requires_grad_() for name, rows in unit.items()}
-        seen: Any = leaves
+        replacements: Any = leaves
         if convention == "raw":
-            seen = {name: unit_rows(leaf) for name, leaf in leaves.items()}
-        total = loss.value_of(dataclasses.replace(given, **seen)).sum()
-        found = tuple(torch.zeros_like(leaf) for leaf in leaves.values())
+            replacements = {name: unit_rows(leaf) for name, leaf in leaves.items()}
+        total = loss.value_of(dataclasses.replace(recorded, **replacements)).sum()
+        raw_gradients = tuple(torch.zeros_like(leaf) for leaf in leaves.values())
         if total.requires_grad:  # False if the loss holds the side fixed
             ends = list(leaves.values())
-            found = torch.autograd.grad(total, ends, allow_unused=True, materialize_grads=True)
-    gradients: list[Any] = [gradient * lengths for gradient in found]
+            raw_gradients = torch.autograd.grad(
+                total, ends, allow_unused=True, materialize_grads=True
+            )
+    gradients: list[Any] = [gradient * lengths for gradient in raw_gradients]
     if convention == "tangent":
         gradients = [project(*pair) for pair in zip(gradients, unit.values(), strict=True)]
     if not is_torch_array(views.anchors):

@@ -18,7 +18,7 @@ import numpy as np
 from gradlab.arrays import Array, Float, to_numpy
 from gradlab.batch.batch import unit_rows
 from gradlab.batch.check import check_batch
-from gradlab.drawing import Shown
+from gradlab.drawing import Drawable
 from gradlab.gradient.paradigm import check_side, differentiate
 from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
@@ -54,41 +54,43 @@ class Check:
         return self.error <= self.loss.exact_to or not self.declared
 
 
-class Checks(list[Check], Shown):
+class Checks(list[Check], Drawable):
     """Results of `verify`; `plot` draws the largest errors, filled where declared exact."""
 
     artist = "gradlab.plotting.results:draw_errors"
 
     def columns(self) -> dict[str, list[Any]]:
         names = ("convention", "form", "batch", "side", "error", "relative", "declared", "passed")
-        found: dict[str, list[Any]] = {"loss": [one.loss.name for one in self]}
-        return found | {name: [getattr(one, name) for one in self] for name in names}
+        table: dict[str, list[Any]] = {"loss": [check.loss.name for check in self]}
+        return table | {name: [getattr(check, name) for check in self] for name in names}
 
     def __repr__(self) -> str:
         return f"{self.headline()}\n{self.brief()}"
 
     def headline(self) -> str:
-        return f"{sum(one.passed for one in self)} of {len(self)} checks passed; largest errors:"
+        return (
+            f"{sum(check.passed for check in self)} of {len(self)} checks passed; largest errors:"
+        )
 
     def errors(self) -> list[tuple[str, str, float, bool, bool]]:
         """Return loss, convention, largest error, whether declared exact, whether all passed."""
         groups: dict[tuple[str, str], list[Check]] = {}
-        for one in self:
-            name = one.loss.name + ("" if one.form == "components" else " + extra terms")
-            groups.setdefault((name, one.convention), []).append(one)
+        for check in self:
+            name = check.loss.name + ("" if check.form == "components" else " + extra terms")
+            groups.setdefault((name, check.convention), []).append(check)
         return [
-            (*key, max(c.error for c in some), some[0].declared, all(c.passed for c in some))
-            for key, some in groups.items()
+            (*key, max(c.error for c in checks), checks[0].declared, all(c.passed for c in checks))
+            for key, checks in groups.items()
         ]
 
     def brief(self) -> DataFrame:
         """Return the largest error of each loss in each convention."""
         import pandas as pd
 
-        found: dict[str, dict[str, float]] = {}
+        table: dict[str, dict[str, float]] = {}
         for name, convention, error, _, _ in self.errors():
-            found.setdefault(convention, {})[name] = error
-        return pd.DataFrame(found)
+            table.setdefault(convention, {})[name] = error
+        return pd.DataFrame(table)
 
 
 def random_batch(rng: np.random.Generator, count: int, dim: int) -> TwoViews:
@@ -167,7 +169,7 @@ def verify(
     check_side(side)
     losses = [*loss_names(), *taught_names()] if loss is None else [loss]
     options = (batch_size, dim, seed, side, device)
-    return Checks(check for one in losses for check in _checks(get_loss(one), *options))
+    return Checks(check for loss in losses for check in _checks(get_loss(loss), *options))
 
 
 def _checks(
@@ -181,18 +183,18 @@ def _checks(
     for name, make in kinds.items():
         rng = random_generator(seed)
         anchors, positives = make(rng, batch_size, dim)
-        given: Any = [anchors, positives]
+        embeddings: Any = [anchors, positives]
         context: dict[str, Any] = {}
         if name == OWN:
             own = unit_rows(anchors[:, None] + rng.normal(size=(batch_size, 3, dim)))
             context["own_negatives"] = own
-            given.append(own)
+            embeddings.append(own)
         if name == LABELS:
             context["labels"] = np.arange(batch_size) // 4
         scale = rng.uniform(0.5, 2, batch_size)
         if loss.needs_teacher:
             context["teacher"] = [
-                unit_rows(rows + rng.normal(size=rows.shape) / np.sqrt(dim)) for rows in given
+                unit_rows(rows + rng.normal(size=rows.shape) / np.sqrt(dim)) for rows in embeddings
             ]
         if device is not None:
             import torch
@@ -204,26 +206,28 @@ def _checks(
         views = check_batch(anchors, positives, **context)
         closed_forms = loss.sides_of(views)
         for convention in CONVENTIONS:
-            found = differentiate(loss, views, "both", convention, scale)
-            for parts, reference in zip(closed_forms, found, strict=True):
-                if side in (parts.side, "both"):
-                    yield from _compare(loss, parts, reference, convention, name)
+            references = differentiate(loss, views, "both", convention, scale)
+            for components, reference in zip(closed_forms, references, strict=True):
+                if side in (components.side, "both"):
+                    yield from _compare(loss, components, reference, convention, name)
 
 
 def _compare(
-    loss: Loss, parts: Components, reference: Float[Array, "n d"], convention: str, batch: str
+    loss: Loss, components: Components, reference: Float[Array, "n d"], convention: str, batch: str
 ) -> Iterator[Check]:
     reference = to_numpy(reference)
-    push = abs(parts.gradient_dissipation[:, None] * parts.weight).max()
-    scale = max(1.0, float(push), float(abs(parts.pull).max()))
+    push = abs(components.gradient_dissipation[:, None] * components.weight).max()
+    scale = max(1.0, float(push), float(abs(components.pull).max()))
     forms = {"components": loss.exact_in}
-    if parts.extra_terms:
+    if components.extra_terms:
         forms["exact"] = Loss.exact_in
     for form, exact_in in forms.items():
-        closed = to_numpy(parts.gradient(tangent=convention != "similarity", exact=form == "exact"))
+        closed = to_numpy(
+            components.gradient(tangent=convention != "similarity", exact=form == "exact")
+        )
         error = float(np.abs(closed - reference).max()) / scale
         with np.errstate(invalid="ignore", divide="ignore"):  # nothing acts: 0/0
             relative = float(np.linalg.norm(closed - reference) / np.linalg.norm(reference))
         yield Check(
-            loss, convention, form, batch, error, relative, convention in exact_in, parts.side
+            loss, convention, form, batch, error, relative, convention in exact_in, components.side
         )

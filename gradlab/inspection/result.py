@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gradlab.batch.batch import Batch
 from gradlab.data.training_file import TrainingFile
-from gradlab.drawing import Shown
+from gradlab.drawing import Drawable
 from gradlab.errors import GradlabError, check_known
 from gradlab.files import for_json, versions, write_csv, write_json, write_text
 from gradlab.inspection.advice import Advice, advise, steps_of
@@ -54,7 +54,7 @@ MANY = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Inspection(Shown):
+class Inspection(Drawable):
     """Which pairs of sentences carry the gradient of a loss; see `gradlab.find_false_negatives`.
 
     `plot` draws how unevenly sentences are pushed.

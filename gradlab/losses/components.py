@@ -11,7 +11,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Bool, Float, divide, finite, span, to_numpy
 from gradlab.batch.batch import Batch
 from gradlab.batch.comparison import own_cosines, own_pairs
-from gradlab.drawing import Shown
+from gradlab.drawing import Drawable
 from gradlab.errors import GradlabError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ LeftOut = Bool[Array, "n _"] | bool
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Components(Shown):
+class Components(Drawable):
     """Components ``GD``, ``W`` and ``R`` of the gradient of each anchor.
 
     ``∂L/∂h_i = GD_i Σ_j W_ij (n_j - R_i h_i')`` (Li et al. 2024, Eq. 4). This split is not

@@ -147,15 +147,15 @@ def _diagonal(ax: Axes) -> None:
 
 def loss_label(loss: Loss, only: tuple[str, ...] | None = None) -> str:
     """Return the loss and its hyper-parameters (or ``only`` some) on a line, angles in degrees."""
-    parts = []
+    settings = []
     for field in dataclasses.fields(loss):
         value = getattr(loss, field.name)
-        usual = isinstance(value, str) and value == field.default
-        wanted = not usual if only is None else field.name in only
-        if not wanted or field.name in OF_TRAINING:
+        is_default = isinstance(value, str) and value == field.default
+        is_named = not is_default if only is None else field.name in only
+        if not is_named or field.name in OF_TRAINING:
             continue
         text = f"{value:.3g}" if isinstance(value, float) else str(value)
         if field.metadata.get("unit") == "radians":
             text = f"{math.degrees(value):.3g}°"
-        parts.append(f"{field.name.replace('_', ' ')} {text}")
-    return f"{loss.title} ({', '.join(parts)})" if parts else loss.title
+        settings.append(f"{field.name.replace('_', ' ')} {text}")
+    return f"{loss.title} ({', '.join(settings)})" if settings else loss.title

@@ -30,7 +30,7 @@ _SMALLEST = 1e-18  # position of a zero error on the logarithmic axis
 
 
 def draw_components(
-    found: Components | Decomposition, ax: Axes | None = None
+    components: Components | Decomposition, ax: Axes | None = None
 ) -> tuple[Figure, Any]:
     """Plot the relative push by the gap to the hardest negative, the ratio by angle, and weights.
 
@@ -40,7 +40,7 @@ def draw_components(
     Raises:
         GradlabError: the components were computed from angles.
     """
-    columns = found.to_frame()
+    columns = components.to_frame()
     if "positive_angle" not in columns:
         raise GradlabError(
             "these components came from angles; draw those of embeddings, or gradlab.simulate"
@@ -48,15 +48,15 @@ def draw_components(
     if ax is not None:
         _push(ax, columns)
         return figure_of(ax), ax
-    parts = {
-        "other view": found.other_view,
-        "same view": found.same_view,
-        "extra negatives": found.extra,
-        "own negatives": found.own,
+    blocks = {
+        "other view": components.other_view,
+        "same view": components.same_view,
+        "extra negatives": components.extra,
+        "own negatives": components.own,
     }
-    weights = {name: to_numpy(block) for name, block in parts.items() if block is not None}
-    shown = {name: matrix for name, matrix in weights.items() if np.any(matrix)}
-    panels = max(3, 2 + len(shown))
+    weights = {name: to_numpy(block) for name, block in blocks.items() if block is not None}
+    visible = {name: matrix for name, matrix in weights.items() if np.any(matrix)}
+    panels = max(3, 2 + len(visible))
     rows, count = {3: (1, 3), 4: (2, 2)}.get(panels, (2, 3))
     if is_column():
         rows, count = panels, 1
@@ -64,13 +64,13 @@ def draw_components(
     axes = [figure.add_subplot(rows, count, place + 1) for place in range(panels)]
     _push(axes[0], columns)
     _ratio(axes[1], columns)
-    for panel, (name, matrix) in zip(axes[2:], shown.items(), strict=False):
-        _weights(figure, panel, matrix, name, found.side.removesuffix("s"))
-    if not shown:
+    for panel, (name, matrix) in zip(axes[2:], visible.items(), strict=False):
+        _weights(figure, panel, matrix, name, components.side.removesuffix("s"))
+    if not visible:
         _say(axes[2], "no negative has weight")
         axes[2].set_title("weights")
-    if found.caption:
-        caption = found.caption.replace("   (", "\n(") if is_column() else found.caption
+    if components.caption:
+        caption = components.caption.replace("   (", "\n(") if is_column() else components.caption
         figure.suptitle(caption)
     return figure, axes
 
@@ -137,13 +137,13 @@ def _say(ax: Axes, text: str) -> None:
     ax.set(xticks=[], yticks=[])
 
 
-def draw_errors(found: Any, ax: Axes | None = None) -> tuple[Figure, Axes]:
+def draw_errors(checks: Any, ax: Axes | None = None) -> tuple[Figure, Axes]:
     """Plot ``found.errors()`` on a log axis; filled if the loss should be exact, crossed if wrong.
 
     Raises:
         GradlabError: no comparison completed.
     """
-    errors = found.errors()
+    errors = checks.errors()
     if not errors:
         raise GradlabError("there are no errors to draw: no comparison completed")
     rows = list(dict.fromkeys(name for name, *_ in errors))
@@ -153,7 +153,9 @@ def draw_errors(found: Any, ax: Axes | None = None) -> tuple[Figure, Axes]:
     for place, group in enumerate(groups):
         color, mark = COLORS[place], _MARKS[place]
         look: Any = {"ls": "", "marker": mark, "ms": 5, "color": color}
-        for row, _, error, exact, right in (one for one in errors if one[1] == group):
+        for row, _, error, exact, right in (
+            error_of_group for error_of_group in errors if error_of_group[1] == group
+        ):
             at = max(error, _SMALLEST), rows.index(row)
             ax.plot(*at, markerfacecolor=color if exact else "none", **look)
             if not right:

@@ -93,8 +93,8 @@ def style(name: str | None = None, width: str | None = None) -> Iterator[None]:
     printed = {None: outer, "screen": None, "paper": width or "fit"}[name]
     settings = PAPER if printed else SETTINGS
     # matplotlib.rc_context would also undo what a notebook's backend sets when a figure loads it.
-    kept = _FILES if printed else ()
-    before = {key: matplotlib.rcParams[key] for key in settings if key not in kept}
+    untouched = _FILES if printed else ()
+    before = {key: matplotlib.rcParams[key] for key in settings if key not in untouched}
     matplotlib.rcParams.update(settings)
     _printed.set(printed)
     try:

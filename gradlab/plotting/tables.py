@@ -46,10 +46,14 @@ def grid_table(
 
 def grid_of(table: Table, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return ``mu_pos`` (P,), ``mu_neg`` (Q,) and a quantity's values (P, Q) in a `grid_table`."""
-    here = table["quantity"] == quantity
+    of_quantity = table["quantity"] == quantity
     names = [name for name in table if name not in ("quantity", "mu_pos")]
     mu_neg = np.array([float(name) for name in names])
-    return table["mu_pos"][here], mu_neg, np.stack([table[name][here] for name in names], axis=1)
+    return (
+        table["mu_pos"][of_quantity],
+        mu_neg,
+        np.stack([table[name][of_quantity] for name in names], axis=1),
+    )
 
 
 def select(table: Table, **conditions: Any) -> Table:
@@ -58,10 +62,12 @@ def select(table: Table, **conditions: Any) -> Table:
     return {name: column[keep] for name, column in table.items()}
 
 
-def stack(parts: Sequence[Mapping[str, Any]]) -> Table:
+def stack(tables: Sequence[Mapping[str, Any]]) -> Table:
     """Concatenate tables with the same columns; a single value stands for a whole column."""
-    names = list(parts[0])
-    whole = [np.broadcast_arrays(*(np.atleast_1d(part[name]) for name in names)) for part in parts]
+    names = list(tables[0])
+    whole = [
+        np.broadcast_arrays(*(np.atleast_1d(table[name]) for name in names)) for table in tables
+    ]
     columns = map(np.concatenate, zip(*whole, strict=True))
     return rounded(dict(zip(names, columns, strict=True)))
 

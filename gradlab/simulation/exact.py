@@ -67,9 +67,9 @@ def _hard(gate: HardGate, setting: Setting) -> Grid:
     edge = np.arccos(np.array([gate.ceiling]))
     out = [_cap_probability(edge, mu, sigma) for _, mu, sigma in setting.kinds]
     for start in range(0, angles.size, 2048):
-        part = slice(start, start + 2048)
-        threshold = gate.threshold(angles[part])
-        weight = weights[:, part]
+        block = slice(start, start + 2048)
+        threshold = gate.threshold(angles[block])
+        weight = weights[:, block]
         # At thresholds up to -1 the gate is open unless no negative counts; from the ceiling on,
         # the gate is closed.
         total += weight[:, threshold <= -1].sum(axis=1)[:, None] * (1 - _none_of(setting, out))
@@ -144,14 +144,16 @@ def _soft(gate: SoftGate, setting: Setting) -> Grid:
     vanished = np.isneginf(logit)  # a = 0: the gate is open if any negative counts
     if vanished.any():
         rules = [_negative_rule(*kind) for _, kind in kinds]
-        uncounted = [of_other[:, np.isneginf(other)].sum(axis=1) for other, of_other in rules]
+        uncounted = [
+            node_weights[:, np.isneginf(logits)].sum(axis=1) for logits, node_weights in rules
+        ]
         total += weights[:, vanished].sum(axis=1)[:, None] * (1 - _none_of(setting, uncounted))
-    usual = logit[np.isfinite(logit)]
-    if usual.size == 0:
+    finite = logit[np.isfinite(logit)]
+    if finite.size == 0:
         return total
     # Outside this range of v the integrand vanishes for every positive.
-    first = math.floor((-usual.max() - 45) / LAPLACE_SPAN)
-    last = math.ceil((-usual.min() + 5) / LAPLACE_SPAN)
+    first = math.floor((-finite.max() - 45) / LAPLACE_SPAN)
+    last = math.ceil((-finite.min() + 5) / LAPLACE_SPAN)
     for block in range(first, last):
         v = _laplace_grid(block)
         _, active = _regimes(logit, v)
@@ -175,11 +177,11 @@ def _log_closed(
     logits, weights = _negative_rule(logit, mu_bytes, sigma)
     v = _laplace_grid(block)
     saturated, active = _regimes(logits, v)
-    one = -np.expm1(-np.exp(v[:, None] + logits[active])) @ weights[:, active].T
-    one += weights[:, saturated].sum(axis=1)
-    np.minimum(one, 1, out=one)  # the quadrature can exceed 1 in the last digit
+    opened = -np.expm1(-np.exp(v[:, None] + logits[active])) @ weights[:, active].T
+    opened += weights[:, saturated].sum(axis=1)
+    np.minimum(opened, 1, out=opened)  # the quadrature can exceed 1 in the last digit
     with np.errstate(divide="ignore"):  # log 0 = -inf is the intended limit
-        closed: np.ndarray = np.log1p(-one)
+        closed: np.ndarray = np.log1p(-opened)
     closed.flags.writeable = False
     return closed
 
@@ -200,10 +202,10 @@ def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
     if sigma == 0:
         return _check_logits(logit, folded), np.eye(mu.size)
     edges = _edges(*_limits(folded, sigma, 2 * sigma), 2 * sigma)
-    start, end, done = edges[:-1], edges[1:], np.empty((2, 0))
+    start, end, accepted = edges[:-1], edges[1:], np.empty((2, 0))
     between, interpolate = _check_points()
     while start.size:
-        if (start.size + done.shape[1]) * NODES > LARGEST_RULE:
+        if (start.size + accepted.shape[1]) * NODES > LARGEST_RULE:
             raise GradlabError(
                 "the logits are too steep for the exact engine; raise the temperature, "
                 "or use engine='monte_carlo'"
@@ -211,12 +213,12 @@ def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
         half, middle = (end - start)[:, None] / 2, (start + end)[:, None] / 2
         at_nodes = _check_logits(logit, middle + half * _legendre()[0])
         with np.errstate(all="ignore"):  # logits can be infinite at 0 and π
-            found = logit(np.clip(middle + half * between, 0, np.pi))
-            misfit = np.abs(at_nodes @ interpolate - found).max(axis=1)
-            change = np.maximum(at_nodes.max(axis=1), found.max(axis=1))
-            change = change - np.minimum(at_nodes.min(axis=1), found.min(axis=1))
+            logits = logit(np.clip(middle + half * between, 0, np.pi))
+            misfit = np.abs(at_nodes @ interpolate - logits).max(axis=1)
+            change = np.maximum(at_nodes.max(axis=1), logits.max(axis=1))
+            change = change - np.minimum(at_nodes.min(axis=1), logits.min(axis=1))
             largest = np.abs(at_nodes).max(axis=1)
-        constant = np.all(at_nodes[:, :1] == np.hstack([at_nodes, found]), axis=1)
+        constant = np.all(at_nodes[:, :1] == np.hstack([at_nodes, logits]), axis=1)
         width = (end - start) / sigma
         # Cosines do not resolve angles near 0 and π: a narrow panel's misfit there is rounding.
         near = np.minimum(start, np.pi - end)
@@ -225,23 +227,23 @@ def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
         smooth |= (misfit * width < 1e-13) | noise
         rough = ~(smooth & (change <= LOGITS_A_PANEL))
         rough &= ~constant & (width > 1e-14) & (end - start > 1e-15 * end)
-        done = np.hstack([done, np.stack([start, end])[:, ~rough]])
+        accepted = np.hstack([accepted, np.stack([start, end])[:, ~rough]])
         start, end = start[rough], end[rough]
         cut = (start + end) / 2
         start, end = np.concatenate([start, cut]), np.concatenate([cut, end])
-    nodes, w = _panels(*done)
+    nodes, w = _panels(*accepted)
     return _check_logits(logit, nodes), _folded_density(nodes, mu, sigma) * w
 
 
 def _check_logits(logit: Logit, angle: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
     with np.errstate(divide="ignore", over="ignore"):
-        found = np.asarray(logit(angle), dtype=np.float64)
-    if np.isnan(found).any():
-        at = float(angle[np.isnan(found)][0])
+        logits = np.asarray(logit(angle), dtype=np.float64)
+    if np.isnan(logits).any():
+        at = float(angle[np.isnan(logits)][0])
         raise GradlabError(
             f"the logit of this loss is not a number at {at:.6g} radians, cosine {np.cos(at):.6g}"
         )
-    return found
+    return logits
 
 
 @functools.cache
@@ -249,8 +251,8 @@ def _check_points() -> tuple[Float[np.ndarray, "c"], Float[np.ndarray, "a c"]]:
     """Return a panel's ends and points between its nodes, and the matrix interpolating there."""
     x, _ = _legendre()
     points = np.concatenate([[-1.0], (x[1:] + x[:-1]) / 2, [1.0]])
-    at_nodes, there = (np.polynomial.legendre.legvander(at, NODES - 1) for at in (x, points))
-    return points, np.linalg.solve(at_nodes.T, there.T)
+    at_nodes, at_points = (np.polynomial.legendre.legvander(at, NODES - 1) for at in (x, points))
+    return points, np.linalg.solve(at_nodes.T, at_points.T)
 
 
 def _regimes(
@@ -271,8 +273,8 @@ def _rule(mu: Means, sigma: float, width: float, kinks: Mapping[float, int]) -> 
         return folded, np.eye(mu.size)
     low, high = _limits(folded, sigma, width)
     ends = [low, *sorted(kink for kink in kinks if low < kink < high), high]
-    parts = (_segment(*part, width, kinks) for part in itertools.pairwise(ends))
-    nodes, weights = np.hstack([panels for part in parts for panels in part])
+    segments = (_segment(*segment, width, kinks) for segment in itertools.pairwise(ends))
+    nodes, weights = np.hstack([panels for segment in segments for panels in segment])
     return nodes, _folded_density(nodes, mu, sigma) * weights
 
 

@@ -123,7 +123,7 @@ def simulate(
                 f"{loss.name} has no exact form of {quantity}; use engine='monte_carlo'"
             )
         of_draws = {"batches": batches is not None, "seed": seed != 0, "device": device != "cpu"}
-        if idle := [name for name, given in of_draws.items() if given]:
+        if idle := [name for name, is_set in of_draws.items() if is_set]:
             raise GradlabError(
                 f"engine='exact' does not sample; leave {listed(idle)} out, or engine"
             )
@@ -157,8 +157,8 @@ def _sampled(
         _check_device(sampling.device)
         return monte_carlo.ESTIMATES[quantity](_pair_loss(loss), setting, sampling)
     if sampling.device != "cpu":
-        what = "relative push" if loss.closed_form else "loss given as code"
-        raise GradlabError(f"a {what} is sampled on the CPU; leave device out")
+        kind = "relative push" if loss.closed_form else "loss given as code"
+        raise GradlabError(f"a {kind} is sampled on the CPU; leave device out")
     from gradlab.simulation.sampled import sampled  # loads torch
 
     batches, generator, _, progress = sampling

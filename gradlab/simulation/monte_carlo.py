@@ -163,7 +163,7 @@ def _accumulate(
     block = max(1, DRAWS_A_BLOCK // setting.columns)
     blocks, columns = -(-sampling.batches // block), setting.mu_neg.size
     threads = (os.cpu_count() or 1) if sampling.device == "cpu" else 1
-    found: list[Moments] = []  # of each block and column, (p,)
+    per_block: list[Moments] = []  # of each block and column, (p,)
     with (
         progress_bar(None, sampling.progress, total=blocks * columns, unit="column") as bar,
         ThreadPoolExecutor(threads) as pool,
@@ -175,12 +175,12 @@ def _accumulate(
                 values, counts = samples(positive, draws.negatives(setting.means(mu)))
                 return moments_of(_broadcast(values, positive), counts)
 
-            for one in pool.map(moments, setting.mu_neg):
-                found.append(one)
+            for column_moments in pool.map(moments, setting.mu_neg):
+                per_block.append(column_moments)
                 bar.update()
-    *parts, binary = zip(*found, strict=True)
+    *fields, binary = zip(*per_block, strict=True)
     shape = blocks, columns, -1
-    count, mean, squares = (np.reshape(part, shape).swapaxes(1, 2) for part in parts)
+    count, mean, squares = (np.reshape(field, shape).swapaxes(1, 2) for field in fields)
     total = count.sum(axis=0)
     merged = divide((count * mean).sum(axis=0), total)
     return Moments(total, merged, (squares + count * (mean - merged) ** 2).sum(axis=0), all(binary))
@@ -195,10 +195,10 @@ def moments_of(values: Float[Array, "*n b"], counts: Bool[Array, "*n b"] | None 
         count = xp.full_like(mean, values.shape[-1])
         squares = xp.sum((values - mean[..., None]) ** 2, axis=-1)
     else:
-        kept = xp.astype(counts, values.dtype)
-        count = xp.sum(kept, axis=-1)
-        mean = xp.sum(values * kept, axis=-1) / xp.where(count > 0, count, xp.ones_like(count))
-        squares = xp.sum(kept * (values - mean[..., None]) ** 2, axis=-1)
+        selected = xp.astype(counts, values.dtype)
+        count = xp.sum(selected, axis=-1)
+        mean = xp.sum(values * selected, axis=-1) / xp.where(count > 0, count, xp.ones_like(count))
+        squares = xp.sum(selected * (values - mean[..., None]) ** 2, axis=-1)
     return Moments(to_numpy(count), to_numpy(mean), to_numpy(squares), binary)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradlab.arrays import Float, span
-from gradlab.drawing import Shown
+from gradlab.drawing import Drawable
 from gradlab.errors import GradlabError
 from gradlab.files import read_arrays, versions, write_arrays
 from gradlab.losses.base import Loss
@@ -21,7 +21,7 @@ from gradlab.settings.objects import importing_nothing
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class SimulationResult(Shown):
+class SimulationResult(Drawable):
     """A quantity of a loss over a grid of mean angles.
 
     `plot` draws a heatmap over both mean angles, or a curve for a single angle to the positive.
@@ -106,8 +106,8 @@ class SimulationResult(Shown):
             path = path.with_name(f"{path.name}.npz")
         names = ("mu_pos", "mu_neg", "value", "standard_error", "pass_probability")
         arrays = {name: getattr(self, name) for name in names}
-        given = {name: array for name, array in arrays.items() if array is not None}
-        return write_arrays(path, {"manifest": json.dumps(self.manifest()), **given})
+        present = {name: array for name, array in arrays.items() if array is not None}
+        return write_arrays(path, {"manifest": json.dumps(self.manifest()), **present})
 
     @classmethod
     def load(

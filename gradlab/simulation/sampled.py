@@ -188,8 +188,10 @@ def _vector_forces(loss: Loss, setting: Setting) -> ForcesOf:
             for rows, angle in zip(moved, AWAY, strict=True):
                 rows[:, 0] = angle
             angles = torch.from_numpy(np.concatenate([near, *moved]))
-            given = (angles, negatives)
-            gradients = gradients_at(with_anchor, leaves, given, entries=entries, progress=False)
+            angle_pairs = (angles, negatives)
+            gradients = gradients_at(
+                with_anchor, leaves, angle_pairs, entries=entries, progress=False
+            )
             # Each vector's entry in its own dimension is the sine of its angle.
             pull, across, within = torch.split(gradients[:, 1:], [1, count, count], dim=1)
             same = within / angles[:, 1:].sin()
@@ -219,9 +221,9 @@ def _component_forces(loss: Loss) -> ForcesOf:
         def at(near: Float[np.ndarray, "b sentences"]) -> Forces:
             batches = []
             for angles, negatives in zip(near, far, strict=True):
-                given = torch.from_numpy(angles), torch.from_numpy(negatives)
+                angle_pairs = torch.from_numpy(angles), torch.from_numpy(negatives)
                 anchors, positives = (
-                    rows.numpy() @ _rotation(len(rows) * 2) for rows in views(*given)
+                    rows.numpy() @ _rotation(len(rows) * 2) for rows in views(*angle_pairs)
                 )
                 components = loss.components_of(Batch(anchors, positives))
                 pushes = []
@@ -279,6 +281,6 @@ def views(
     angles = torch.cat([positive[:1], negative])
     positives = pad(torch.cat([angles.cos()[:, None], torch.diag(angles.sin())], 1), (0, count))
     own = pad(torch.diag(positive[1:].sin()), (2 + count, 0))
-    others = positive[1:].cos()[:, None] * positives[1:] + own
+    remaining = positive[1:].cos()[:, None] * positives[1:] + own
     first = pad(torch.ones_like(positive[:1])[:, None], (0, 1 + 2 * count))
-    return torch.cat([first, others]), positives
+    return torch.cat([first, remaining]), positives

@@ -51,7 +51,7 @@ class Setting(Settings):
         mu_pos: Any = None,
         mu_neg: Any = None,
         grid: int | tuple[int, int] = 100,
-        **others: Any,
+        **settings: Any,
     ) -> Setting:
         """Return a setting; mean angles not given cover the paper's range with ``grid`` points.
 
@@ -69,7 +69,7 @@ class Setting(Settings):
             mu_pos = _even(POSITIVE_RANGE, points[0])
         if mu_neg is None:
             mu_neg = _even(NEGATIVE_RANGE, points[1])
-        return cls(_axis("mu_pos", mu_pos), _axis("mu_neg", mu_neg), **others)
+        return cls(_axis("mu_pos", mu_pos), _axis("mu_neg", mu_neg), **settings)
 
     @property
     def columns(self) -> int:
@@ -79,25 +79,25 @@ class Setting(Settings):
     @property
     def kinds(self) -> list[tuple[int, Float[np.ndarray, "q"], float]]:
         """Count, mean angles (one, or one per grid column) and spread of each kind of negatives."""
-        found = [(self.negatives, self.mu_neg, self.sigma_neg)]
+        kinds = [(self.negatives, self.mu_neg, self.sigma_neg)]
         if self.own_negatives:
             mu = self.mu_neg if self.mu_own is None else np.array([self.mu_own])
             sigma = self.sigma_neg if self.sigma_own is None else self.sigma_own
-            found.append((self.own_negatives, mu, sigma))
-        return found
+            kinds.append((self.own_negatives, mu, sigma))
+        return kinds
 
     def means(self, mu_neg: float) -> Float[np.ndarray, "k"]:
         """Return the mean angle to each of an anchor's negatives, (K + H,), own negatives last."""
-        return self._each(mu_neg, self.mu_own)
+        return self._per_negative(mu_neg, self.mu_own)
 
     @property
     def spreads(self) -> Float[np.ndarray, "k"]:
         """Spread of the angle to each negative, (K + H,), own negatives last."""
-        return self._each(self.sigma_neg, self.sigma_own)
+        return self._per_negative(self.sigma_neg, self.sigma_own)
 
-    def _each(self, others: float, own: float | None) -> Float[np.ndarray, "k"]:
+    def _per_negative(self, in_batch: float, own: float | None) -> Float[np.ndarray, "k"]:
         return np.repeat(
-            [others, others if own is None else own], [self.negatives, self.own_negatives]
+            [in_batch, in_batch if own is None else own], [self.negatives, self.own_negatives]
         )
 
 
@@ -112,8 +112,8 @@ def _axis(name: str, values: Any) -> Float[np.ndarray, "a"]:
     except (TypeError, ValueError):
         axis = np.empty(0)
     if axis.ndim != 1 or axis.size == 0:
-        found = f"an array of shape {axis.shape}" if axis.size else repr(values)
-        raise GradlabError(f"{name} must be a number or a list of angles, not {found}")
+        description = f"an array of shape {axis.shape}" if axis.size else repr(values)
+        raise GradlabError(f"{name} must be a number or a list of angles, not {description}")
     if not bool(np.all((axis >= 0) & (axis <= np.pi))):
         raise GradlabError(f"{name} must be angles in radians between 0 and π")
     return axis

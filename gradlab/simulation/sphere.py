@@ -47,8 +47,8 @@ class AngleReport:
     other_view: tuple[float, float]  #: of anchors to the positives of other anchors
 
     def __str__(self) -> str:
-        found = {name: f"{mean:.4f} ± {spread:.4f}" for name, (mean, spread) in vars(self).items()}
-        return "\n".join(f"{name:<10} {angle} rad" for name, angle in found.items())
+        angles = {name: f"{mean:.4f} ± {spread:.4f}" for name, (mean, spread) in vars(self).items()}
+        return "\n".join(f"{name:<10} {angle} rad" for name, angle in angles.items())
 
 
 class SampledViews(NamedTuple):
@@ -60,11 +60,13 @@ class SampledViews(NamedTuple):
     def angles(self) -> AngleReport:
         """Return mean and spread of the realised angles over all batches."""
         count = self.anchors.shape[1]
-        pairs, others = np.triu_indices(count, 1), ~np.eye(count, dtype=bool)
+        pairs, off_diagonal = np.triu_indices(count, 1), ~np.eye(count, dtype=bool)
         own = PairSimilarity.from_vectors(self.anchors, self.positives).angle
-        same = _angles(self.anchors, self.anchors)[:, *pairs]
-        other = _angles(self.anchors, self.positives)[:, others]
-        return AngleReport(*((float(np.mean(a)), float(np.std(a))) for a in (own, same, other)))
+        within_view = _angles(self.anchors, self.anchors)[:, *pairs]
+        to_others = _angles(self.anchors, self.positives)[:, off_diagonal]
+        return AngleReport(
+            *((float(np.mean(a)), float(np.std(a))) for a in (own, within_view, to_others))
+        )
 
 
 def sample_views(
@@ -170,9 +172,9 @@ class _Recipe:
     common: float  # a
     random: float  # b
     random_dim: int  # n
-    rest: float = 0.0  # t
+    remainder: float = 0.0  # t
     #: cosine of two remainders; None if they are uniform on the other dimensions
-    rest_cosine: float | None = None
+    remainder_cosine: float | None = None
 
 
 def _below_right_angle(mu: float, sigma: float | None, count: int, dim: int) -> _Recipe:
@@ -248,12 +250,12 @@ def _anchors(
     if recipe.random > 0:
         random = unit_rows(rng.standard_normal((batches, count, recipe.random_dim)))
         rows[..., start:middle] = math.sqrt(recipe.random) * random
-    if recipe.rest > 0:
-        if recipe.rest_cosine is None:
-            rest = unit_rows(rng.standard_normal((batches, count, dim - middle)))
+    if recipe.remainder > 0:
+        if recipe.remainder_cosine is None:
+            remainder = unit_rows(rng.standard_normal((batches, count, dim - middle)))
         else:
-            rest = _equiangular(count, recipe.rest_cosine)
-        rows[..., middle : middle + rest.shape[-1]] = math.sqrt(recipe.rest) * rest
+            remainder = _equiangular(count, recipe.remainder_cosine)
+        rows[..., middle : middle + remainder.shape[-1]] = math.sqrt(recipe.remainder) * remainder
     basis, upper = np.linalg.qr(rng.standard_normal((dim, dim)))
     basis *= np.sign(np.diagonal(upper))  # uniform over rotations and reflections
     turned: np.ndarray = unit_rows(rows @ basis)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.drawing import Shown
+from gradlab.drawing import Drawable
 from gradlab.errors import GradlabError, check_whole
 from gradlab.scale.audit.cases import Case, Outcome, cases, material, relative
 from gradlab.scale.audit.faults import Fault, find_faults
@@ -31,7 +31,7 @@ START = 180.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Audit(Shown):
+class Audit(Drawable):
     """Each embedding's gradient on P processes and on one, compared; `plot` draws errors by case.
 
     Attributes:
