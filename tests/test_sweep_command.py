@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import time
@@ -200,6 +201,13 @@ def test_failures_are_reported_and_retried_and_results_are_of_one_training_file(
     assert code == 1
     assert "2 runs failed; --status says why" in output
     assert run_here("--status")[1].count("RuntimeError: out of order") == 2
+    assert run_here("--status")[0] == 0
+    code, printed = run_here("--status", "--json", "--fail-on", "bad")
+    assert code == 1
+    content = json.loads(printed)
+    assert (content["grade"], content["counts"]["failed"]) == ("bad", 2)
+    assert [entry["error"] for entry in content["runs"]] == ["RuntimeError: out of order"] * 2
+    assert run_here("--json")[0] == 2
     Path("out of order").unlink()
     sentences = shutil.copy("sentences.txt", "hidden")
     assert "2 runs failed" in run_here()[1]  # not without being asked to

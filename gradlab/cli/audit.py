@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
 from gradlab.cli.options import option, set_option
+from gradlab.cli.outcome import end_with, fail_option, json_option, print_json
 from gradlab.settings import read_assignments
+from gradlab.verdict import BAD, GOOD, Grade
 
 
 @click.command()
@@ -26,14 +27,25 @@ from gradlab.settings import read_assignments
 @option("--own-negatives", "Own negatives of each anchor.", 0, click.IntRange(0))
 @option("--timeout", "Seconds after which a process that waits for another one has hung.", 20.0)
 @option("--seed", "Seed of the embeddings.", 0, click.IntRange(0))
+@json_option
+@fail_option("bad")
 def command(
-    target: str, assignments: tuple[str, ...], summed: bool, even: bool, **options: Any
+    target: str,
+    assignments: tuple[str, ...],
+    summed: bool,
+    even: bool,
+    as_json: bool,
+    fail_on: str,
+    **options: Any,
 ) -> None:
     """Check the gradient of a loss on several processes against one process."""
     from gradlab.scale.audit import audit
 
     settings = read_assignments(assignments)
     report = audit(target, settings=settings, averaged=not summed, uneven=not even, **options)
-    click.echo(str(report))
-    if not report.passed:
-        sys.exit(1)
+    grade: Grade = GOOD if report.passed else BAD
+    if as_json:
+        print_json(grade, report.to_dict())
+    else:
+        click.echo(str(report))
+    end_with(grade, fail_on)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import json
-import sys
 
 import click
 
-from gradlab.cli.options import option
+from gradlab.cli.outcome import end_with, fail_option, json_option, print_json, worst
 from gradlab.errors import GradlabError
 
 
 @click.command()
 @click.argument("target", required=False)
-@option("--json as_json", "Print JSON.", False)
-def command(target: str | None, as_json: bool) -> None:
+@json_option
+@fail_option("bad")
+def command(target: str | None, as_json: bool, fail_on: str) -> None:
     """Check this machine, and a model or a training set-up, for what is known to go wrong.
 
     TARGET is the folder or hub name of a model, or names a trainer: module:Name or file.py:Name,
@@ -37,9 +36,10 @@ def command(target: str | None, as_json: bool) -> None:
                     "one; of a loss, gradlab decompose and gradlab audit tell more"
                 ) from None
             subject = subject()
-    verdicts = doctor(subject)
-    click.echo(
-        json.dumps(verdicts.to_dict(), indent=2, ensure_ascii=False) if as_json else str(verdicts)
-    )
-    if not verdicts.healthy:
-        sys.exit(1)
+    diagnosis = doctor(subject)
+    grade = worst(verdict.grade for verdict in diagnosis.verdicts)
+    if as_json:
+        print_json(grade, {"headline": diagnosis.headline} | diagnosis.to_dict())
+    else:
+        click.echo(str(diagnosis))
+    end_with(grade, fail_on)

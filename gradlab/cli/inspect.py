@@ -22,9 +22,11 @@ from gradlab.cli.options import (
     pooler_option,
     require_options,
 )
+from gradlab.cli.outcome import end_with, fail_option, json_option, print_json, worst
 from gradlab.cli.training_file import open_training_file, training_file_options
 from gradlab.errors import GradlabError, reason
 from gradlab.files import check_writable
+from gradlab.verdict import NOT_JUDGED, Grade
 from gradlab.waiting import waiting
 
 
@@ -70,6 +72,8 @@ from gradlab.waiting import waiting
     metavar="FILE",
 )
 @option("--overwrite", "Replace files made with other settings.", False)
+@json_option
+@fail_option("never")
 def command(
     model: str | None,
     train_file: Path | None,
@@ -79,6 +83,8 @@ def command(
     output: Path,
     overwrite: bool,
     write_clean: Path | None,
+    as_json: bool,
+    fail_on: str,
     **options: Any,
 ) -> None:
     """Show which pairs of your sentences carry the gradient, and which are likely false negatives.
@@ -91,7 +97,10 @@ def command(
     if embeddings is None:
         lacking = ["--train-file"] if train_file is None else []
         require_options([*lacking, "--model (or --embeddings)"] if model is None else lacking)
-    elsewhere = ("loss_name", "assignments", "output", "overwrite", "write_clean")
+    elsewhere = (
+        *("loss_name", "assignments", "output", "overwrite", "write_clean"),
+        *("as_json", "fail_on"),
+    )
     arguments = {"loss": loss_name, "set": assignments} | click.get_current_context().params
     settings = {name: str(value) for name, value in arguments.items() if name not in elsewhere}
     replaced = check_existing(
@@ -120,27 +129,36 @@ def command(
         inspection = find_false_negatives(
             model, texts, embeddings=arrays, loss=loss, progress=True, **options
         )
-        own = ("write_clean", "overwrite")  # the advice adds them
+        own = ("write_clean", "overwrite", "as_json", "fail_on")  # the advice adds them
         words = [words for name, words in given_options().items() if name not in own]
         command_line = shlex.join(["gradlab", "inspect", *itertools.chain(*words)])
         command_line += "" if write_clean is None else WRITE_CLEAN + shlex.quote(str(write_clean))
         advice = inspection.advice_for(output, settings, command_line, file)
-        for finding in advice:
+        for finding in () if as_json else advice:
             size = f" ({finding.size})" if finding.size else ""
             click.echo(f"{finding.title}{size} {finding.text}\n")
             for label, code in finding.steps:
                 click.echo(f"  {label}:\n{textwrap.indent(code, '    ')}\n")
-        if not advice:
+        if not (advice or as_json):
             click.echo(f"{NOTHING}\n")
         with waiting("Writing"):
             written = inspection.write(output, settings, command_line, file)
             if write_clean is not None and file is not None:
-                click.echo(f"{write_clean} has {left_out_in_words(inspection.numbers)}")
+                words_left_out = left_out_in_words(inspection.numbers)
+                click.echo(f"{write_clean} has {words_left_out}", err=as_json)
                 numbers = [example.number for example in file.examples()]
                 rows = {numbers[row] for row in inspection.distinct_rows().tolist()}
                 written.append(copy_rows(file.table, write_clean, rows))
-        for path in written:
+        # Without texts, copies and false negatives by words were not looked for.
+        grades: list[Grade] = [NOT_JUDGED] if inspection.texts is None else []
+        grade = worst([*grades, *(finding.grade for finding in advice)])
+        if as_json:
+            findings = [finding.to_dict() for finding in advice]
+            files = [str(path) for path in written]
+            print_json(grade, {"findings": findings, "numbers": inspection.numbers, "files": files})
+        for path in () if as_json else written:
             click.echo(f"{'Replaced' if replaced else 'Wrote'} {path}")
+    end_with(grade, fail_on)
 
 
 def load_embeddings(path: Path) -> Any:

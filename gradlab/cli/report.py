@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import click
 
 from gradlab.cli.options import option
+from gradlab.cli.outcome import end_with, fail_option, json_option, print_json, worst
 from gradlab.errors import GradlabError
 
 
@@ -19,7 +21,11 @@ from gradlab.errors import GradlabError
     kind=Path,
 )
 @option("--follow", "Write the page of one run again with each record, until the run ends.", False)
-def command(runs: tuple[Path, ...], output: Path | None, follow: bool) -> None:
+@json_option
+@fail_option("never")
+def command(
+    runs: tuple[Path, ...], output: Path | None, follow: bool, as_json: bool, fail_on: str
+) -> None:
     """Write the report of training runs, as one HTML page."""
     from gradlab.monitor.run_reader import read_recordings
     from gradlab.monitor.verdicts import judge_run
@@ -29,18 +35,34 @@ def command(runs: tuple[Path, ...], output: Path | None, follow: bool) -> None:
     if follow:
         if len(runs) > 1:
             raise GradlabError("--follow takes one run")
-        follow_run(runs[0], output, say=click.echo)
+        follow_run(runs[0], output, say=functools.partial(click.echo, err=as_json))
     path = write_report(runs, output)
     recordings = read_recordings(runs)
-    for run in recordings:
+    judgements = [judge_run(run) for run in recordings]
+    grade = worst(judgement.grade for judgement in judgements)
+    if as_json:
+        reports = [
+            {
+                "name": run.name,
+                "folder": str(run.folder),
+                "status": run.status,
+                "grade": judgement.grade,
+                "headline": judgement.headline,
+                "verdicts": [verdict.to_dict() for verdict in judgement.verdicts],
+            }
+            for run, judgement in zip(recordings, judgements, strict=True)
+        ]
+        print_json(grade, {"page": str(path), "runs": reports})
+        return end_with(grade, fail_on)
+    for run, judgement in zip(recordings, judgements, strict=True):
         name = f"{run.name}: " if len(recordings) > 1 else ""
         if scores := headline(run):
             click.echo(f"{name}{scores}")
         if run.damage:
             click.echo(f"{name}{run.damage}")
-        judgement = judge_run(run)
         click.echo(f"{name}{judgement.headline}")
         for verdict in judgement.verdicts:
             if verdict.is_problem:
                 click.echo(f"{name}{verdict.title}: {verdict.finding} {verdict.change}")
     click.echo(f"Wrote {path}")
+    end_with(grade, fail_on)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gradlab.cli.options import option, set_option
+from gradlab.cli.outcome import end_with, fail_option, json_option, print_json, worst
+from gradlab.errors import GradlabError
 from gradlab.settings import read_assignments
+from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Grade
 
 if TYPE_CHECKING:
     from gradlab.sweep import Run, Spec
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
     False,
 )
 @option("--status", "Show what is finished, running, waiting and failed, and run nothing.", False)
+@json_option
+@fail_option(
+    None,
+    " A failed run is bad, a diverged one is to watch, and one that has not ended is not judged.  "
+    "[default: bad; with --status never]",
+)
 @option("--no-wait", "End when no run is left to start, even while other workers still run.", False)
 @option(
     "--workers",
@@ -48,6 +56,8 @@ def command(
     dry_run: bool,
     status: bool,
     no_wait: bool,
+    as_json: bool,
+    fail_on: str | None,
     **options: Any,
 ) -> None:
     """Train over grids and seeds of any settings, with any number of workers; compare results."""
@@ -63,6 +73,8 @@ def command(
     from gradlab.sweep.launch import open_trials
     from gradlab.sweep.table import as_text, summarise
 
+    if as_json and not status:
+        raise GradlabError("--json prints what --status knows; give both")
     base_settings = {
         name: parse_value(name, text) for name, text in read_assignments(assignments).items()
     }
@@ -73,7 +85,12 @@ def command(
         click.echo(_plan(spec))
     elif status:
         runs = open_trials(spec, folder, storage).runs()
-        click.echo(f"{as_text(spec, summarise(spec, runs))}\n\n{_status(runs)}")
+        grade = _grade(runs)
+        if as_json:
+            print_json(grade, _status_of(spec, runs))
+        else:
+            click.echo(f"{as_text(spec, summarise(spec, runs))}\n\n{_status(runs)}")
+        end_with(grade, fail_on or "never")
     elif dry_run:
         check_data(spec)
         click.echo(estimate_cost(known_runs(spec, folder, storage), options["workers"]).text())
@@ -86,8 +103,7 @@ def command(
             click.echo(f"{failed} runs failed; --status says why, --retry-failed runs them anew")
         for name in ("results.csv", "runs.csv"):
             click.echo(f"Wrote {folder / name}")
-        if failed:
-            sys.exit(1)
+        end_with(_grade(runs), fail_on or "bad")
 
 
 def _plan(spec: Spec) -> str:
@@ -113,3 +129,33 @@ def _status(runs: list[Run]) -> str:
             why = f": {run.error}" if run.error else ""
             lines.append(f"{run.state.capitalize()} on {run.worker}: {run.title()}{why}")
     return "\n".join(lines)
+
+
+def _grade(runs: list[Run]) -> Grade:
+    """Return the worst grade of the runs, by their states."""
+    from gradlab.sweep.trials import DIVERGED, FAILED, FINISHED
+
+    grades: dict[str, Grade] = {FAILED: BAD, DIVERGED: WATCH, FINISHED: GOOD}
+    return worst(grades.get(run.state, NOT_JUDGED) for run in runs)
+
+
+def _status_of(spec: Spec, runs: list[Run]) -> dict[str, Any]:
+    """Return the table of points, and the state of each run, as plain values for JSON."""
+    from gradlab.sweep.table import STATES, summarise
+
+    return {
+        "name": spec.name,
+        "counts": {state: sum(run.state == state for run in runs) for state in STATES},
+        "points": summarise(spec, runs).to_dict("records"),
+        "runs": [
+            {
+                "title": run.title(),
+                "key": run.key,
+                "state": run.state,
+                "worker": run.worker,
+                "value": run.value,
+                "error": run.error,
+            }
+            for run in runs
+        ],
+    }

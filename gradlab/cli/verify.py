@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gradlab.cli.options import build_loss, hyperparameters_option, loss_option, option
+from gradlab.cli.outcome import end_with, fail_option, json_option, print_json
 from gradlab.errors import GradlabError
+from gradlab.verdict import BAD, GOOD, Grade
 from gradlab.waiting import progress_bar
 
 if TYPE_CHECKING:
@@ -24,16 +25,31 @@ if TYPE_CHECKING:
 @option("--side", "View whose gradient is compared.", "both", metavar="anchors|positives|both")
 @option("--device", "Where torch computes both, such as cuda.  [default: numpy, on the CPU]")
 @option("--per-batch", "Print a line for each kind of batch.", False)
+@json_option
+@fail_option("bad")
 def command(
-    loss_name: str | None, assignments: tuple[str, ...], per_batch: bool, **options: Any
+    loss_name: str | None,
+    assignments: tuple[str, ...],
+    per_batch: bool,
+    as_json: bool,
+    fail_on: str,
+    **options: Any,
 ) -> None:
     """Compare every closed form with autograd, in float64."""
-    from gradlab.gradient.verification import BATCHES, CONVENTIONS, LABELS, OWN, verify
+    from gradlab.gradient.verification import BATCHES, CONVENTIONS, LABELS, OWN, Checks, verify
     from gradlab.losses.registry import loss_names, taught_names
 
     if loss_name is None and assignments:
         raise GradlabError("--set needs --loss: hyper-parameters belong to one loss")
     losses = [build_loss(loss_name, assignments)] if loss_name else [*loss_names(), *taught_names()]
+    if as_json:
+        table = Checks(
+            check for loss in progress_bar(losses, None) for check in verify(loss, **options)
+        ).columns()
+        rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+        grade: Grade = GOOD if all(table["passed"]) else BAD
+        print_json(grade, {"checks": rows})
+        return end_with(grade, fail_on)
     click.echo(f"{'loss':40}" + "".join(f"{name:>14}" for name in CONVENTIONS))
     failed = False
     for loss in progress_bar(losses, None):
@@ -61,7 +77,7 @@ def command(
     )
     if failed:
         click.echo("Some closed form misses its declared exactness ('!').", err=True)
-        sys.exit(1)
+        end_with(BAD, fail_on)
 
 
 def _row(checks: list[Check], batch: str) -> str:

@@ -13,6 +13,7 @@ from gradlab.data.beir import is_beir
 from gradlab.data.training_file import TrainingFile
 from gradlab.errors import listed
 from gradlab.inspection.candidate_pairs import TRUST
+from gradlab.verdict import BAD, GOOD, WATCH, Grade
 
 # Share of the push below which a finding is negligible, and above which it is large.
 NEGLIGIBLE, LARGE = 0.01, 0.1
@@ -44,6 +45,17 @@ class Advice:
         return (
             "negligible" if self.share < NEGLIGIBLE else "small" if self.share < LARGE else "large"
         )
+
+    @property
+    def grade(self) -> Grade:
+        """A large cost is bad, a negligible one good; others are to watch, as they may be meant."""
+        return {"large": BAD, "negligible": GOOD}.get(self.size, WATCH)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        steps = [{"purpose": purpose, "code": code} for purpose, code in self.steps]
+        content = {"title": self.title, "grade": self.grade, "finding": self.text}
+        return {**content, "share": self.share, "steps": steps}
 
 
 def advise(numbers: Mapping[str, Any], steps: Sequence[tuple[str, str]] = ()) -> list[Advice]:

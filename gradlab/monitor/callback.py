@@ -67,7 +67,7 @@ class WatchCallback(TrainerCallback):
         if every is not None:
             check_whole("every", every, 1)
         self.watch: Watch | None = None
-        self._views, self._loss, self._every, self._output = views, loss, every, output
+        self._views, self._loss, self._interval, self._output = views, loss, every, output
         self._evaluate_first, self._model_card = evaluate_first, model_card
         self._trainer: Any = None
         self._trackers: Trackers | None = None
@@ -92,7 +92,7 @@ class WatchCallback(TrainerCallback):
         watch = Watch(
             trainer.loss if self._loss is None and for_sentences else self._loss,
             output=output,
-            every=self._every,
+            every=self._interval,
             encoders=lambda: [
                 module for module in (trainer.model, trainer.model_wrapped) if module is not None
             ],
@@ -112,7 +112,10 @@ class WatchCallback(TrainerCallback):
         handler = trainer.callback_handler
         # First, because trackers close when training ends and must get the verdicts before. A new
         # list, because trainers may be going through the present one.
-        handler.callbacks = [self, *(other for other in handler.callbacks if other is not self)]
+        handler.callbacks = [
+            self,
+            *(callback for callback in handler.callbacks if callback is not self),
+        ]
         return watch
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -179,7 +182,7 @@ def _calling_trainer(callback: WatchCallback) -> Any:
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        caller = frame.f_locals.get("self")
+        caller: Any = frame.f_locals.get("self")
         if is_trainer(caller) and callback in caller.callback_handler.callbacks:
             return caller
         frame = frame.f_back

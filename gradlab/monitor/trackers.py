@@ -111,7 +111,7 @@ class WeightsAndBiases(Channel):
 
     @staticmethod
     def alert(tracker: Any, title: str, text: str, grade: str, step: int) -> None:
-        level = {BAD: "ERROR", WATCH: "WARN"}.get(grade, "INFO")
+        level = "ERROR" if grade == BAD else "WARN" if grade == WATCH else "INFO"
         if (run := tracker._wandb.run) is not None:
             run.alert(title=title, text=text, level=level)
 
@@ -132,7 +132,7 @@ class Trackio(Channel):
     @staticmethod
     def alert(tracker: Any, title: str, text: str, grade: str, step: int) -> None:
         levels = tracker._trackio.AlertLevel
-        level = {BAD: levels.ERROR, WATCH: levels.WARN}.get(grade, levels.INFO)
+        level = levels.ERROR if grade == BAD else levels.WARN if grade == WATCH else levels.INFO
         tracker._trackio.alert(title=title, text=text, level=level)
 
     @staticmethod

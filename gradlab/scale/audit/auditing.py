@@ -79,6 +79,25 @@ class Audit(Drawable):
             lines.append(f"Fault {number}, {str(fault).replace(chr(10), chr(10) + '  ')}")
         return "\n".join(lines)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON: the target, its faults, and the error of each case."""
+        table = self.columns()
+        cases = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+        cases += [{"shares": name, "failure": text} for name, text in self.failures.items()]
+        faults = [
+            {"name": fault.name, "finding": fault.text, "cause": fault.cause, "change": fault.mend}
+            for fault in self.faults
+        ]
+        return {
+            "target": self.target,
+            "passed": self.passed,
+            "processes": self.processes,
+            "averaged": self.averaged,
+            "tolerance": self.tolerance,
+            "faults": faults,
+            "cases": cases,
+        }
+
     def columns(self) -> dict[str, list[Any]]:
         """Return a table with one row per completed case."""
         outcomes = self.outcomes.values()
