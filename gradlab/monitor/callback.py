@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -17,7 +15,15 @@ from gradlab.monitor.library_versions import require
 from gradlab.monitor.model_card import add_to_card
 from gradlab.monitor.probe import Snapshot
 from gradlab.monitor.trackers import PREFIX, Trackers
-from gradlab.monitor.views import Capture, Views, capture_of, is_trainer, loss_of, with_guide
+from gradlab.monitor.views import (
+    Capture,
+    Views,
+    capture_of,
+    is_trainer,
+    loss_of,
+    outputs_of,
+    with_guide,
+)
 from gradlab.monitor.watch import Watch, caution
 from gradlab.seeds import random_state, restore_random_state
 
@@ -102,7 +108,7 @@ class WatchCallback(TrainerCallback):
             alerts=[trackers.alert],
             primary=lambda: str(getattr(_evaluator_of(trainer), "primary_metric", None) or ""),
         )
-        _wrap(trainer, watch, capture)
+        _wrap(trainer, watch, capture, self._views)
         self._keeps_random_state = (
             self._evaluate_first and _evaluates(trainer) and not trainer.args.eval_on_start
         )
@@ -199,7 +205,7 @@ def _evaluates(trainer: Any) -> bool:
     return _evaluator_of(trainer) is not None and strategy != "no"
 
 
-def _wrap(trainer: Any, watch: Watch, capture: Capture) -> None:
+def _wrap(trainer: Any, watch: Watch, capture: Capture, views: Views) -> None:
     """Let the watch see scheduled steps' batches, through a hook on the model for one call each."""
     original = trainer.compute_loss
 
@@ -209,7 +215,8 @@ def _wrap(trainer: Any, watch: Watch, capture: Capture) -> None:
         if not due:
             return original(model, inputs, *args, **kwargs)
         features = dict(inputs)
-        with _outputs_of(model) as outputs, _outputs_of(getattr(loss, "guide", None)) as guided:
+        guide = getattr(loss, "guide", None)
+        with outputs_of(model, views) as outputs, outputs_of(guide) as guided:
             result = original(model, inputs, *args, **kwargs)
         value = result[0] if isinstance(result, tuple) else result
 
@@ -222,22 +229,6 @@ def _wrap(trainer: Any, watch: Watch, capture: Capture) -> None:
 
     compute_loss.watched_by = watch  # type: ignore[attr-defined]  # a mark on a function
     trainer.compute_loss = compute_loss
-
-
-@contextlib.contextmanager
-def _outputs_of(model: Any) -> Iterator[list[Any]]:
-    """Collect the outputs of a model within the block; stays empty if ``model`` is not a module."""
-    outputs: list[Any] = []
-    if not isinstance(model, nn.Module):
-        yield outputs
-        return
-
-    def keep(module: nn.Module, args: Any, output: Any) -> None:
-        # A plain dictionary may be passed on to another model, which overwrites its embeddings.
-        outputs.append(dict(output) if type(output) is dict else output)
-
-    with model.register_forward_hook(keep):
-        yield outputs
 
 
 def _settings(trainer: Any) -> dict[str, Any]:

@@ -133,6 +133,12 @@ class History:
             moments.setdefault((step, group), {})[name] = value
         return [(*at, moments[at]) for at in sorted(moments, key=operator.itemgetter(0))]
 
+    def latest(self, group: str) -> tuple[int, dict[str, float]]:
+        """Return the last step of a group and its values there; -1 and nothing without any."""
+        series = [(name, self.points(group, name)) for name in self.names(group)]
+        step = max((max(points) for _, points in series if points), default=-1)
+        return step, {name: points[step] for name, points in series if step in points}
+
     def points(self, group: str, name: str) -> dict[int, float]:
         """Return the values of a series by step, in the order in which they were added."""
         return self._series.get((group, name), {})

@@ -40,8 +40,9 @@ def watch(
             place, or pass None and call ``observe`` once per step.
         views: where the two views are. For a ``Trainer``: names of two (with extra negatives,
             three) fields of the model's output; the name of one field if the model is called once
-            per view or returns (N, 2, D); or a function of the model's outputs, one argument per
-            call. For a loss: a function of its arguments. Functions return
+            per view or returns (N, 2, D); the framework that the model is of, ``"tevatron"`` or
+            ``"flagembedding"``; or a function of the model's outputs, one argument per call. For a
+            loss: a function of its arguments. Functions return
             (anchors, positives[, extra_negatives]), each (N, D).
         loss: the loss that is trained, if the target does not tell: a gradlab loss, its name, such
             as ``"infonce(temperature=0.05)"``, or a pure function of the two views.

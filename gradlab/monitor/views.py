@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
 from gradlab.monitor.library_losses import seen_by
@@ -20,6 +21,71 @@ ROWS = "rows_of_column"
 # the model, loss) -> embeddings.
 Views = Callable[..., Any] | Sequence[str] | str | None
 Capture = Callable[[Any, dict[str, Any], list[Any], Tensor], Snapshot]
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """Where a framework has the embeddings of N queries and of their N·G passages.
+
+    Passages come query by query, the positive first.
+    """
+
+    fields: tuple[str, str] | None = None  # fields of the model's output
+    method: str | None = None  # the model's method that embeds queries and then passages
+
+    def views(self, outputs: list[Any]) -> list[Tensor]:
+        """Return anchors, positives and, with G > 1, the other passages."""
+        if self.fields is not None:
+            queries, passages = (_field(outputs[0], name) for name in self.fields)
+        else:
+            queries, passages = outputs[:2]
+        if len(passages) % len(queries):
+            raise GradlabError(f"{len(passages)} passages are no groups of {len(queries)} queries")
+        groups = passages.unflatten(0, (len(queries), -1))
+        negatives = [groups[:, 1:].flatten(0, 1)] if groups.shape[1] > 1 else []
+        return [queries, groups[:, 0], *negatives]
+
+
+PRESETS = {
+    "tevatron": Preset(fields=("q_reps", "p_reps")),
+    "flagembedding": Preset(method="encode"),
+}
+
+
+@contextlib.contextmanager
+def outputs_of(model: Any, views: Views = None) -> Iterator[list[Any]]:
+    """Collect the outputs of a model within the block; stays empty if ``model`` is not a module.
+
+    With a preset that names a method of the model, its outputs are collected instead.
+    """
+    outputs: list[Any] = []
+    preset = PRESETS.get(views) if isinstance(views, str) else None
+    method = preset.method if preset else None
+    if not isinstance(model, nn.Module):
+        yield outputs
+    elif method is not None:
+        owner = next((m for m in model.modules() if hasattr(m, method)), None)
+        if owner is None:
+            raise GradlabError(f"views={views!r} needs a model with a method {method!r}")
+        original = getattr(owner, method)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            outputs.append(original(*args, **kwargs))
+            return outputs[-1]
+
+        vars(owner)[method] = call
+        try:
+            yield outputs
+        finally:
+            del vars(owner)[method]
+    else:
+
+        def keep(module: nn.Module, args: Any, output: Any) -> None:
+            # A plain dictionary may be passed on to another model, which overwrites its embeddings.
+            outputs.append(dict(output) if type(output) is dict else output)
+
+        with model.register_forward_hook(keep):
+            yield outputs
 
 
 def is_trainer(target: Any) -> bool:
@@ -55,6 +121,7 @@ def capture_of(trainer: Any, views: Views) -> Capture:
             "such as views=('anchor_embedding', 'positive_embedding') for fields of the model's "
             "output"
         )
+    preset = PRESETS.get(views) if isinstance(views, str) else None
     if not isinstance(views, str) and not callable(views) and len(views) not in (2, 3):
         raise GradlabError(
             f"views takes the names of two or three fields of the output, not {len(views)}"
@@ -63,7 +130,10 @@ def capture_of(trainer: Any, views: Views) -> Capture:
     def snapshot(
         trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: Tensor
     ) -> Snapshot:
-        views_of_batch = views(*outputs) if callable(views) else _fields(outputs, views)
+        if preset is not None:
+            views_of_batch = preset.views(outputs)
+        else:
+            views_of_batch = views(*outputs) if callable(views) else _fields(outputs, views)
         anchors, positives, *extra = (rows.detach() for rows in views_of_batch)
         negatives = torch.cat(extra) if extra else None
         return Snapshot(anchors, positives, negatives, value=value, half=_is_half(trainer))
@@ -119,6 +189,11 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     """
     features, labels = columns_of(trainer, inputs)
     outputs = [output for output in outputs if isinstance(output, Mapping)]
+    if outputs and not any("sentence_embedding" in output for output in outputs):
+        raise GradlabError(
+            "the model returns no sentence_embedding; gradlab measures one embedding for each text, "
+            "not one for each token"
+        )
     outputs = [output for output in outputs if isinstance(output.get("sentence_embedding"), Tensor)]
     embedded = [output["sentence_embedding"].detach() for output in outputs]
     if not embedded or not features:

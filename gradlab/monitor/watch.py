@@ -365,6 +365,12 @@ class Watch(Recorder):
             self._end(CRASHED if error else ENDED, _text_of(error) if error else "")
 
 
+def _is_first_process() -> bool:
+    distributed = torch.distributed
+    running = distributed.is_available() and distributed.is_initialized()
+    return not running or distributed.get_rank() == 0
+
+
 def _text_of(error: Exception) -> str:
     return f"{type(error).__name__}: {first_line(error)}"
 
@@ -394,12 +400,29 @@ def caution(message: str) -> None:
 class LoopWatch(Watch):
     """Watches a loop of your own, whose steps it counts."""
 
-    _step = 0
+    _step, _counts = 0, True  # updates so far, and whether each call counts as one
 
     def start(self, step: int = 0, total_steps: int | None = None) -> None:
         """Begin or continue a recording; see `Watch.start`."""
-        super().start(step, total_steps)
+        if _is_first_process():
+            super().start(step, total_steps)
         self._step = step
+
+    def wants(self, step: int, dataset: str = "") -> bool:
+        """Return whether to record a batch; see `Watch.wants`. Only the first process records."""
+        return _is_first_process() and super().wants(step, dataset)
+
+    @property
+    def step(self) -> int:
+        """Updates before the next batch: the calls so far, until your loop begins to set it.
+
+        Set it at each step where a step has several batches, as with accumulated gradients.
+        """
+        return self._step
+
+    @step.setter
+    def step(self, step: int) -> None:
+        self._step, self._counts = step, False
 
     def observe(
         self,
@@ -420,6 +443,7 @@ class LoopWatch(Watch):
 
     def look(self, find: Callable[[], Snapshot]) -> None:
         """Count a step, and record the batch that ``find`` returns if it is due."""
-        step, self._step = self._step, self._step + 1
+        step = self._step
+        self._step += self._counts
         if self.wants(step):
             self.record(step, find)
