@@ -191,8 +191,8 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     outputs = [output for output in outputs if isinstance(output, Mapping)]
     if outputs and not any("sentence_embedding" in output for output in outputs):
         raise GradlabError(
-            "the model returns no sentence_embedding; gradlab measures one embedding for each text, "
-            "not one for each token"
+            "the model returns no sentence_embedding; gradlab measures one embedding per text, "
+            "not one per token"
         )
     outputs = [output for output in outputs if isinstance(output.get("sentence_embedding"), Tensor)]
     embedded = [output["sentence_embedding"].detach() for output in outputs]
