@@ -1,4 +1,4 @@
-"""Which files of figures/study differ between two checkouts, and which columns of tables.
+"""Print which files of figures/study differ between two checkouts, and which columns of tables.
 
 git worktree add ../before 7bc7191
 (cd ../before && python -m studies.evidence report && python -m studies.second_round report)
@@ -42,7 +42,8 @@ def changed_columns(before: pd.DataFrame, after: pd.DataFrame) -> str:
     """Name the columns that were added, removed or changed, or the numbers of rows."""
     if len(before) != len(after):
         return f"{len(before)} rows, then {len(after)}"
-    added, removed = after.columns.difference(before.columns), before.columns.difference(after.columns)
+    added = after.columns.difference(before.columns)
+    removed = before.columns.difference(after.columns)
     common = before.columns.intersection(after.columns)
     changed = [column for column in common if not before[column].equals(after[column])]
     return f"added {list(added)}, removed {list(removed)}, changed {changed}"
