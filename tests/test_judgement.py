@@ -11,7 +11,7 @@ pytest.importorskip("sentence_transformers")
 pytest.importorskip("peft")
 
 from tests.judgement import boundaries, retrieval, scoring, table
-from tests.judgement.case import TOOLS, Case, cases
+from tests.judgement.case import HALVES, TOOLS, Case, cases
 from tests.judgement.freeze import BAD, GOOD, NOT_JUDGED, WATCH, Said, judged
 from tests.judgement.mutation import Limit
 
@@ -36,12 +36,13 @@ def test_score_has_exactly_the_cases(score):
     assert frozen == {case.path for case in CASES}
 
 
-def test_the_set_is_large_enough():
-    first = [case for case in CASES if case.half == "first"]
-    faults = [case for case in first if not case.is_sound]
+@pytest.mark.parametrize("half", HALVES)
+def test_the_set_is_large_enough(half):
+    of_half = [case for case in CASES if case.half == half]
+    faults = [case for case in of_half if not case.is_sound]
     assert len(faults) >= 30
     assert len({case.kind for case in faults}) >= 15
-    assert len(first) - len(faults) >= 20
+    assert len(of_half) - len(faults) >= 20
 
 
 def test_labels_are_whole():
@@ -56,9 +57,7 @@ def test_labels_are_whole():
 
 
 def test_halves_have_no_kind_of_fault_in_common():
-    kinds = {
-        half: {c.kind for c in cases(half) if not c.is_sound} for half in ("first", "held_out")
-    }
+    kinds = {half: {c.kind for c in cases(half) if not c.is_sound} for half in HALVES}
     assert not kinds["first"] & kinds["held_out"]
 
 

@@ -93,13 +93,16 @@ def try_(half: str, words: tuple[str, ...], live: bool) -> None:
 @command.command()
 @half
 @click.option("--write", is_flag=True, help="Let the tests compare with this score from now on.")
-@click.option("--first", is_flag=True, help="Show the first score instead.")
+@click.option("--first", is_flag=True,
+              help="Show the first score instead; with --write, new cases get theirs.")  # fmt: skip
 def score(half: str, write: bool, first: bool) -> None:
     """Score the verdicts on frozen measurements; say what differs from the score of the tests."""
     from tests.judgement import scoring
     from tests.judgement.case import HALVES, cases
 
     began = time.process_time()
+    if first and write:
+        scoring.write_first(scoring.score(cases(half)))
     outcomes = scoring.read(scoring.FIRST_SCORE) if first else scoring.score(cases(half))
     for name in HALVES:
         of_half = {key: outcome for key, outcome in outcomes.items() if key.startswith(f"{name}/")}
@@ -123,7 +126,7 @@ def score(half: str, write: bool, first: bool) -> None:
         if "found" in outcome or marks:
             click.echo(f"{name:60} {', '.join(marks) or 'missed'}")
     click.echo(f"{time.process_time() - began:.1f} s")
-    if write:
+    if write and not first:
         earlier = scoring.read(scoring.SCORE) if scoring.SCORE.exists() and half else {}
         scoring.write(scoring.SCORE, earlier | outcomes)
     elif scoring.SCORE.exists() and not first:

@@ -148,6 +148,13 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
+def write_first(outcomes: Mapping[str, Any]) -> None:
+    """Add the outcomes of new cases to the first score; what stands there stays."""
+    known = read(FIRST_SCORE)
+    new = {name: outcome for name, outcome in outcomes.items() if name not in known}
+    write(FIRST_SCORE, known | new)
+
+
 def read(path: Path) -> dict[str, Any]:
     """Return a score."""
     return dict(json.loads(path.read_text(encoding="utf-8")))
