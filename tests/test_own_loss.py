@@ -183,8 +183,8 @@ def test_bad_losses_are_one_line(name, words, file, views):
 def test_files_register_losses(tmp_path, door):
     """In a process of its own, as what is registered stays."""
     text = PAGE.read_text(encoding="utf-8")
-    source = text[text.index("from gradlab.losses.registry import") :].partition("```")[0]
-    path = tmp_path / "cubic.py"
+    source = text[text.index('"""InfoNCE with quadratic logits."""') :].partition("```")[0]
+    path = tmp_path / "quadratic.py"
     path.write_text(source, encoding="utf-8")
     option = ["--losses", str(path)] if door == "option" else []
     environment = os.environ | ({OWN_LOSSES: str(path)} if door == "environment" else {})
@@ -195,13 +195,13 @@ def test_files_register_losses(tmp_path, door):
         "verify",
         *option,
         "--loss",
-        "cubic",
+        "quadratic",
         "--batch-size",
         "6",
     ]
     process = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert process.returncode == 0, process.stderr
-    assert "cubic" in process.stdout
+    assert "quadratic" in process.stdout
 
 
 def test_an_installed_loss_may_list_the_losses_while_it_is_imported(monkeypatch):
