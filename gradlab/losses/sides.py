@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_numpy_array
 
 from gradlab.arrays import Array, Float, divide, finite
 from gradlab.batch.batch import Batch
@@ -35,6 +35,7 @@ def canonical(
     pulls: Mapping[str, Float[Array, "n *_"] | None] | None = None,
     beside: Float[Array, "n"] | None = None,
     left_out: Mapping[str, LeftOut] | None = None,
+    overwrite: bool = False,
     **attributes: Any,
 ) -> Components:
     """Split a gradient canonically: GD is the sum of the coefficients, and W holds their shares.
@@ -49,6 +50,7 @@ def canonical(
             the shapes of ``coefficients``.
         beside: a push that GD counts although W has no column for it.
         left_out: see `Components`. A kind without coefficients has no negatives.
+        overwrite: whether the weights may take the memory of the coefficients.
         **attributes: further attributes of the `Components`, such as ``side``.
     """
     xp = array_namespace(batch.anchors)
@@ -78,7 +80,11 @@ def canonical(
     )
     # Coefficients of both signs can sum to 0: the dissipation is then 1, and they are the weights.
     unit = xp.where(total == 0, xp.ones_like(total), total)
-    weight = by_kind(coefficients) / unit[:, None]
+    weight = by_kind(coefficients)
+    if (overwrite or len(sizes) > 1) and is_numpy_array(weight):  # joined blocks are a copy
+        weight /= unit[:, None]
+    else:
+        weight = weight / unit[:, None]
     # No branch: the explorer compiles this.
     total = xp.where((total == 0) & xp.any(weight != 0, axis=-1), unit, total)
     shares = None
@@ -130,6 +136,7 @@ def positives_from_anchors(
         {"other": pushes},
         anchors.pull if pull else 0 * anchors.pull,
         batch.exchanged(),
+        overwrite=True,
         side="positives",
         left_out={"other": transposed(anchors.left_out.get("other", False))},
     )
@@ -247,7 +254,11 @@ def weighted_sum(
     diagonal = any(components.pull.ndim == 2 for _, components in terms)
 
     def add(sums: dict[str, Any], name: str, summand: Array) -> None:
-        sums[name] = sums[name] + summand if name in sums else summand
+        """Add a summand that nothing else holds, in place after the first."""
+        if name in sums:
+            sums[name] += summand
+        else:
+            sums[name] = summand
 
     for factor, components in terms:
         size = factor * components.gradient_dissipation[:, None]
@@ -274,6 +285,7 @@ def weighted_sum(
         batch,
         pulls=pulls if shared and not diagonal else None,
         left_out=left_out,
+        overwrite=True,
         side=side,
         extra_terms=extra_terms,
         statistics=_numbered_statistics([components for _, components in terms]),
