@@ -22,7 +22,7 @@ NUMBERS = r"one|two|three|four|five|six|eight|[\d.,]*\d"
 HABITS = {
     "that of": r"\b(?:that|those) of\b(?! (?:this|these)\b)",
     "alone": r"\balone\b",
-    "a for per": rf"\b(?:{NUMBERS})(?: (?!of|in|is|has|for|or|as)[a-z]+){{1,2}} an? (?:{UNITS})\b",
+    "a for per": rf"\b(?:{NUMBERS})(?: (?!of|in|is|has|for|or|as|about)[a-z]+){{1,2}} an? (?:{UNITS})\b",
     "made": r"\bmade (?:batch(?:es)?|cases|data|embeddings|faults|pairs|runs|sentences|vectors)\b",
     "private noun": r"\b(?:seams?|laps?)\b|(?<!head)\brooms?\b",
     "statistics": r"seen afterwards|told apart|declared beforehand",
