@@ -93,8 +93,8 @@ def test_the_gate_of_infonce_is_half_open_where_the_simulator_says() -> None:
         mu_neg=[POSITIVE, at, at + 1e-3],
         batches=BATCHES_OF_A_CURVE,
     ).value
-    assert values[1] / values[0] == pytest.approx(0.5, abs=1e-4)
-    slope = 100 * (values[1] - values[2]) / values[0] / math.degrees(1e-3)
+    assert values[1] == pytest.approx(0.5, abs=2e-4)  # between two points of the curve
+    slope = 100 * (values[1] - values[2]) / math.degrees(1e-3)
     assert entry.slope == pytest.approx(slope, rel=0.02)
 
 

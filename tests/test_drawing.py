@@ -21,8 +21,7 @@ from gradlab.batch.batch import unit_rows
 from gradlab.gradient.verification import paired_batch
 from gradlab.losses.registry import by_text
 from gradlab.plotting import plot_style
-from gradlab.plotting.live import LiveHeatmap
-from gradlab.plotting.style import PAPER, SETTINGS, WIDTHS
+from gradlab.plotting.style import PAPER, SETTINGS, WIDTHS, signed_colormap
 from tests.audit_losses import split_dependent
 from tests.processes import fork_audits
 
@@ -118,6 +117,22 @@ def test_each_kind_of_negatives_has_its_weights_drawn(name, kinds):
     assert len(figure.axes) == len(axes) + len(kinds)  # a colour bar each
 
 
+def test_weights_that_attract_have_the_colours_of_attraction():
+    """Of a loss that pulls in far negatives, white or dark must not mean both none and minus."""
+    rows = unit_rows(np.random.default_rng(0).normal(size=(2, 6, 8)))
+
+    def attracting(anchors, positives):
+        cosines = anchors @ positives.T
+        return (cosines**2).sum() - (cosines**2).diagonal().sum() - cosines.diagonal().sum()
+
+    (image,) = (ax.images[0] for ax in gradlab.decompose(attracting, *rows).plot()[1] if ax.images)
+    assert image.get_array().min() < 0
+    assert image.get_cmap().name == signed_colormap().name
+    assert image.get_clim()[0] == -image.get_clim()[1]
+    (image,) = (ax.images[0] for ax in gradlab.components("infonce", *rows).plot()[1] if ax.images)
+    assert (image.get_cmap().name, image.get_clim()[0]) == ("viridis", 0)
+
+
 @pytest.mark.parametrize(("loss", "extend"), [("infonce", "neither"), ("siglip(bias=0)", "max")])
 def test_a_colour_bar_points_to_values_beyond_its_range(loss, extend):
     """Of SigLIP the dissipation is a sum over negatives, above 1 here."""
@@ -203,13 +218,3 @@ def test_the_look_of_the_outer_block_holds():
         with plot_style("screen"):
             assert matplotlib.rcParams["font.size"] == SETTINGS["font.size"]
         assert matplotlib.rcParams["font.size"] == PAPER["font.size"]
-
-
-def test_a_live_heatmap_shows_the_settings_of_its_sliders():
-    live = LiveHeatmap("mpt", grid=4)
-    live.update(margin=0.1, negatives=15)
-    expected = gradlab.simulate("mpt(margin=0.1)", engine="exact", grid=4, negatives=15).value
-    np.testing.assert_array_equal(live.result.value, expected)
-    np.testing.assert_array_equal(live.ax.collections[0].get_array(), expected)
-    with pytest.raises(gradlab.GradlabError, match=r"cosent has no exact form .* which sliders"):
-        LiveHeatmap("cosent", grid=4)

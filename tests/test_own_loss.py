@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn import functional
 
 import gradlab
+from gradlab.atlas.entries import COLUMNS, measure
 from gradlab.gradient.verification import paired_batch
 from gradlab.losses import registry
 from gradlab.losses.registry import OWN_LOSSES, read_loss
@@ -159,6 +160,49 @@ def test_curves_do_not_depend_on_how_a_loss_is_given(of, monkeypatch):
     # A cross-entropy loses the digits of a ratio where its softmax is full.
     learns = slice(15) if of == "ratio" else slice(None)
     np.testing.assert_allclose(by_code[learns], by_name[learns], rtol=1e-6, atol=1e-12)
+
+
+def test_the_cost_of_code_is_announced_without_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("gradlab.simulation.sampled.MANY", 60)
+    setting = {"mu_pos": [0.3], "mu_neg": [0.5, 0.9], "negatives": 3}
+    for progress, batches, said in ((None, 10, True), (None, 9, False), (False, 10, False)):
+        gradlab.simulate(function, "relative_push", **setting, batches=batches, progress=progress)
+        errors = capsys.readouterr().err
+        assert ("60 gradients of batches of 4 sentences" in errors) is said
+        assert said or not errors
+    gradlab.simulate("infonce", "relative_push", **setting, batches=10)
+    assert not capsys.readouterr().err
+
+
+def test_a_watched_run_records_the_same_by_name_and_as_code(tmp_path):
+    """All that both record; only a loss with formulas has a declared dissipation."""
+    histories = []
+    for name, loss in {"name": gradlab.get_loss("infonce"), "code": function}.items():
+        watched = gradlab.watch(loss, output=tmp_path / name, every=1)
+        views = [rows.requires_grad_() for rows in unit_rows()]
+        watched(*views).mean().backward()
+        # Bins of a histogram have edges, and the group "watch" has times.
+        rows = [row for row in watched.watch.history.rows() if row[1] == "train"]
+        histories.append({row[:-1]: row[-1] for row in rows})
+    by_name, by_code = histories
+    common = by_name.keys() & by_code.keys()
+    assert {"relative_push", "ratio", "hardest_share"} <= {name for *_, name in common}
+    assert not {key for key in by_code.keys() - by_name.keys() if "gradient" not in key[-1]}
+    for key in common:
+        assert by_code[key] == pytest.approx(by_name[key], rel=1e-6, abs=1e-9, nan_ok=True), key
+
+
+def test_the_atlas_has_the_same_entry_by_name_and_as_code(monkeypatch):
+    monkeypatch.setattr("gradlab.atlas.entries.BATCHES_OF_A_CURVE", 2)
+    monkeypatch.setattr("gradlab.atlas.entries.DEGREES", np.arange(20.0, 100.0, 10.0))
+    by_name, by_code = (measure(loss, progress=False) for loss in ("infonce", function))
+    assert by_code.family == by_name.family
+    np.testing.assert_allclose(by_code.gate, by_name.gate, rtol=1e-6, atol=1e-12)
+    for column in COLUMNS:
+        numbers = getattr(by_name, column)
+        if not isinstance(numbers, str):
+            numbers = pytest.approx(numbers, rel=1e-6, nan_ok=True)
+        assert getattr(by_code, column) == numbers, column
 
 
 def test_code_declares_no_dissipation():

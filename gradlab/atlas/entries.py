@@ -139,18 +139,19 @@ def atlas(losses: Iterable[str | Loss] | None = None, *, progress: bool | None =
     """
     names = atlas_names() if losses is None else losses
     resolved = [get_loss(name) for name in names]
-    return Atlas(measure(loss) for loss in progress_bar(resolved, progress, unit="loss"))
+    bar = progress_bar(resolved, progress, unit="loss")
+    return Atlas(measure(loss, progress=progress) for loss in bar)
 
 
-def measure(loss: str | Loss) -> Entry:
-    """Measure one loss in the stated setting; errors as in `atlas`.
+def measure(loss: str | Loss, *, progress: bool | None = None) -> Entry:
+    """Measure one loss in the stated setting; ``progress`` and errors as in `atlas`.
 
     No number depends on how the loss is given: a loss by name and the same loss as code are equal.
     """
     loss = get_loss(loss)
     if loss.needs_teacher:
         raise GradlabError(f"{call_text(loss)} learns from a teacher, whom the atlas does not have")
-    moving = negatives_moving_away(loss, BATCHES_OF_A_CURVE)
+    moving = negatives_moving_away(loss, BATCHES_OF_A_CURVE, progress)
     gate, push = (moving[name].value[0] for name in ("relative_push", "total_push"))
     half_open, slope = half_open_angle(DEGREES, gate)
     pairs = [_components_of_both_sides(loss, POSITIVE, NEGATIVE, seed) for seed in range(BATCHES)]
@@ -170,7 +171,9 @@ def measure(loss: str | Loss) -> Entry:
     )
 
 
-def negatives_moving_away(loss: Loss, batches: int) -> dict[str, Estimate]:
+def negatives_moving_away(
+    loss: Loss, batches: int, progress: bool | None = None
+) -> dict[str, Estimate]:
     """Return every sampled quantity, (1, P) each, while the mean angle of negatives is `DEGREES`.
 
     Positives are at `POSITIVE` among `SENTENCES` - 1 negatives, with the spreads `SPREADS`. All
@@ -183,7 +186,7 @@ def negatives_moving_away(loss: Loss, batches: int) -> dict[str, Estimate]:
         sigma_pos=SPREADS[0],
         sigma_neg=SPREADS[1],
     )
-    return sampled(loss, setting, batches=batches, progress=None)
+    return sampled(loss, setting, batches=batches, progress=progress)
 
 
 def curve(loss: Loss, quantity: str = "relative_push") -> Curve:

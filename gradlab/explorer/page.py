@@ -57,7 +57,7 @@ class Page:
         left_out: reason for each loss that could not be compiled, by name.
     """
 
-    html: str
+    html: str = dataclasses.field(repr=False)
     losses: tuple[str, ...]
     left_out: Mapping[str, str]
 

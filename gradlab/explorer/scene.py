@@ -155,7 +155,7 @@ def compile_scene(loss: Loss) -> Script:
 
 
 def example(batch: bool, index: int) -> dict[str, Any]:
-    """Return arrays for `run_scene`, of a whole batch or not; ``which`` sets sizes and entries."""
+    """Return arrays for `run_scene`, of a whole batch or not; ``index`` sets sizes and entries."""
     rng = np.random.default_rng(index)
     count, negatives, dimensions = ((5, 7, 3), (7, 11, 4), (13, 17, 3))[index % 3]
     rows = unit_rows(rng.standard_normal((count + negatives, dimensions)) + 1.5)
@@ -172,7 +172,7 @@ def example(batch: bool, index: int) -> dict[str, Any]:
 
 
 def example_of_bounds(index: int) -> dict[str, Any]:
-    """Return arrays for `bounds`; sizes and entries differ with ``which``."""
+    """Return arrays for `bounds`; sizes and entries differ with ``index``."""
     arrays = example(False, index)
     return {
         "anchor": arrays["anchors"][0],

@@ -12,7 +12,7 @@ from gradlab.arrays import Array, Bool, Float, divide, finite, span, to_numpy
 from gradlab.batch.batch import Batch
 from gradlab.batch.comparison import own_cosines, own_pairs
 from gradlab.drawing import Drawable
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -196,11 +196,23 @@ class Components(Drawable):
         """Return a short summary; the arrays are in the attributes."""
         lines = [
             f"Components of {tuple(self.gradient_dissipation.shape)} anchors, "
-            f"weight {tuple(self.weight.shape)} on the {self.negative_view} view",
+            f"weight {tuple(self.weight.shape)} on {self._kinds}",
             *(f"  {name:<20}  {span(values)}" for name, values in self._numbers.items()),
             *(f"  extra term            {name}" for name in self.extra_terms),
         ]
         return "\n".join(lines)
+
+    @property
+    def _kinds(self) -> str:
+        """The kinds of negatives that the columns of the weight stand for, in words."""
+        views = {
+            "other": "the other view",
+            "same": "the own view",
+            "extra": "extra negatives",
+            "own": "own negatives",
+        }
+        columns = self.columns if self.views is not None else {self.negative_view: slice(None)}
+        return listed([views.get(kind, "both views") for kind in columns])
 
     def to_frame(self) -> DataFrame:
         """Return one row per anchor: the components and, on embeddings, cosines and radians."""

@@ -22,6 +22,7 @@ from gradlab.plotting.style import (
     is_column,
     new_figure,
     pi_axis,
+    signed_colormap,
 )
 
 _IDLE = "0.65"
@@ -124,8 +125,9 @@ def _room(ax: Axes, values: np.ndarray) -> None:
 
 
 def _weights(figure: Figure, ax: Axes, matrix: np.ndarray, name: str, row: str) -> None:
-    limit = float(np.abs(matrix).max())
-    look: Any = {"cmap": COLORMAP, "vmin": -limit if matrix.min() < 0 else 0, "vmax": limit}
+    limit, attracts = float(np.abs(matrix).max()), bool(matrix.min() < 0)
+    colors: Any = signed_colormap() if attracts else COLORMAP
+    look: Any = {"cmap": colors, "vmin": -limit if attracts else 0, "vmax": limit}
     image = ax.imshow(matrix, aspect="auto", interpolation="nearest", **look)
     ax.set(title=f"weights of the {name}", xlabel="negative j", ylabel=f"{row} i")
     figure.colorbar(image, ax=ax, label="$W_{ij}$")

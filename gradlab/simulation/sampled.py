@@ -111,9 +111,14 @@ def draw(
 
 
 def announce(loss: Loss, setting: Setting, batches: int, progress: bool | None) -> None:
-    """Say on standard error how many gradients will be computed, if many and progress is shown."""
+    """Say on standard error how many gradients will be computed, if there are many.
+
+    For a loss given as code, which takes seconds to minutes, that is said without a terminal too,
+    unless ``progress`` is False.
+    """
     gradients = (1 + len(AWAY)) * setting.mu_pos.size * setting.mu_neg.size * batches
-    if gradients >= MANY and (sys.stderr.isatty() if progress is None else progress):
+    visible = progress or (progress is None and (not loss.closed_form or sys.stderr.isatty()))
+    if gradients >= MANY and visible:
         print(
             f"{loss}: {gradients:,} gradients of batches of {setting.columns + 1} sentences "
             f"({setting.mu_pos.size} x {setting.mu_neg.size} cells, {batches} batches); "
