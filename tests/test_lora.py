@@ -112,7 +112,7 @@ def test_inspect_finds_repeated_texts_in_its_embeddings(model):
     reversals = [" ".join(reversed(text.split())) for text in texts]
     positives = model.encode(reversals, convert_to_numpy=True)
     inspection = gradlab.find_false_negatives(
-        None, texts, positives=reversals, embeddings={"anchors": embeddings, "positives": positives},
-        batch_size=16, batches=4,
+        None, texts, positives=reversals, batch_size=16, batches=4,
+        embeddings={"anchors": embeddings, "positives": positives},
     )  # fmt: skip
     assert inspection.numbers["duplicates"] == 16
