@@ -11,6 +11,7 @@ import pytest
 
 from gradlab import diagnosis
 from gradlab.diagnosis.symptoms import find_symptom, page, symptoms
+from gradlab.errors import GradlabError
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "symptoms.md"
 
@@ -30,6 +31,12 @@ def test_the_page_is_made_from_the_data():
 )
 def test_what_people_write_finds_its_symptom(words, name):
     assert find_symptom(words).name == name
+
+
+@pytest.mark.parametrize("words", ["where can I buy a bicycle", "export to ONNX", "zzz"])
+def test_words_that_fit_nothing_get_no_confident_answer(words):
+    with pytest.raises(GradlabError, match=r"fits .* well; nearest: "):
+        find_symptom(words)
 
 
 def test_what_the_doctor_finds_leads_to_a_symptom():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from gradlab.monitor.numbers import percent
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
@@ -42,12 +43,23 @@ def _shortened(text: str, most: int = 40) -> str:
     return repr(text if len(text) <= most else text[: most - 1] + "…")
 
 
-# Share of empty texts that is bad.
-MANY_EMPTY = 0.01
+# Share of empty texts that is bad; shares of one text in a column that are worth a remark and bad,
+# among enough rows.
+MANY_EMPTY, REPEATED, MOSTLY_REPEATED, ENOUGH_ROWS = 0.01, 0.1, 0.4, 32
 
 
-def texts(empty: Mapping[str, float], numbers: Mapping[str, float]) -> Iterator[Verdict]:
-    """Judge whether columns hold texts: shares of empty cells and of bare numbers, by column."""
+def texts(
+    empty: Mapping[str, float],
+    numbers: Mapping[str, float],
+    repeated: Mapping[str, Sequence[Any]] | None = None,
+) -> Iterator[Verdict]:
+    """Judge whether columns hold texts.
+
+    Args:
+        empty: share of empty cells by column.
+        numbers: share of bare numbers by column.
+        repeated: for each column the commonest text, its rows, and the number of rows.
+    """
     for column, share in empty.items():
         if share > 0:
             grade = BAD if share >= MANY_EMPTY else WATCH
@@ -61,6 +73,16 @@ def texts(empty: Mapping[str, float], numbers: Mapping[str, float]) -> Iterator[
             change = "Remove the column, or give a score as the column label."
             name = "columns in another order"
             yield Verdict("texts", BAD, finding, change, name, "loss-at-chance")
+            return
+    for column, (text, times, rows) in (repeated or {}).items():
+        if rows >= ENOUGH_ROWS and times >= REPEATED * rows:
+            grade = BAD if times >= MOSTLY_REPEATED * rows else WATCH
+            finding = (
+                f"{_shortened(text)} stands in {times:,} of {rows:,} rows of column {column!r}: it "
+                "repeats as a placeholder does."
+            )
+            change = "Leave these rows out, or leave the column out if all are like that."
+            yield Verdict("texts", grade, finding, change, "placeholders", "false-negatives")
             return
 
 
@@ -173,7 +195,7 @@ def pairs(anchors: int, share: float, rows: int, word_share: float) -> Iterator[
         f"{anchors} anchors."
     )
     evidence = {"share": share, "anchors": anchors}
-    if _above_chance(share, anchors):
+    if is_above_chance(share, anchors):
         yield Verdict("pairs", GOOD, finding, name="pairs belong together", evidence=evidence)
         return
     finding += " Chance gives 50%."
@@ -184,7 +206,7 @@ def pairs(anchors: int, share: float, rows: int, word_share: float) -> Iterator[
         return
     evidence |= {"word share": word_share, "rows": rows}
     words = f"the words of a row agree more than those of {word_share:.0%} of other rows"
-    if _above_chance(word_share, rows):
+    if is_above_chance(word_share, rows):
         finding += f" But {words}: the pairs fit, and the encoder is not tuned for them yet."
         yield Verdict("pairs", NOT_JUDGED, finding, name="encoder untuned", evidence=evidence)
         return
@@ -196,7 +218,7 @@ def pairs(anchors: int, share: float, rows: int, word_share: float) -> Iterator[
     yield Verdict("pairs", BAD, finding, change, "pairs at chance", "loss-at-chance", evidence)
 
 
-def _above_chance(share: float, count: int) -> bool:
+def is_above_chance(share: float, count: int) -> bool:
     """Return whether a mean of uniform ranks is above 1/2 by more than chance."""
     return (share - 0.5) * math.sqrt(12 * count) >= ABOVE_CHANCE
 

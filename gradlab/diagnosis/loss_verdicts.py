@@ -92,19 +92,26 @@ def temperature(temperature: float, published: float) -> Iterator[Verdict]:
     yield Verdict("temperature", grade, finding, change, name, "temperature", evidence)
 
 
-# Standard deviation of logits above which a softmax always selects one candidate.
-DECIDED = 100.0
+# A scale of cosines, which multiplies the square of the length of embeddings in dot products.
+SCALE_OF_COSINES = 20.0
 
 
-def logits(scale: float, spread: float) -> Iterator[Verdict]:
+def logits(scale: float, length: float) -> Iterator[Verdict]:
     """Judge dot products of embeddings that are not normalised, times a scale for cosines.
 
-    ``spread`` is the standard deviation of the logits.
+    ``length`` is the mean length of the embeddings.
     """
-    if spread > DECIDED:
-        finding = f"Scale {scale:g} times dot products gives logits that spread by {spread:.3g}."
+    of_cosines = scale * length**2
+    evidence = {"scale": scale, "length": length}
+    if of_cosines > UNUSUAL * SCALE_OF_COSINES:
+        grade = BAD if of_cosines > WRONG_ORDER * SCALE_OF_COSINES else WATCH
+        finding = (
+            f"Scale {scale:g} multiplies dot products of embeddings of length {length:.3g}: for "
+            f"cosines that is a scale of {of_cosines:.3g}, a temperature of {1 / of_cosines:.2g}."
+        )
         change = "Add models.Normalize() to the encoder, use cos_sim, or set scale=1."
-        yield Verdict("temperature", BAD, finding, change, "logits too large", "temperature")
+        name = "logits too large"
+        yield Verdict("temperature", grade, finding, change, name, "temperature", evidence)
 
 
 def gradient_cache(

@@ -15,7 +15,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from gradlab.diagnosis import label_measurements
 from gradlab.diagnosis.observation import Batch, Observation
+from gradlab.monitor.library_losses import DOTS
 from gradlab.scale.audit import Audit
 from gradlab.settings import declarations
 
@@ -27,13 +29,19 @@ Numbers = dict[str, Any]
 
 def measure(observation: Observation) -> dict[str, Any]:
     """Return the measurements of a trainer, for `gradlab.diagnosis.verdicts.judge`."""
-    trainer = {check.__name__: check(observation) for check in TRAINER_CHECKS}
+    checks_of_trainer = (*TRAINER_CHECKS, *label_measurements.OF_TRAINER)
+    trainer = {check.__name__: check(observation) for check in checks_of_trainer}
+    trainer |= observation.trials
     losses = {}
     for dataset, batches in observation.of_losses().items():
         table = observation.tables.get(dataset) or observation.tables.get("", {})
         checks: dict[str, Numbers | None] = _of_texts(observation, table, batches[0])
         checks |= {check.__name__: check(batches) for check in LOSS_CHECKS}
         checks["pairs"] = pairs(batches, list(table.values()))
+        checks |= {
+            check.__name__: check(observation, dataset, batches)
+            for check in label_measurements.OF_LOSS
+        }
         losses[dataset] = _measured(checks)
     # Data sets that share a loss have texts of their own.
     for dataset in observation.tables.keys() - losses.keys() - {""}:
@@ -84,17 +92,41 @@ def gradient(observation: Observation) -> Numbers:
 
 
 def optimizer(observation: Observation) -> Numbers | None:
-    """Count trained tensors that an existing optimizer lacks."""
+    """Count trained tensors that an existing optimizer lacks, and frozen tensors of the loss."""
     existing = getattr(observation.trainer, "optimizer", None)
-    if existing is None:
+    own = _of_loss(observation)
+    frozen = [name for name, tensor in own.items() if not tensor.requires_grad]
+    trained = dict(observation.trained) if existing is not None else {}
+    trained |= {name: tensor for name, tensor in own.items() if tensor.requires_grad}
+    if existing is None and not frozen:
         return None
-    held = {id(tensor) for group in existing.param_groups for tensor in group["params"]}
-    missing = [name for name, tensor in observation.trained.items() if id(tensor) not in held]
+    groups = existing.param_groups if existing is not None else []
+    held = {id(tensor) for group in groups for tensor in group["params"]}
+    missing = [name for name, tensor in trained.items() if id(tensor) not in held]
+    missing = missing if existing is not None else []
     return {
         "missing": len(missing),
-        "trained": len(observation.trained),
+        "trained": len(trained),
         "missing_name": missing[0] if missing else "",
+        "missing_of_loss": sum(name in own for name in missing),
+        "frozen_of_loss": len(frozen),
+        "frozen_name": frozen[0] if frozen else "",
     }
+
+
+def _of_loss(observation: Observation) -> dict[str, torch.Tensor]:
+    """Return weights of the loss itself, without those of the model and of guides and teachers."""
+    loss_or_losses = getattr(observation.trainer, "loss", None)
+    losses = loss_or_losses.values() if isinstance(loss_or_losses, dict) else [loss_or_losses]
+    encoders = {id(tensor) for tensor in observation.trainer.model.parameters()}
+    own: dict[str, torch.Tensor] = {}
+    for loss in (loss for loss in losses if isinstance(loss, nn.Module)):
+        for module in loss.modules():
+            if hasattr(module, "encode") or hasattr(module, "get_input_embeddings"):
+                encoders.update(map(id, module.parameters()))
+        named = loss.named_parameters()
+        own |= {f"loss.{name}": tensor for name, tensor in named if id(tensor) not in encoders}
+    return own
 
 
 def learning_rate(observation: Observation) -> Numbers:
@@ -189,6 +221,9 @@ def _of_texts(
     sampler = str(getattr(getattr(observation.args, "batch_sampler", ""), "value", "")).lower()
     shares = {name: _share(column, lambda text: not text.strip()) for name, column in table.items()}
     are_numbers = {name: _share(column, _is_number) for name, column in table.items()}
+    repeated = {
+        name: [*count.most_common(1)[0], rows] for name, count in zip(names, counts, strict=True)
+    }
     duplicates = {
         "pairs": pairs,
         "rows": rows,
@@ -200,7 +235,7 @@ def _of_texts(
     by_order = {"names": names, "row": [column[0] for column in cells]}
     return {
         "columns": None if labelled or len(names) < 2 else by_order,
-        "texts": {"empty": shares, "numbers": are_numbers},
+        "texts": {"empty": shares, "numbers": are_numbers, "repeated": repeated},
         "duplicates": duplicates if is_registered and not labelled else None,
     }
 
@@ -326,16 +361,19 @@ def temperature(batches: list[Batch]) -> Numbers | None:
 
 
 def logits(batches: list[Batch]) -> Numbers | None:
-    """Return the spread of dot products times a scale, where no temperature is known."""
+    """Return the mean length of embeddings whose dot products are scaled as if they were cosines.
+
+    None where the loss compares by something else, or a temperature is known.
+    """
     batch = batches[0]
-    snapshot, scale = batch.snapshot, getattr(batch.loss, "scale", None)
+    scale = getattr(batch.loss, "scale", None)
     function = getattr(batch.loss, "similarity_fct", None)
-    if getattr(function, "__name__", "") != "dot_score" or not scale or temperature(batches):
+    if getattr(function, "__name__", "") not in DOTS or not scale or temperature(batches):
         return None
-    if snapshot is None or snapshot.positives is None:
+    if not batch.embedded:
         return None
-    products = scale * snapshot.anchors.double() @ snapshot.positives.double().T
-    return {"scale": float(scale), "spread": float(products.std())}
+    lengths = torch.cat([rows.double().norm(dim=1) for rows in batch.embedded])
+    return {"scale": float(scale), "length": float(lengths.mean())}
 
 
 def gradient_cache(batches: list[Batch]) -> Numbers | None:

@@ -9,13 +9,14 @@ import functools
 import inspect
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gradlab.decomposition.adapters import gathers, name_of
+from gradlab.diagnosis import trials
 from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
 from gradlab.monitor.library_losses import recognise
@@ -54,7 +55,7 @@ class Batch:
     loss: Any  # loss of this data set
     # Tokenised; empty unless the trainer is of sentence-transformers.
     columns: list[Mapping[str, Any]]
-    labelled: bool
+    labelled: bool  # with labels that the loss depends on
     value: float
     snapshot: Snapshot | None  # None if the embeddings were not found
     problem: str  # why the embeddings were not found
@@ -64,6 +65,12 @@ class Batch:
     # its gradients from those of plain training; None if unknown.
     replay: float | None = None
     plain: float | None = None
+    # Embeddings of the columns in the order of the passes through the model.
+    embedded: Sequence[Tensor] = ()
+    # Whether the loss has labels and stays the same when rows exchange them, and the trainer's loss
+    # over the loss; None if unknown.
+    ignores_labels: bool | None = None
+    factor: float | None = None
 
     @property
     def half(self) -> bool:
@@ -112,6 +119,11 @@ class Observation:
     silent: list[str]  # dropout layers that stay off in training
     # Name of the loss -> audit of several processes, why there is none, or None without gathering.
     audits: dict[str, Any]
+    # Rows of each data set that the loader draws; see `gradlab.diagnosis.trials.draws`.
+    draws: dict[str, dict[str, Any]]
+    # Numbers of checks of the trainer that `gradlab.diagnosis.trials` measures, by check.
+    trials: dict[str, Any]
+    most_rows: int = TEXTS
 
     @property
     def args(self) -> Any:
@@ -120,17 +132,23 @@ class Observation:
     @functools.cached_property
     def tables(self) -> dict[str, dict[str, list[str]]]:
         """Columns of texts by name, of the first rows of each data set; of one, by ``""``."""
-        datasets = self.trainer.train_dataset
-        tables = {}
-        for name, rows in datasets.items() if isinstance(datasets, dict) else [("", datasets)]:
-            if hasattr(rows, "column_names") and hasattr(rows, "__len__"):
-                columns = rows[:TEXTS].items()
-                tables[name] = {
-                    column: list(cells)
-                    for column, cells in columns
-                    if cells and all(isinstance(cell, str) for cell in cells)
-                }
-        return tables
+        return {
+            name: {
+                column: list(cells)
+                for column, cells in rows[: self.most_rows].items()
+                if cells and all(isinstance(cell, str) for cell in cells)
+            }
+            for name, rows in _datasets(self.trainer).items()
+        }
+
+    def table_of(self, dataset: str) -> dict[str, list[str]]:
+        """Return the columns of texts of a data set; empty if they are unknown."""
+        return self.tables.get(dataset) or self.tables.get("", {})
+
+    def rows_of(self, dataset: str) -> Any:
+        """Return a data set with a length, or None."""
+        datasets = _datasets(self.trainer)
+        return datasets.get(dataset, datasets.get(""))
 
     def of_losses(self) -> dict[str, list[Batch]]:
         """Return the batches of each loss, by the name of its data set."""
@@ -138,6 +156,17 @@ class Observation:
         for batch in self.batches:
             batches.setdefault(batch.dataset, []).append(batch)
         return batches
+
+
+def _datasets(trainer: Any) -> dict[str, Any]:
+    """Return the data sets with columns and a length by name; only one is called ``""``."""
+    rows = trainer.train_dataset
+    datasets = dict(rows) if isinstance(rows, Mapping) else {"": rows}
+    return {
+        name: rows
+        for name, rows in datasets.items()
+        if hasattr(rows, "column_names") and hasattr(rows, "__len__")
+    }
 
 
 def observe(
@@ -163,11 +192,12 @@ def observe(
         ]
         bar = progress_bar(_draw(trainer, batches), progress, desc="doctor")
         observed = [_try(trainer, inputs, capture, trained) for inputs in bar]
+        drawn, tried = _trials(trainer)
     losses = {name_of(batch.loss): batch for batch in observed if batch.loss is not None}
     audited = losses if processes > 1 else {}
     audits = {name: _audit(trainer, batch, processes) for name, batch in audited.items()}
     title = type(trainer).__name__ + (f" with {', '.join(losses)}" if losses else "")
-    return Observation(trainer, title, observed, trained, frozen, silent, audits)
+    return Observation(trainer, title, observed, trained, frozen, silent, audits, drawn, tried)
 
 
 @contextlib.contextmanager
@@ -225,6 +255,28 @@ def _draw(trainer: Any, count: int) -> list[dict[str, Any]]:
     return drawn_inputs
 
 
+def _trials(trainer: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the rows that the loader draws, and the numbers of trials of the trainer."""
+    loader = trainer.get_train_dataloader()
+    sizes = {name: len(rows) for name, rows in _datasets(trainer).items()}
+    whole = len(sizes) == (len(trainer.train_dataset) if len(sizes) > 1 else 1)
+    drawn = trials.draws(loader, sizes) if whole else {}
+    batches = len(loader) if hasattr(loader, "__len__") else None
+    texts = [
+        text
+        for rows in _datasets(trainer).values()
+        for cells in rows[: trials.TEXTS_TRIED].values()
+        for text in cells
+        if isinstance(text, str)
+    ]
+    tried = {
+        "accumulation": trials.accumulation(trainer, next(iter(_draw(trainer, 1)))),
+        "beside": trials.beside(trainer.model, texts),
+        "schedule": trials.schedule(trainer, batches),
+    }
+    return drawn, {name: numbers for name, numbers in tried.items() if numbers is not None}
+
+
 def _try(
     trainer: Any, inputs: dict[str, Any], capture: Capture, trained: dict[str, Tensor]
 ) -> Batch:
@@ -243,9 +295,13 @@ def _try(
     except (GradlabError, RuntimeError, ValueError, IndexError) as error:
         problem = first_line(error)
     gradients = {name: _size(tensor) for name, tensor in tensors.items()}
+    depends = trials.dependence(trainer, inputs, loss, columns, labels)
+    labelled = labels is not None and not depends["ignores"]
+    embedded = [call.rows for call in forward if call.rows is not None]
     batch = Batch(
-        dataset, loss, columns, labels is not None, float(value), snapshot, problem, gradients
-    )
+        dataset, loss, columns, labelled, float(value), snapshot, problem, gradients,
+        embedded=embedded, ignores_labels=depends["ignores"], factor=depends["factor"],
+    )  # fmt: skip
     if backward and not any(call.with_gradient for call in forward):
         plain = _beside_plain(trainer, batch, inputs, trained)
         return dataclasses.replace(batch, replay=_replay(forward, backward), plain=plain)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from gradlab.errors import GradlabError, nearest
+from gradlab.diagnosis.retrieval import FLOOR, best_first
+from gradlab.errors import GradlabError
 from gradlab.files import read_packaged
 
 # Heading of each part of a symptom, by the attribute that holds it.
 HEADINGS = {"cause": "Likely causes", "show": "How to check", "mend": "What to do"}
-# Words that do not distinguish symptoms.
-SKIPPED = "the a is are of or it to in does not and that i my at all"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,29 +47,32 @@ def symptoms() -> dict[str, Symptom]:
 
 
 def find_symptom(words: str) -> Symptom:
-    """Return the symptom with a name, or the one nearest to words such as ``"loss is nan"``.
+    """Return the symptom with a name, or the one that fits words such as ``"loss is nan"``.
 
     Raises:
-        GradlabError: no symptom shares a word with the description; the message lists all symptoms.
+        GradlabError: no symptom fits well; the message names the nearest ones.
     """
     by_name = symptoms()
     if words in by_name:
         return by_name[words]
-    description = _words(words)
-
-    def shared(symptom: Symptom) -> tuple[float, int]:
-        """Return the overlap with the best phrase, and the number of words found in any phrase."""
-        phrases = [_words(text) for text in (symptom.name, symptom.title, *symptom.also)]
-        best = max(len(description & phrase) / len(description | phrase) for phrase in phrases)
-        return best, len(description & set().union(*phrases))
-
-    best = max(by_name.values(), key=shared)
-    if not shared(best)[1]:
+    scores = best_first(words, {name: _phrases(symptom) for name, symptom in by_name.items()})
+    name, score = scores[0]
+    if score < FLOOR:
+        near = " and ".join(f"{name} ({by_name[name].title})" for name, _ in scores[:2])
         raise GradlabError(
-            f"no symptom is like {words!r}; there are: {', '.join(by_name)}."
-            f"{nearest(words, by_name)}"
+            f"no symptom fits {words!r} well; nearest: {near}. All: {', '.join(by_name)}."
         )
-    return best
+    return by_name[name]
+
+
+def _phrases(symptom: Symptom) -> list[tuple[str, float]]:
+    """Return the texts of a symptom with their weight in a search."""
+    return [
+        *((text, 1.0) for text in (symptom.name.replace("-", " "), symptom.title, *symptom.also)),
+        *((thread["about"], 0.7) for thread in symptom.threads),
+        *((text, 0.8) for text in symptom.cause),
+        *((text, 0.5) for text in symptom.mend),
+    ]
 
 
 def page() -> str:
@@ -80,13 +81,6 @@ def page() -> str:
 
     content = {"symptoms": symptoms().values(), "parts": HEADINGS}
     return render("gradlab.diagnosis", "symptoms.md", {"thread": _short}, **content)
-
-
-def _words(text: str) -> set[str]:
-    """Return the words that distinguish symptoms, in lower case and singular."""
-    plain = re.sub(r"(?<!\d)\.(\d)", r"0.\1", text.lower()).replace("-", " ")
-    singular = {word.removesuffix("s") for word in re.findall(r"[\w.]*\w", plain)}
-    return singular.difference(SKIPPED.split())
 
 
 def _short(url: str) -> str:

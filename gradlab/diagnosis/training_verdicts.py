@@ -84,13 +84,41 @@ def gradient(
         yield Verdict(subject, GOOD, finding, name="gradient reaches")
 
 
-def optimizer(missing: int, trained: int, missing_name: str) -> Iterator[Verdict]:
-    """Judge whether an existing optimizer has all trained tensors."""
+def optimizer(
+    missing: int, trained: int, missing_name: str,
+    missing_of_loss: int = 0, frozen_of_loss: int = 0, frozen_name: str = "",
+) -> Iterator[Verdict]:  # fmt: skip
+    """Judge whether an existing optimizer has all trained tensors, and the loss's own are trained.
+
+    Args:
+        missing: trained tensors of model and loss that the optimizer lacks.
+        trained: trained tensors of model and loss.
+        missing_name: name of the first that is missing.
+        missing_of_loss: those of the missing ones that are weights of the loss.
+        frozen_of_loss: weights of the loss that are frozen.
+        frozen_name: name of the first of them.
+    """
+    subject, symptom = "optimizer", "weights-do-not-move"
     if missing:
         finding = f"It lacks {missing} of {trained} trained tensors, such as {missing_name}."
-        change = "Make the optimizer after adapters were added and weights unfrozen."
-        name = "optimizer lacks weights"
-        yield Verdict("optimizer", BAD, finding, change, name, "weights-do-not-move")
+        change, name = (
+            "Make the optimizer after adapters were added and weights unfrozen.",
+            "optimizer lacks weights",
+        )
+        if missing == missing_of_loss:
+            finding += " They are weights of the loss, such as its classifier, which stay random."
+            change = (
+                "Give the optimizer the parameters of the loss as well, or let the trainer make it."
+            )
+            name = "optimizer lacks weights of the loss"
+        yield Verdict(subject, BAD, finding, change, name, symptom)
+    elif frozen_of_loss:
+        finding = (
+            f"{frozen_of_loss} weights of the loss itself are frozen, such as {frozen_name}: they "
+            "stay random."
+        )
+        change, name = "Set requires_grad_(True) on them.", "weights of the loss frozen"
+        yield Verdict("weights of the loss", BAD, finding, change, name, symptom)
 
 
 # Learning rates of Adam that ruin an adapter, ruin an encoder, and below which nothing changes.

@@ -1,13 +1,14 @@
 """What is wrong with a training set-up: a `Verdict` for each check, from measurements.
 
 `judge` is a pure function of what `gradlab.diagnosis.measurements` measures, which can be kept as
-JSON. Each function of `training_verdicts`, `data_verdicts` and `loss_verdicts` answers one
-question: its arguments are the numbers that decide, and its limits stand above it.
+JSON. Each function of the modules of verdicts answers one question: its arguments are the numbers
+that decide, and its limits stand above it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gradlab.diagnosis.data_verdicts import (
@@ -18,6 +19,15 @@ from gradlab.diagnosis.data_verdicts import (
     texts,
     views,
 )
+from gradlab.diagnosis.encoder_verdicts import (
+    accumulation,
+    beside,
+    evaluator,
+    last_token,
+    schedule,
+    vocabulary,
+)
+from gradlab.diagnosis.label_verdicts import classes, labels, margin, order, outside, teacher
 from gradlab.diagnosis.loss_verdicts import gradient_cache, logits, loss, temperature
 from gradlab.diagnosis.training_verdicts import (
     dropout,
@@ -29,18 +39,40 @@ from gradlab.diagnosis.training_verdicts import (
     processes,
     weights,
 )
-from gradlab.verdict import Verdict, with_causes
+from gradlab.verdict import GOOD, NOT_JUDGED, Verdict, with_causes
 
-# Name of a verdict -> names of the verdicts that it explains.
+# Name of a verdict -> names of the verdicts that it explains. Causes that come first are the first
+# to act on.
 EFFECTS: dict[str, tuple[str, ...]] = {
     "frozen": ("no gradient", "little gradient", "optimizer lacks weights"),
     "adapters frozen": ("no gradient", "little gradient"),
     "empty texts": (
         *("loss not finite", "gradient not finite", "views equal", "pairs at chance"),
-        *("negatives nearer", "negatives are positives", "duplicates", "loss zero"),
+        *("negatives nearer", "negatives are positives", "duplicates", "loss zero", "placeholders"),
+        *("sorted rows", "rows left out", "pairs unclear"),
     ),
-    "columns in another order": ("pairs at chance", "negatives nearer", "worse than chance"),
+    "columns in another order": (
+        *("pairs at chance", "pairs unclear", "negatives nearer", "worse than chance"),
+        *("tokens unknown", "placeholders", "duplicates"),
+    ),
+    "labels ignored": (
+        *("pairs at chance", "pairs unclear", "worse than chance", "duplicates", "views equal"),
+    ),
+    "labels out of range": ("loss not finite", "worse than chance"),
+    "embedding depends on its batch": (
+        *("pairs at chance", "pairs unclear", "worse than chance", "negatives nearer"),
+        *("no end of sequence", "views equal"),
+    ),
+    "tokens unknown": (
+        *("pairs at chance", "pairs unclear", "views equal", "texts embed alike", "collapsed"),
+        *("worse than chance", "loss zero", "negatives nearer"),
+    ),
     "weights float16": ("loss not finite", "gradient not finite", "loss zero in half precision"),
+    "schedule does not reach the rate": (),
+    "classes alone": ("loss zero", "no gradient", "little gradient"),
+    "one class": ("loss zero", "no gradient"),
+    "labels equal": ("loss zero", "no gradient"),
+    "margin met": ("loss zero", "no gradient"),
     "collapsed": ("pairs at chance", "worse than chance", "loss zero", "few candidates"),
     "views equal": ("loss zero", "no gradient"),
     "texts embed alike": ("loss zero", "no gradient"),
@@ -48,7 +80,20 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "loss not finite": ("gradient not finite",),
     "temperature too low": ("worse than chance", "loss zero"),
     "logits too large": ("worse than chance", "loss zero"),
+    "placeholders": ("duplicates",),
+    "sorted rows": ("duplicates",),
+    "accumulation multiplies": ("loss changed outside",),
     "pairs at chance": ("worse than chance", "negatives nearer"),
+}
+# Name of a problem -> names of good verdicts that say nothing beside it.
+SILENCES: dict[str, tuple[str, ...]] = {
+    "empty texts": ("negatives farther", "pairs belong together", "few duplicates", "texts end"),
+    "placeholders": ("negatives farther", "few duplicates"),
+    "tokens unknown": ("negatives farther", "pairs belong together", "views differ"),
+    "columns in another order": ("negatives farther", "pairs belong together"),
+    "labels ignored": ("pairs belong together", "loss usual"),
+    "collapsed": ("negatives farther", "pairs belong together"),
+    "embedding depends on its batch": ("pairs belong together", "negatives farther"),
 }
 
 
@@ -74,8 +119,18 @@ def judge(measurements: Mapping[str, Any]) -> list[Verdict]:
         (verdict for verdict in verdicts if verdict.is_problem),
         key=lambda verdict: order.index(verdict.name),
     )
-    sound = [verdict for verdict in verdicts if not verdict.is_problem]
+    sound = [_beside(verdict, problems) for verdict in verdicts if not verdict.is_problem]
     return [*with_causes(problems, EFFECTS), *sound]
+
+
+def _beside(verdict: Verdict, problems: Sequence[Verdict]) -> Verdict:
+    """Return a verdict that is not *good* where a problem leaves it without a meaning."""
+    for problem in problems:
+        together = not problem.dataset or verdict.dataset in ("", problem.dataset)
+        if together and verdict.grade == GOOD and verdict.name in SILENCES.get(problem.name, ()):
+            finding = f"{verdict.finding} Beside “{problem.title}” that says nothing."
+            return dataclasses.replace(verdict, grade=NOT_JUDGED, finding=finding)
+    return verdict
 
 
 # Checks of a trainer and of each of its losses, by the name of their measurements.
@@ -88,6 +143,11 @@ TRAINER_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "dropout": dropout,
     "length": length,
     "processes": processes,
+    "last_token": last_token,
+    "evaluator": evaluator,
+    "accumulation": accumulation,
+    "beside": beside,
+    "schedule": schedule,
 }
 LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "columns": columns,
@@ -100,4 +160,11 @@ LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "temperature": temperature,
     "logits": logits,
     "gradient_cache": gradient_cache,
+    "labels": labels,
+    "classes": classes,
+    "order": order,
+    "outside": outside,
+    "margin": margin,
+    "teacher": teacher,
+    "vocabulary": vocabulary,
 }

@@ -1,0 +1,252 @@
+"""Measures what labels, batches of the loader, tokens and units say of a set-up, for JSON.
+
+Each function returns the arguments of the function of the same name in
+`gradlab.diagnosis.label_verdicts` or `gradlab.diagnosis.encoder_verdicts`, or None where there is
+nothing to measure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gradlab.diagnosis.observation import Batch, Observation
+
+LABEL_COLUMNS = ("label", "labels", "score", "scores")
+# Other rows with which the words of a row and of its neighbour in the batch are compared.
+OTHER_ROWS = 8
+# Attributes of evaluators that hold the texts to be found or compared.
+EVALUATED = ("sentences1", "anchors", "queries", "source_sentences")
+Numbers = dict[str, Any]
+
+
+def labels(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+    """Return the range of the labels, and whether the loss ignores them."""
+    cells = label_cells(observation, dataset)
+    if not cells or not all(isinstance(cell, int | float) for cell in cells):
+        return None
+    loss = batches[0].loss
+    inner = getattr(loss, "loss", None)
+    classes = getattr(loss, "num_labels", None)
+    name = type(inner if isinstance(inner, nn.Module) else loss).__name__
+    return {
+        "loss": name,
+        "low": float(min(cells)),
+        "high": float(max(cells)),
+        "distinct": len(set(cells)),
+        "ignored": batches[0].ignores_labels,
+        "classes": int(classes) if isinstance(classes, int) else 0,
+    }
+
+
+def label_cells(observation: Observation, dataset: str) -> list[Any]:
+    """Return the labels of a data set's rows; empty without labels."""
+    rows = observation.rows_of(dataset)
+    names = [name for name in LABEL_COLUMNS if name in getattr(rows, "column_names", ())]
+    return list(rows[: observation.most_rows][names[0]]) if names else []
+
+
+def classes(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+    """Return the share of rows with another row of their class in their batch."""
+    cells, drawn = label_cells(observation, dataset), observation.draws.get(dataset)
+    is_class = all(isinstance(cell, int) for cell in cells)
+    if not cells or not is_class or not drawn or len(batches[0].columns) != 1:
+        return None
+    counts = [Counter(cells[row] for row in batch) for batch in drawn["batches"]
+              if max(batch) < len(cells)]  # fmt: skip
+    rows = sum(sum(count.values()) for count in counts)
+    if not rows:
+        return None
+    mates = sum(number for count in counts for number in count.values() if number > 1)
+    single = sum(len(count) == 1 for count in counts) / len(counts)
+    return {"rows": rows, "with_mate": mates / rows, "single_class": single}
+
+
+def order(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+    """Return whether rows come in the order of the data set, and whether neighbours are alike."""
+    table, drawn = observation.table_of(dataset), observation.draws.get(dataset)
+    columns = [column for column in table.values() if column]
+    if not columns or not drawn:
+        return None
+    count = len(columns[0])
+    words = [
+        set(re.findall(r"\w+", " ".join(cells).lower())) for cells in zip(*columns, strict=True)
+    ]
+    pairs = [(row, following) for batch in drawn["batches"]
+             for row, following in itertools.pairwise(batch)
+             if max(row, following) < count]  # fmt: skip
+    if not pairs or count <= OTHER_ROWS:
+        return None
+    ranks = list(_ranks(words, pairs))
+    return {
+        "pairs": len(pairs),
+        "consecutive": sum(following - row == 1 for row, following in pairs) / len(pairs),
+        "alike": sum(ranks) / len(ranks),
+        "rows": count if drawn["epoch"] is not None else 0,
+        "drawn": drawn["epoch"] or 0,
+    }
+
+
+def _ranks(words: Sequence[set[str]], pairs: Sequence[tuple[int, int]]) -> Iterator[float]:
+    """Yield the share of other rows with fewer words of a row than its neighbour in the batch."""
+    draw = random.Random(0)
+
+    def overlap(row: int, partner: int) -> float:
+        union = words[row] | words[partner]
+        return len(words[row] & words[partner]) / len(union) if union else 0.0
+
+    for row, following in pairs:
+        near = overlap(row, following)
+        rows = draw.sample(range(len(words)), OTHER_ROWS + 1)
+        far = [overlap(row, partner) for partner in rows if partner != row][:OTHER_ROWS]
+        yield sum((size < near) + (size == near) / 2 for size in far) / len(far)
+
+
+def outside(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+    """Return the factor between the trainer's loss and that of the loss function."""
+    factor = batches[0].factor
+    return None if factor is None else {"factor": factor, "half": batches[0].half}
+
+
+def margin(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+    """Return the margin of a loss, and the largest distance of its embeddings if there is one."""
+    loss, embedded = batches[0].loss, batches[0].embedded
+    size = getattr(loss, "triplet_margin", getattr(loss, "margin", None))
+    distance = getattr(loss, "distance_metric", None)
+    if not isinstance(size, int | float) or not callable(distance) or not embedded:
+        return None
+    rows = embedded[0].float()
+    with contextlib.suppress(Exception):
+        reach, longer = _distance(distance, rows), _distance(distance, 10 * rows)
+        bounded = abs(longer / reach - 1) < 1e-3 or _are_unit(embedded)
+        return {"margin": float(size), "reach": reach, "bounded": bounded}
+    return None
+
+
+def _distance(distance: Any, rows: Tensor) -> float:
+    """Return the largest distance of a row to its opposite, which is the farthest of its length."""
+    try:
+        distances = distance(rows, -rows)
+    except TypeError:  # a function of one matrix, of which all rows are compared
+        distances = distance(torch.cat([rows[:1], -rows[:1]]))
+    return float(distances.max())
+
+
+def _are_unit(embedded: Sequence[Tensor]) -> bool:
+    lengths = torch.cat([rows.float().norm(dim=1) for rows in embedded])
+    return bool(((lengths - 1).abs() < 1e-2).all())
+
+
+def teacher(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+    """Return the largest margin of a teacher's scores, and that which the student can reach."""
+    batch = batches[0]
+    function, embedded = getattr(batch.loss, "similarity_fct", None), batch.embedded
+    is_margin = type(batch.loss).__name__ == "MarginMSELoss"
+    if not is_margin or not callable(function) or not 2 < len(embedded) == len(batch.columns):
+        return None
+    cells = torch.as_tensor(label_cells(observation, dataset), dtype=torch.float64)
+    if not cells.numel():
+        return None
+    if cells.ndim == 2 and cells.shape[1] == len(embedded) - 1:
+        cells = cells[:, :1] - cells[:, 1:]
+    rows = embedded[0].float()
+    own, longer = function(rows, rows), function(10 * rows, 10 * rows)
+    own, longer = (s.diagonal() if s.ndim == 2 else s for s in (own, longer))
+    return {
+        "largest": float(cells.abs().max()),
+        "reach": 2 * float(own.mean()),
+        "bounded": bool((longer / own - 1).abs().max() < 1e-3) or _are_unit(embedded),
+    }
+
+
+def vocabulary(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+    """Return the share of tokens of each column that the tokenizer does not know."""
+    tokenizer = getattr(observation.trainer.model, "tokenizer", None)
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    if unknown is None:
+        return None
+    names = list(observation.table_of(dataset))
+    shares: dict[str, float] = {}
+    for place in range(len(batches[0].columns)):
+        columns = [batch.columns[place] for batch in batches if place < len(batch.columns)]
+        tokens = [
+            column["input_ids"][column["attention_mask"].bool()]
+            for column in columns if {"input_ids", "attention_mask"} <= set(column)
+        ]  # fmt: skip
+        if tokens:
+            name = names[place] if place < len(names) else str(place)
+            shares[name] = float((torch.cat(tokens) == unknown).double().mean())
+    return {"unknown": shares} if shares else None
+
+
+def last_token(observation: Observation) -> Numbers | None:
+    """Return the share of texts whose last token is special, where the last token is pooled."""
+    model = observation.trainer.model
+    modes = [getattr(module, "pooling_mode", "") for module in model.modules()]
+    tokenizer = getattr(model, "tokenizer", None)
+    special = getattr(tokenizer, "all_special_ids", None)
+    if not any("last" in str(mode) for mode in modes) or not special:
+        return None
+    lasts: list[int] = []
+    for column in (column for batch in observation.batches for column in batch.columns):
+        if {"input_ids", "attention_mask"} <= set(column):
+            for ids, mask in zip(column["input_ids"], column["attention_mask"], strict=True):
+                lasts += ids[mask.bool()][-1:].tolist()
+    ends = sum(token in special for token in lasts) / max(1, len(lasts))
+    end = getattr(tokenizer, "eos_token", None) or ""
+    same = bool(end) and end == getattr(tokenizer, "pad_token", None)
+    return {"ends": ends, "end": str(end), "end_is_padding": same} if lasts else None
+
+
+def evaluator(observation: Observation) -> Numbers | None:
+    """Return the prompts of training and evaluation, and the share of texts in both."""
+    attached = getattr(observation.trainer, "evaluator", None)
+    if attached is None:
+        return None
+    listed = [*attached] if isinstance(attached, list | tuple) else [attached]
+    evaluators = [inner for outer in listed for inner in getattr(outer, "evaluators", [outer])]
+    prompts = [prompt for prompt in _prompts(getattr(observation.args, "prompts", None)) if prompt]
+    model = observation.trainer.model
+    evaluated = [
+        prompt for inner in evaluators for name, setting in vars(inner).items()
+        if "prompt" in name for prompt in _prompts(setting)
+    ]  # fmt: skip
+    if getattr(model, "default_prompt_name", None) or any((model.prompts or {}).values()):
+        evaluated.append("of the model")
+    texts = [text for inner in evaluators for name in EVALUATED for text in _texts(inner, name)]
+    trained = {
+        text for table in observation.tables.values() for column in table.values()
+        for text in column
+    }  # fmt: skip
+    return {
+        "prompt": prompts[0] if prompts else "",
+        "has_prompt": any(evaluated),
+        "texts": len(texts),
+        "in_training": sum(text in trained for text in texts) / max(1, len(texts)),
+    }
+
+
+def _prompts(setting: Any) -> list[str]:
+    """Return the prompts of an argument: one, or by column, or by data set and column."""
+    if isinstance(setting, Mapping):
+        return [prompt for inner in setting.values() for prompt in _prompts(inner)]
+    return [setting] if isinstance(setting, str) else []
+
+
+def _texts(evaluator: Any, name: str) -> list[str]:
+    texts = getattr(evaluator, name, None)
+    cells = list(texts.values()) if isinstance(texts, Mapping) else texts
+    return [cell for cell in cells if isinstance(cell, str)] if isinstance(cells, list) else []
+
+
+# Measurements of a trainer, and of each of its losses.
+OF_TRAINER = (last_token, evaluator)
+OF_LOSS = (labels, classes, order, outside, margin, teacher, vocabulary)

@@ -1,0 +1,210 @@
+"""Do labels fit the loss, do batches hold what it compares, and can its margins be reached?
+
+Arguments are measured by the functions of the same names in
+`gradlab.diagnosis.label_measurements`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlab.diagnosis.data_verdicts import is_above_chance
+from gradlab.monitor.numbers import percent
+from gradlab.verdict import BAD, GOOD, WATCH, Verdict
+
+# Lowest and highest labels of losses that compare them with cosines or take them for yes and no.
+RANGES = {
+    "CosineSimilarityLoss": (-1.0, 1.0),
+    "ContrastiveLoss": (0.0, 1.0),
+    "OnlineContrastiveLoss": (0.0, 1.0),
+}
+# Losses that compare rows by their labels, which learn nothing from one label.
+ORDERING = ("CoSENTLoss", "AnglELoss")
+
+
+def labels(
+    loss: str, low: float, high: float, distinct: int, ignored: bool | None, classes: int
+) -> Iterator[Verdict]:
+    """Judge whether labels fit a loss.
+
+    Args:
+        loss: name of the loss.
+        low: lowest label.
+        high: highest label.
+        distinct: number of different labels.
+        ignored: whether the loss stays the same when rows exchange labels; None if unknown.
+        classes: number of classes of a classifier; 0 for other losses.
+    """
+    subject, finding = "labels", f"The labels go from {low:g} to {high:g}."
+    evidence = {"low": low, "high": high, "distinct": float(distinct)}
+    lowest, highest = RANGES.get(loss, (0.0, classes - 1.0) if classes else (low, high))
+    if ignored and distinct > 1:
+        finding += (
+            f" {loss} ignores them: it stays the same when rows exchange labels, and takes every "
+            "row for a match."
+        )
+        change = (
+            "Keep only the rows that match and remove the label column, or use a loss that reads "
+            "labels, such as CoSENTLoss for scores or ContrastiveLoss for 0 and 1."
+        )
+        name, symptom = "labels ignored", "labels-do-not-fit"
+    elif low < lowest or high > highest:
+        finding += f" {loss} needs labels between {lowest:g} and {highest:g}."
+        change = f"Scale the labels to the range from {lowest:g} to {highest:g}"
+        change += f": divide them by {high:g}." if low >= 0 and not classes else "."
+        name, symptom = "labels out of range", "labels-do-not-fit"
+    elif distinct == 1 and loss in ORDERING:
+        finding = f"All labels are {low:g}. {loss} learns from their order only, so it learns none."
+        change = "Give pairs with different scores, or use a ranking loss without labels."
+        name, symptom = "labels equal", "labels-do-not-fit"
+    else:
+        yield Verdict(subject, GOOD, finding, name="labels fit", evidence=evidence)
+        return
+    yield Verdict(subject, BAD, finding, change, name, symptom, evidence)
+
+
+# Share of rows with another row of their class in the batch that is worth a remark, and is bad;
+# share of batches of one class that is bad.
+FEW_MATES, TOO_FEW_MATES, MOST_SINGLE = 0.75, 0.25, 0.5
+
+
+def classes(rows: int, with_mate: float, single_class: float) -> Iterator[Verdict]:
+    """Judge whether batches hold rows of the same class and of different classes.
+
+    Args:
+        rows: rows of the batches that the loader draws.
+        with_mate: share of them with another row of their class in the batch.
+        single_class: share of batches whose rows have one class.
+    """
+    subject, symptom = "classes", "labels-do-not-fit"
+    finding = (
+        f"{percent(with_mate)} of {rows:,} drawn rows share their batch with another row of their "
+        "class."
+    )
+    evidence = {"with mate": with_mate, "single class": single_class}
+    if with_mate < FEW_MATES:
+        grade = BAD if with_mate < TOO_FEW_MATES else WATCH
+        finding += " The others have no positive."
+        change = (
+            "Set batch_sampler=BatchSamplers.GROUP_BY_LABEL, which puts rows of a class together."
+        )
+        yield Verdict(subject, grade, finding, change, "classes alone", symptom, evidence)
+    elif single_class > MOST_SINGLE:
+        finding = f"{percent(single_class)} of the batches hold rows of one class, so no negatives."
+        change = "Shuffle the rows, or set batch_sampler=BatchSamplers.GROUP_BY_LABEL."
+        yield Verdict(subject, BAD, finding, change, "one class", symptom, evidence)
+    else:
+        yield Verdict(subject, GOOD, finding, name="classes meet", evidence=evidence)
+
+
+# Share of neighbours in a batch that are neighbours in the data set from which on rows are not
+# shuffled; share of the data set that an epoch should draw.
+NOT_SHUFFLED, MOST_ROWS = 0.5, 0.75
+
+
+def order(pairs: int, consecutive: float, alike: float, rows: int, drawn: int) -> Iterator[Verdict]:
+    """Judge whether batches hold rows that stand together in the data set and are alike.
+
+    Args:
+        pairs: pairs of neighbours in the batches that the loader draws.
+        consecutive: share of them that are neighbours in the data set.
+        alike: mean share of other rows with fewer words in common with a row than its neighbour.
+        rows: rows of the data set; 0 if an epoch is too long to be drawn.
+        drawn: rows that an epoch draws.
+    """
+    subject = "order of rows"
+    evidence = {"consecutive": consecutive, "alike": alike}
+    if consecutive > NOT_SHUFFLED and is_above_chance(alike, pairs):
+        finding = (
+            "Rows are not shuffled but come in the order of the data set, in which neighbouring "
+            f"rows are alike: they have more words in common than {alike:.0%} of other pairs."
+        )
+        change = "Shuffle the data set: train_dataset.shuffle(seed=…), or use a sampler that does."
+        yield Verdict(subject, WATCH, finding, change, "sorted rows", "false-negatives", evidence)
+    elif drawn < MOST_ROWS * rows:
+        finding = f"An epoch draws {drawn:,} of {rows:,} rows; the sampler leaves the others out."
+        change = "Lower the batch size, or use another batch sampler."
+        name = "rows left out"
+        yield Verdict(subject, WATCH, finding, change, name, "score-does-not-rise", evidence)
+    else:
+        finding = "Batches hold rows from the whole data set."
+        yield Verdict(subject, GOOD, finding, name="rows shuffled", evidence=evidence)
+
+
+# Relative difference between the trainer's loss and the loss function, in full and half precision.
+DIFFERENT, DIFFERENT_IN_HALF = 1e-3, 5e-2
+
+
+def outside(factor: float, half: bool) -> Iterator[Verdict]:
+    """Judge whether the trainer trains with the loss that it was given."""
+    if abs(factor - 1) > (DIFFERENT_IN_HALF if half else DIFFERENT):
+        finding = (
+            f"The trainer's loss is {factor:.3g} times what its loss function returns: it is "
+            "multiplied, or a term is added, outside the loss."
+        )
+        change = (
+            "Change the loss function instead of compute_loss, so that the loss that is trained is "
+            "also the loss that is recorded and decomposed."
+        )
+        evidence = {"factor": factor}
+        yield Verdict("loss of the trainer", WATCH, finding, change, "loss changed outside",
+                      "loss-value", evidence)  # fmt: skip
+
+
+def margin(margin: float, reach: float, bounded: bool) -> Iterator[Verdict]:
+    """Judge whether a margin can be reached.
+
+    Args:
+        margin: margin of the loss.
+        reach: largest distance of embeddings of the present length.
+        bounded: whether distances never exceed it, as for cosines and unit vectors.
+    """
+    evidence = {"margin": margin, "reach": reach}
+    finding = f"The margin is {margin:g}"
+    finding += f", and the largest distance of embeddings is {reach:.3g}." if bounded else "."
+    if bounded and margin > reach:
+        finding += " No triplet or pair ever satisfies it, so all of them push for ever."
+        change = "Set a margin below that: 0.2 to 0.5 is usual for cosines, 0.5 to 1 for distances."
+        name, symptom = "margin out of reach", "labels-do-not-fit"
+        yield Verdict("margin", BAD, finding, change, name, symptom, evidence)
+    elif margin <= 0:
+        finding += " A positive that is as far as a negative already satisfies it."
+        change = "Set a margin above 0: 0.2 to 0.5 is usual for cosines."
+        yield Verdict("margin", BAD, finding, change, "margin met", "loss-zero", evidence)
+    else:
+        yield Verdict("margin", GOOD, finding, name="margin in reach", evidence=evidence)
+
+
+# Share of the margins that dot products reach below which a teacher's scores are in other units.
+OTHER_UNITS = 0.05
+
+
+def teacher(largest: float, reach: float, bounded: bool) -> Iterator[Verdict]:
+    """Judge whether the margins of a teacher's scores are in the units of the student.
+
+    Args:
+        largest: largest margin of the teacher.
+        reach: largest margin of the student's embeddings at their present length.
+        bounded: whether margins never exceed it, as for cosines.
+    """
+    subject, evidence = "teacher", {"largest": largest, "reach": reach}
+    finding = (
+        f"The teacher's margins go up to {largest:.3g}, and those of the student's scores to "
+        f"{reach:.3g}."
+    )
+    if bounded and largest > reach:
+        finding += " The student can never reach the teacher's."
+        grade = BAD
+        change = (
+            "Compare by dot products of embeddings that are not normalised, or divide the "
+            "teacher's scores."
+        )
+    elif not bounded and largest < OTHER_UNITS * reach:
+        finding += " The teacher's seem to be cosines, and the student compares by dot products."
+        grade = WATCH
+        change = "Set similarity_fct=util.pairwise_cos_sim, or multiply the teacher's scores."
+    else:
+        yield Verdict(subject, GOOD, finding, name="teacher in units", evidence=evidence)
+        return
+    name = "teacher in other units"
+    yield Verdict(subject, grade, finding, change, name, "labels-do-not-fit", evidence)

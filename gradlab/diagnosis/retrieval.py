@@ -1,0 +1,146 @@
+"""Which symptom do words describe? Cosines of TF-IDF vectors of words, their parts and synonyms."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+# Words that do not distinguish symptoms.
+SKIPPED = """
+    a all an and any are as at be bert best bge but by can could do does during e5 exactly first
+    for from get gets gte has have how i if in is it just may me more my new no not number of often
+    on one only or other really should show shows so some still ten that the then there these this
+    to two use using very was were what when which while why will with would after enable different
+    than
+"""
+# One word for words and phrases of the field that mean the same here, by a regular expression.
+SYNONYMS = (
+    (r"half[ -]precision|mixed[ -]precision|float ?16|--fp16|\bamp\b", "fp16"),
+    (r"\bnan\b|\binf\b|infinite|infinity|overflow\w*|diverge\w*", "nan"),
+    (r"\bzero\b|(?<![\d.])0(\.0+)?(?![.\d])|(?<![\d.])0\.0[0-3]\d*", "zero"),
+    (r"spearman|ndcg|\bmrr\b|recall|accuracy|benchmark|metrics?\b|performance|evaluation|"
+     r"\bgain\b|results?\b|\bsts\b|retriev\w+|quality", "score"),
+    (r"\bparameters?\b|\btensors?\b|\boptimi[sz]er\b", "weights"),
+    (r"\blora\b|\bpeft\b|adapted\b|merged\b", "adapter weights"),
+    (r"\btau\b|logit[_ ]scale|\bscale\b", "temperature"),
+    (r"ddp\b|distributeddataparallel|multi-?gpu|several gpus|(two|four|eight|2|4|8) (gpus?|cards?)|"
+     r"devices?\b|processes\b|gather\w*|number of gpus", "gpus"),
+    (r"grad ?cache|gradient cach\w+|cached\w*|\bcmnrl\b", "gradientcache cached"),
+    (r"info ?nce|\bmnrl\b|multiplenegativesrankingloss|contrastive loss|supcon", "infonce loss"),
+    (r"log\(?(of )?(the )?(batch( size)?|n\)|candidates)\)?|random guess\w*|guessing|at chance",
+     "chance guessing"),
+    (r"stuck|constant|stays?|flat|plateau\w*|(not|n't) (decrease|go down|fall|learn)\w*",
+     "stuck"),
+    (r"collaps\w+|anisotrop\w+|same embeddings?|narrow cone", "collapsed alike"),
+    (r"unrelated|different sentences|each other", "unrelated"),
+    (r"0\.[89]\d*|near 1\b|above 0", "high"),
+    (r"positives?|pos score", "positive"),
+    (r"drops?\b|falls?\b|declin\w+|lower\w*|decreas\w+|going down|goes down|getting lower|"
+     r"degrad\w+", "falls"),
+    (r"worse\w*|hurts?\b|deteriorat\w+", "worse"),
+    (r"unchanged|identical|as before|same before and after|before and after|(not|n't) (update|move|"
+     r"change)\w*|does nothing|no effect|base model", "unchanged"),
+    (r"duplicat\w+|repeat\w*|same (passage|text|document)s?", "duplicates"),
+    (r"false negatives?|unlabelled|mined?\b|mining|hard negatives?",
+     "falsenegatives negatives"),
+    (r"accumulat\w+", "accumulation"),
+    (r"spik\w+|jump\w*", "jump"),
+    (r"\bepochs?\b|last batch|incomplete batch", "epoch"),
+    (r"slow\w*|throughput|utili[sz]ation|\bspeed\b", "slow"),
+    (r"normal|compare|good or bad|how low|how high|usual value", "normal"),
+    (r"fine-?tun\w+|train\w*|tuned", "training"),
+)  # fmt: skip
+COMPILED = tuple((re.compile(pattern), word) for pattern, word in SYNONYMS)
+# Weight of a word's parts beside that of the word; of the whole symptom beside its best phrase.
+PARTS, WHOLE = 0.35, 0.6
+# Weight of two words that stand near each other, at most so many words apart.
+PAIRED, WINDOW = 0.45, 3
+# Rarity of a word that no symptom has, beside that of a word that one symptom has.
+UNKNOWN = 0.7
+# Lowest score of an answer.
+FLOOR = 0.18
+
+
+def best_first(
+    words: str, symptoms: Mapping[str, Sequence[tuple[str, float]]]
+) -> list[tuple[str, float]]:
+    """Return the names of symptoms with their scores, from the likeliest on.
+
+    Args:
+        words: a description in anybody's words.
+        symptoms: for each symptom its phrases, each with a weight: 1 for other words of the
+            symptom, less for causes and remedies.
+    """
+    frozen = tuple((name, tuple(phrases)) for name, phrases in symptoms.items())
+    rarity, unknown = _rarity(frozen)
+    question = _vector(words, rarity, unknown)
+    scores = []
+    for name, phrases in frozen:
+        vectors = [(_vector(text, rarity, unknown), weight) for text, weight in phrases]
+        best = max(weight * _cosine(question, vector) for vector, weight in vectors)
+        whole: Counter[str] = Counter()
+        for vector, weight in vectors:
+            for feature, size in vector.items():
+                whole[feature] = max(whole[feature], weight * size)
+        covered = sum(size**2 for feature, size in question.items() if feature in whole)
+        share = covered / sum(size**2 for size in question.values()) if question else 0.0
+        scores.append((name, best + WHOLE * share * _cosine(question, whole)))
+    return sorted(scores, key=lambda pair: -pair[1])
+
+
+@functools.lru_cache(maxsize=1)
+def _rarity(
+    symptoms: tuple[tuple[str, tuple[tuple[str, float], ...]], ...],
+) -> tuple[dict[str, float], float]:
+    """Return the weight of each word and part by the number of symptoms that have it."""
+    holders: Counter[str] = Counter()
+    for _, phrases in symptoms:
+        holders.update(set().union(*(features(text) for text, _ in phrases)))
+    count = len(symptoms)
+    rarity = {feature: math.log((1 + count) / times) for feature, times in holders.items()}
+    return rarity, UNKNOWN * math.log(1 + count)
+
+
+def features(text: str) -> set[str]:
+    """Return the words of a text, with synonyms as one word, and pairs of words nearby."""
+    plain = text.lower().replace("’", "'")
+    for pattern, word in COMPILED:
+        plain = pattern.sub(f" {word} ", plain)
+    words, skipped = list[str](), set(SKIPPED.split())
+    for word in re.findall(r"[a-z0-9_]+(?:\.\d+)?", plain):
+        if word not in skipped:
+            words.append(_stem(word))
+    singles_and_pairs = set(words)
+    for at, word in enumerate(words):
+        singles_and_pairs.update(
+            "+".join(sorted({word, near})) for near in words[at + 1 : at + 1 + WINDOW]
+        )
+    return singles_and_pairs
+
+
+def _stem(word: str) -> str:
+    for ending in ("ings", "ing", "ies", "es", "ed", "s", "ly"):
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            return word.removesuffix(ending)
+    return word
+
+
+def _vector(text: str, rarity: Mapping[str, float], unknown: float) -> dict[str, float]:
+    """Return TF-IDF weights of the words and, at a lower weight, of parts of long words."""
+    vector: dict[str, float] = {}
+    for word in features(text):
+        weight = rarity.get(word, unknown) * (PAIRED if "+" in word else 1)
+        vector[word] = weight
+        parts = {f"~{word[at : at + 4]}" for at in range(len(word) - 3)}
+        for part in parts if len(word) > 4 and "+" not in word else ():
+            vector[part] = vector.get(part, 0.0) + PARTS * weight / math.sqrt(len(parts))
+    return vector
+
+
+def _cosine(first: Mapping[str, float], second: Mapping[str, float]) -> float:
+    product = sum(size * second.get(feature, 0.0) for feature, size in first.items())
+    sizes = math.sqrt(sum(s * s for s in first.values()) * sum(s * s for s in second.values()))
+    return product / sizes if sizes else 0.0
