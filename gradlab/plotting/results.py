@@ -130,6 +130,7 @@ def _weights(figure: Figure, ax: Axes, matrix: np.ndarray, name: str, row: str) 
     look: Any = {"cmap": colors, "vmin": -limit if attracts else 0, "vmax": limit}
     image = ax.imshow(matrix, aspect="auto", interpolation="nearest", **look)
     ax.set(title=f"weights of the {name}", xlabel="negative j", ylabel=f"{row} i")
+    ax.locator_params(integer=True)
     figure.colorbar(image, ax=ax, label="$W_{ij}$")
 
 
@@ -165,6 +166,9 @@ def draw_errors(checks: Any, ax: Axes | None = None) -> tuple[Figure, Axes]:
         ax.plot([], [], label=group, **look)
     ax.set_yticks(range(len(rows)), rows)
     ax.set_ylim(len(rows) - 0.4, -0.6)
+    low, high = np.log10(ax.get_xlim())  # whole decades, of which only the ends have labels
+    ax.set_xlim(10 ** np.floor(low), 10 ** np.ceil(high))
+    ax.xaxis.set_minor_formatter("")
     ax.set_xlabel("largest error")
     if len(groups) > 1:
         ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=len(groups))
