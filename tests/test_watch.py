@@ -528,6 +528,7 @@ class Gathering(torch.nn.Module):
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_loss_that_gathers_is_not_called_by_one_process_alone(tmp_path, monkeypatch, processes):
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: processes)
     watcher = gradlab.watch(loss=Gathering(), every=1, output=tmp_path)
     watcher.observe(*torch.randn(2, 6, 5))
