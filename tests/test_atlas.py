@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _measured = functools.cache(measure_anew)
 
 
-def measure(loss):
+def measure(loss, *, progress=None):
     """A loss is measured once for all tables and pages."""
     return _measured(gradlab.get_loss(loss))
 
