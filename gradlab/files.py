@@ -265,13 +265,21 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
                 _flush(current)
             replaced = path.parent / f"{_REPLACED}{path.name}"
             if path.exists():
-                shutil.rmtree(replaced, ignore_errors=True)
+                _remove(replaced)
                 path.rename(replaced)
             temporary.rename(path)
             _flush(path.parent)
-            shutil.rmtree(replaced, ignore_errors=True)
+            _remove(replaced)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    """Delete a folder, or a file that lay in its place, as far as possible."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def recover_folder(path: str | os.PathLike[str]) -> None:
