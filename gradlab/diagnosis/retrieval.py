@@ -81,10 +81,10 @@ def best_first(
     for name, phrases in frozen:
         vectors = [(_vector(text, rarity, unknown), weight) for text, weight in phrases]
         best = max(weight * _cosine(question, vector) for vector, weight in vectors)
-        whole: Counter[str] = Counter()
+        whole: dict[str, float] = {}
         for vector, weight in vectors:
             for feature, size in vector.items():
-                whole[feature] = max(whole[feature], weight * size)
+                whole[feature] = max(whole.get(feature, 0.0), weight * size)
         covered = sum(size**2 for feature, size in question.items() if feature in whole)
         share = covered / sum(size**2 for size in question.values()) if question else 0.0
         scores.append((name, best + WHOLE * share * _cosine(question, whole)))
