@@ -60,7 +60,6 @@ FILE = """
 
     def one(anchors): return anchors.sum()
 """
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "write-a-loss.md"
 
 
 @pytest.fixture(scope="module")
@@ -228,10 +227,15 @@ def test_bad_losses_are_one_line(name, words, file, views):
 @pytest.mark.parametrize("door", ["option", "environment"])
 def test_files_register_losses(tmp_path, door):
     """In a process of its own, as what is registered stays."""
-    text = PAGE.read_text(encoding="utf-8")
-    source = text[text.index('"""InfoNCE with quadratic logits."""') :].partition("```")[0]
     path = tmp_path / "quadratic.py"
-    path.write_text(source, encoding="utf-8")
+    path.write_text(
+        "from gradlab.losses import register\n"
+        "from gradlab.losses.infonce import InfoNCE\n"
+        "@register('quadratic')\n"
+        "class Quadratic(InfoNCE):\n"
+        "    formula = 'that of InfoNCE'\n",
+        encoding="utf-8",
+    )
     option = ["--losses", str(path)] if door == "option" else []
     environment = os.environ | ({OWN_LOSSES: str(path)} if door == "environment" else {})
     command = [

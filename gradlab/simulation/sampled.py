@@ -71,7 +71,8 @@ def sampled(
     if forces is None:
         _check_directions(setting)
         forces = _vector_forces(loss, setting)
-        announce(loss, setting, batches, progress)
+        if setting.mu_pos.size > 1:  # a grid, not a curve
+            announce(loss, setting, batches, progress)
     positive, negative = draw(setting, batches, generator)
     shape = (setting.mu_pos.size, setting.mu_neg.size, batches)
     push, displaced, pull, share = (np.empty(shape) for _ in range(4))

@@ -175,6 +175,8 @@ def _write_bert(folder: Path, layers: int, width: int, heads: int) -> None:
     names = ("pad", "unk", "cls", "sep", "mask")
     special = {f"{name}_token": f"[{name.upper()}]" for name in names}
     vocabulary = {word: place for place, word in enumerate([*special.values(), *WORDS])}
+    size = BertConfig().vocab_size
+    vocabulary |= {f"[unused{place}]": place for place in range(len(vocabulary), size)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))

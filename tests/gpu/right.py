@@ -112,7 +112,7 @@ def _decompose(spec: str, argument: str, machine: Machine) -> dict[str, Any]:
 
     def components_of(rows: Rows) -> list[Tensor]:
         split = decompose(spec, **rows)
-        return [split.gradient_dissipation, split.weight, split.ratio]
+        return [split.total_push, split.weight, split.ratio]
 
     return _as_on_cpu(components_of, batch(machine, argument), machine, 1e-9)
 
