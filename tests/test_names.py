@@ -27,7 +27,6 @@ PENDING: dict[str, int] = {
     "gradlab/integrations": 69,
     "gradlab/sweep": 68,
     "gradlab/train": 68,
-    "studies": 110,
 }
 # Rooms with many letters of mathematics, with the generic names of 1,000 that they may have.
 GENERIC_LIMITS: dict[str, int] = {

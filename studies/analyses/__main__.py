@@ -61,7 +61,7 @@ def _writes(function: Callable[..., None]) -> Any:
     @option("--format formats", "Picture format; repeatable.", ("png",), ["png", "svg", "pdf"],
             multiple=True)  # fmt: skip
     @functools.wraps(function)
-    def called(output: Path, formats: tuple[str, ...], **given: Any) -> None:
+    def called(output: Path, formats: tuple[str, ...], **arguments: Any) -> None:
         def write(name: str, table: Mapping[str, Any] | None, figure: Any = None) -> None:
             written = [] if table is None else [write_csv(output / f"{name}.csv", table)]
             if figure is not None:
@@ -69,7 +69,7 @@ def _writes(function: Callable[..., None]) -> Any:
             for path in written:
                 click.echo(f"Wrote {path}")
 
-        function(write=write, **given)
+        function(write=write, **arguments)
 
     return called
 
@@ -89,8 +89,8 @@ def _encodes(function: Callable[..., None]) -> Any:
     @pooler_option
     @device_option
     @functools.wraps(function)
-    def called(models: tuple[str, ...], pooler: str | None, device: str, **given: Any) -> None:
-        function(encoders=loaded(models, pooler, device), **given)
+    def called(models: tuple[str, ...], pooler: str | None, device: str, **arguments: Any) -> None:
+        function(encoders=loaded(models, pooler, device), **arguments)
 
     return called
 
@@ -146,8 +146,8 @@ def path(folders: tuple[Path, ...], write: Write) -> None:
     """Alignment and uniformity over the steps of runs."""
     paths = {run.name: path_of(run) for run in find_runs(folders)}
     for name, table in paths.items():
-        ends = {one: table[one][[0, -1]] for one in ("alignment", "uniformity")}
-        said = [f"{one} {first:.4f} -> {last:.4f}" for one, (first, last) in ends.items()]
+        ends = {measure: table[measure][[0, -1]] for measure in ("alignment", "uniformity")}
+        said = [f"{measure} {first:.4f} -> {last:.4f}" for measure, (first, last) in ends.items()]
         click.echo(f"{name}: {', '.join(said)}")
     write("path", _stacked("run", paths), figures.draw_paths(paths)[0])
 
@@ -163,17 +163,17 @@ def length_bias(encoders: Encoders, data: Path, split: str, length: str, write: 
     """Whether sentences of similar length are taken to be more similar (ESimCSE, Table 1)."""
     sets = lengths.load_sets(data, split)
     count: Callable[[str], int] = lengths.words
-    found: dict[str, LengthBias] = {}
+    biases: dict[str, LengthBias] = {}
     for name, encoder in encoders:
-        if length == "tokens" and not found:
+        if length == "tokens" and not biases:
             count = functools.partial(_tokens, encoder.tokenizer)
-        found[name] = lengths.length_bias(encoder, sets, length=count)
-        click.echo(f"{name}\n{columns_as_text(found[name].correlations)}")
-        click.echo(f"slope of the excess: {found[name].slope:.5f} of the ranks a {length[:-1]}\n")
-    for part in ("correlations", "curve"):
-        tables = {name: getattr(bias, part) for name, bias in found.items()}
-        write(f"length-bias-{part}", _stacked("model", tables))
-    write("length-bias", None, figures.draw_length_bias(found)[0])
+        biases[name] = lengths.length_bias(encoder, sets, length=count)
+        click.echo(f"{name}\n{columns_as_text(biases[name].correlations)}")
+        click.echo(f"slope of the excess: {biases[name].slope:.5f} of the ranks a {length[:-1]}\n")
+    for kind in ("correlations", "curve"):
+        tables = {name: getattr(bias, kind) for name, bias in biases.items()}
+        write(f"length-bias-{kind}", _stacked("model", tables))
+    write("length-bias", None, figures.draw_length_bias(biases)[0])
 
 
 @command.command()
@@ -188,16 +188,16 @@ def length_bias(encoders: Encoders, data: Path, split: str, length: str, write: 
 @_writes
 def edits(
     encoders: Encoders, sentences: Path, column: str | None, count: int, edits: tuple[str, ...],
-    write: Write, **how: int,
+    write: Write, **settings: int,
 ) -> None:  # fmt: skip
     """How similar encoders find sentences and edited ones (ESimCSE, Table 2)."""
     chosen = list(itertools.islice(read_sentences(sentences, column), count))
-    found = {}
+    similarities = {}
     for name, encoder in encoders:
-        found[name] = edited_similarities(encoder, chosen, edits, progress=True, **how)
-        versions = f"{len(chosen)} sentences, {how['draws']} versions of each"
-        click.echo(f"{name}: {versions}\n{columns_as_text(found[name])}\n")
-    write("edits", _stacked("model", found))
+        similarities[name] = edited_similarities(encoder, chosen, edits, progress=True, **settings)
+        versions = f"{len(chosen)} sentences, {settings['draws']} versions of each"
+        click.echo(f"{name}: {versions}\n{columns_as_text(similarities[name])}\n")
+    write("edits", _stacked("model", similarities))
 
 
 @command.command()
@@ -208,14 +208,14 @@ def edits(
 def spectrum(encoders: Encoders, data: Path, centre: bool, write: Write) -> None:
     """Singular values of the embeddings of STS-B's test sentences (MoCoSE, Figure 7)."""
     sentences = list(dict.fromkeys(load_sts(downstream(data), "STS-B", "test")[0].sentences))
-    found = {}
+    spectra = {}
     for name, encoder in encoders:
         rows = np.asarray(encoder.encode(sentences), dtype=np.float64)
-        found[name] = singular.spectrum(rows, centre=centre)
-        half = int((found[name]["cumulative"] < 0.5).sum()) + 1
+        spectra[name] = singular.spectrum(rows, centre=centre)
+        half = int((spectra[name]["cumulative"] < 0.5).sum()) + 1
         rank = effective_rank(unit_rows(rows))
         click.echo(f"{name}: effective rank {rank:.1f}; {half} directions hold half of the squares")
-    write("spectrum", _stacked("model", found), figures.draw_spectra(found)[0])
+    write("spectrum", _stacked("model", spectra), figures.draw_spectra(spectra)[0])
 
 
 def _tokens(tokenizer: Any, sentence: str) -> int:
@@ -224,8 +224,12 @@ def _tokens(tokenizer: Any, sentence: str) -> int:
 
 def _stacked(column: str, tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Tables one after another, with their names as a first column."""
-    parts = tables.items()
-    return stack([{column: [name] * len(next(iter(one.values()))), **one} for name, one in parts])
+    return stack(
+        [
+            {column: [name] * len(next(iter(table.values()))), **table}
+            for name, table in tables.items()
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -53,8 +53,8 @@ def branch_distance(momentum: float, k: ArrayLike) -> NDArray[np.float64]:
     terms = np.asarray(k, dtype=np.float64) + 1
     if not bool(np.all(terms >= 1)):
         raise GradlabError("k must not be negative")
-    rest = np.power(momentum, terms)
-    return np.asarray((1 - rest) / (1 - momentum) - terms * rest)
+    weight_left = np.power(momentum, terms)
+    return np.asarray((1 - weight_left) / (1 - momentum) - terms * weight_left)
 
 
 def branch_distances(decays: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
@@ -88,10 +88,10 @@ def measured_distances(
     """
     ages = np.asarray(ages, dtype=np.float64)
     random = ~(ages >= 0)
-    made = step - np.where(random, 0, ages)
-    if bool(np.any(made < 0)):
+    steps = step - np.where(random, 0, ages)
+    if bool(np.any(steps < 0)):
         raise GradlabError(f"a negative is {int(np.nanmax(ages))} steps old in step {step}")
-    distances = branch_distances(decays)[made.astype(np.int64)]
+    distances = branch_distances(decays)[steps.astype(np.int64)]
     return np.where(random, np.nan, ages + distances)
 
 

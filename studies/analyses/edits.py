@@ -52,10 +52,10 @@ def edited_similarities(
     if not len(sentences):
         raise GradlabError("there is no sentence to edit")
     tokenizer, longest = encoder.tokenizer, encoder.max_length
-    known = tokenizer(list(sentences), truncation=True, max_length=longest)["input_ids"]
-    sequences = [np.array(ids, dtype=np.int64) for ids in known]
+    ids_of = tokenizer(list(sentences), truncation=True, max_length=longest)["input_ids"]
+    sequences = [np.array(ids, dtype=np.int64) for ids in ids_of]
     originals = embed_ids(encoder, sequences)
-    found = []
+    rows = []
     for edit in tqdm(edits, desc="Editing", unit="edit", disable=not progress):
         augmentation = get_augmentation(edit, tokenizer=tokenizer, longest=longest)
         if not isinstance(augmentation, SentenceAugmentation):
@@ -65,25 +65,25 @@ def edited_similarities(
         generator = random_generator(seed)
         views = [augmentation.batch(sequences, generator) for _ in range(draws)]
         similar = np.concatenate([cosines(originals, embed_ids(encoder, view)) for view in views])
-        pairs = [(one, other) for view in views for one, other in zip(view, sequences, strict=True)]
-        found.append(
+        pairs = [pair for view in views for pair in zip(view, sequences, strict=True)]
+        rows.append(
             {
                 "edit": edit,
                 "similarity": similar.mean(),
                 "deviation": similar.std(ddof=1) if len(similar) > 1 else np.nan,
                 "lowest": np.quantile(similar, 0.05),
-                "length": np.mean([len(one) - len(other) for one, other in pairs]),
-                "unchanged": np.mean([np.array_equal(one, other) for one, other in pairs]),
+                "length": np.mean([len(edited) - len(ids) for edited, ids in pairs]),
+                "unchanged": np.mean([np.array_equal(*pair) for pair in pairs]),
             }
         )
-    return rounded(pd.DataFrame(found))
+    return rounded(pd.DataFrame(rows))
 
 
 def embed_ids(
     encoder: Encoder, sequences: Sequence[NDArray[np.integer[Any]]], batch_size: int = 128
 ) -> NDArray[np.float32]:
     """Embeddings (N, D) of sequences of token ids, without dropout, in the order given."""
-    found = np.empty((len(sequences), encoder.dimension), dtype=np.float32)
+    embeddings = np.empty((len(sequences), encoder.dimension), dtype=np.float32)
     order = sorted(range(len(sequences)), key=lambda row: -len(sequences[row]))
     training = encoder.training
     encoder.eval()
@@ -95,7 +95,7 @@ def embed_ids(
                 batch = encoder.tokenizer.pad(ids, padding_side="right", return_tensors="pt")
                 batch = batch.to(encoder.device)
                 embedded = encoder(batch["input_ids"], batch["attention_mask"])
-                found[rows] = embedded.float().cpu().numpy()
+                embeddings[rows] = embedded.float().cpu().numpy()
     finally:
         encoder.train(training)
-    return found
+    return embeddings

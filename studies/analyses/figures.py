@@ -36,12 +36,12 @@ def _drawing(draw: Callable[..., None]) -> Callable[..., tuple[Figure, Axes]]:
     """``draw(ax, ...)`` as a function that takes the axis last, or makes one, and adds a legend."""
 
     @functools.wraps(draw)
-    def drawn(*told: Any, ax: Axes | None = None, **options: Any) -> tuple[Figure, Axes]:
-        if told and isinstance(told[-1], Axes):
-            *told, ax = told  # type: ignore[assignment]
+    def drawn(*content: Any, ax: Axes | None = None, **options: Any) -> tuple[Figure, Axes]:
+        if content and isinstance(content[-1], Axes):
+            *content, ax = content  # type: ignore[assignment]
         with style():
             ax = ax if ax is not None else new_figure()[1]
-            draw(ax, *told, **options)
+            draw(ax, *content, **options)
             if ax.get_legend() is None and ax.get_legend_handles_labels()[0]:
                 ax.legend()
         return figure_of(ax), ax
@@ -111,10 +111,10 @@ def draw_summaries(table: Table, x: str, metrics: Sequence[str]) -> tuple[Figure
 
 
 @_drawing
-def draw_excess(ax: Axes, found: Mapping[str, LengthBias]) -> None:
+def draw_excess(ax: Axes, biases: Mapping[str, LengthBias]) -> None:
     """How far encoders overrate similarity, by difference in length; flat without length bias."""
     ax.axhline(0, color="0.6", linewidth=0.8)
-    for (name, bias), color, marker in zip(found.items(), COLORS, MARKERS, strict=False):
+    for (name, bias), color, marker in zip(biases.items(), COLORS, MARKERS, strict=False):
         look: Any = {"color": color, "marker": marker, "markersize": 3.5}
         ax.plot(bias.curve["difference"], bias.curve["excess"], label=name, **look)
     ax.axvline(NEAR + 0.5, color="0.6", linewidth=0.8, linestyle=":")
@@ -125,13 +125,13 @@ def draw_excess(ax: Axes, found: Mapping[str, LengthBias]) -> None:
 
 
 @_drawing
-def draw_correlations(ax: Axes, found: Mapping[str, LengthBias]) -> None:
+def draw_correlations(ax: Axes, biases: Mapping[str, LengthBias]) -> None:
     """Spearman's correlation of each set's pairs of similar length (full) and others (hollow)."""
-    width = 0.7 / len(found)
+    width = 0.7 / len(biases)
     dot: Any = {"marker": "o", "linestyle": "none", "markersize": 4.5}
-    for number, ((name, bias), color) in enumerate(zip(found.items(), COLORS, strict=False)):
+    for number, ((name, bias), color) in enumerate(zip(biases.items(), COLORS, strict=False)):
         table = bias.correlations
-        place = np.arange(len(table["set"])) + (number - (len(found) - 1) / 2) * width
+        place = np.arange(len(table["set"])) + (number - (len(biases) - 1) / 2) * width
         ax.vlines(place, table["near"], table["far"], color=color, linewidth=1)
         ax.plot(place, table["near"], color=color, label=name, **dot)
         ax.plot(place, table["far"], color=color, markerfacecolor="white", **dot)
@@ -142,26 +142,26 @@ def draw_correlations(ax: Axes, found: Mapping[str, LengthBias]) -> None:
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 
 
-def draw_length_bias(found: Mapping[str, LengthBias]) -> tuple[Figure, list[Axes]]:
+def draw_length_bias(biases: Mapping[str, LengthBias]) -> tuple[Figure, list[Axes]]:
     """Both panels."""
     figure, axes = row_of(2, 3.2)
-    draw_correlations(found, axes[0])
-    draw_excess(found, axes[1])
+    draw_correlations(biases, axes[0])
+    draw_excess(biases, axes[1])
     return figure, axes
 
 
 @_drawing
-def draw_spectra(ax: Axes, found: Mapping[str, Table], last: int | None = None) -> None:
+def draw_spectra(ax: Axes, spectra: Mapping[str, Table], last: int | None = None) -> None:
     """Singular values over the largest, against their rank."""
-    for (name, table), color in zip(found.items(), COLORS, strict=False):
+    for (name, table), color in zip(spectra.items(), COLORS, strict=False):
         ax.plot(table["rank"][:last], table["relative"][:last], color=color, label=name)
     ax.set(yscale="log", xlabel="rank", ylabel="singular value over the largest")
 
 
 @_drawing
-def draw_paths(ax: Axes, found: Mapping[str, Table]) -> None:
+def draw_paths(ax: Axes, paths: Mapping[str, Table]) -> None:
     """Alignment against uniformity while runs go, from the hollow point to the full one."""
-    for (name, table), color in zip(found.items(), COLORS, strict=False):
+    for (name, table), color in zip(paths.items(), COLORS, strict=False):
         x, y = table["uniformity"], table["alignment"]
         ax.plot(x, y, color=color, linewidth=1.2, marker=".", markersize=3, label=name)
         ax.plot(x[:1], y[:1], "o", color=color, markersize=5, markerfacecolor="white")

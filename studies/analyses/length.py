@@ -86,12 +86,12 @@ def length_bias(
         GradlabError: if there is no such set, a file is malformed, or an embedding is bad.
     """
     loaded = load_sets(sets, split) if isinstance(sets, str | Path) else sets
-    each = (one for subsets in loaded.values() for pairs in subsets for one in pairs.sentences)
-    sentences = list(dict.fromkeys(each))
+    texts = (text for subsets in loaded.values() for pairs in subsets for text in pairs.sentences)
+    sentences = list(dict.fromkeys(texts))
     rows_of = dict(zip(sentences, as_encode(encode)(sentences), strict=True))
-    parts = {name: _measure(rows_of, subsets, length) for name, subsets in loaded.items()}
-    together = pd.concat(parts.values(), ignore_index=True)
-    rows = [_correlations(name, part) for name, part in {**parts, "all": together}.items()]
+    tables = {name: _measure(rows_of, subsets, length) for name, subsets in loaded.items()}
+    together = pd.concat(tables.values(), ignore_index=True)
+    rows = [_correlations(name, table) for name, table in {**tables, "all": together}.items()]
     return LengthBias(rounded(pd.DataFrame(rows)), _curve(together))
 
 
@@ -122,7 +122,7 @@ def _measure(
         [text for pairs in subsets for text in getattr(pairs, side)] for side in ("first", "second")
     )
     gold = np.concatenate([pairs.gold for pairs in subsets])
-    cosine = cosines(*(np.stack([rows_of[one] for one in side]) for side in (first, second)))
+    cosine = cosines(*(np.stack([rows_of[text] for text in side]) for side in (first, second)))
     table = pd.DataFrame({"cosine": cosine, "gold": gold})
     table["difference"] = [
         float(abs(length(a) - length(b))) for a, b in zip(first, second, strict=True)
@@ -132,18 +132,18 @@ def _measure(
     return table
 
 
-def _correlations(name: str, part: pd.DataFrame) -> dict[str, Any]:
-    near = part.difference <= NEAR
+def _correlations(name: str, table: pd.DataFrame) -> dict[str, Any]:
+    near = table.difference <= NEAR
     gold = "scaled" if name == "all" else "gold"  # the sets have different scales
     row: dict[str, Any] = {"set": name}
-    for side, own in (("near", part[near]), ("far", part[~near])):
+    for side, own in (("near", table[near]), ("far", table[~near])):
         row[side] = spearman(own.cosine, own[gold]) if len(own) > 1 else float("nan")
         row[f"{side}_pairs"] = len(own)
     return row
 
 
-def _curve(part: pd.DataFrame) -> Table:
-    groups = part.groupby(part.difference.clip(upper=LONGEST).astype(int))
+def _curve(pairs_table: pd.DataFrame) -> Table:
+    groups = pairs_table.groupby(pairs_table.difference.clip(upper=LONGEST).astype(int))
     table = groups.agg(
         pairs=("cosine", "size"),
         cosine=("cosine", "mean"),

@@ -86,7 +86,7 @@ def find_runs(folders: Iterable[str | Path]) -> list[FinishedRun]:
     Raises:
         GradlabError: if there is none, or a folder is neither.
     """
-    found: list[FinishedRun] = []
+    runs: list[FinishedRun] = []
     for folder in map(Path, folders):
         places = [folder, *sorted((folder / "runs").glob("*"))]
         places = [place for place in places if (place / "manifest.json").is_file()]
@@ -98,10 +98,10 @@ def find_runs(folders: Iterable[str | Path]) -> list[FinishedRun]:
                 # What ran, not what the recipe would give today.
                 config = TrainConfig.of_run(manifest["config"])
                 run = FinishedRun(place.name, config, manifest["results"], read_history(place))
-                found.append(run)
-    if not found:
+                runs.append(run)
+    if not runs:
         raise GradlabError("none of the runs there is finished")
-    return found
+    return runs
 
 
 def distances_of(run: FinishedRun) -> Table:
@@ -155,14 +155,14 @@ def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) 
         GradlabError: for an unknown setting, or one that is no number.
     """
     flat = [flatten(run.config.to_dict()) for run in runs]
-    known = dict.fromkeys(name for settings in flat for name in settings)
-    if x != "distance" and x not in known:
+    names = dict.fromkeys(name for settings in flat for name in settings)
+    if x != "distance" and x not in names:
         raise GradlabError(
-            f"{x!r} is neither a setting of these runs nor 'distance'.{nearest(x, known)}"
+            f"{x!r} is neither a setting of these runs nor 'distance'.{nearest(x, names)}"
         )
-    others = [name for name in known if name not in (*_NO_SERIES, x)]
+    varying = [name for name in names if name not in (*_NO_SERIES, x)]
     # The rest of a recipe comes with its loss.
-    others.sort(key=lambda name: not name.startswith("loss"))
+    varying.sort(key=lambda name: not name.startswith("loss"))
     rows = []
     for run, settings in zip(runs, flat, strict=True):
         value = run.distance if x == "distance" else settings.get(x)
@@ -170,14 +170,14 @@ def summarise_runs(runs: Sequence[FinishedRun], x: str, metrics: Sequence[str]) 
             raise GradlabError(
                 f"{x} is {value!r} in the run {run.name!r}, no number to draw against"
             )
-        about = {"series": settings_text(_telling(settings, flat, others)), x: float(value)}
+        about = {"series": settings_text(_telling(settings, flat, varying)), x: float(value)}
         rows.append(about | {name: run.metric(name) for name in metrics})
     groups = pd.DataFrame(rows).groupby(["series", x])
-    found = groups.size().to_frame("n")
+    summary = groups.size().to_frame("n")
     for name in metrics:
-        found[name] = groups[name].agg(lambda values: values.mean(skipna=False))
-        found[f"{name}_sd"] = groups[name].agg(lambda values: values.std(skipna=False))
-    return rounded(found.reset_index())
+        summary[name] = groups[name].agg(lambda values: values.mean(skipna=False))
+        summary[f"{name}_sd"] = groups[name].agg(lambda values: values.std(skipna=False))
+    return rounded(summary.reset_index())
 
 
 def _telling(
@@ -186,7 +186,7 @@ def _telling(
     """The settings in which runs differ that agree in those before without what a recipe brings."""
     chosen = {}
     for name in names:
-        alike = [one for one in flat if one.get(name) == settings.get(name)]
+        alike = [run for run in flat if run.get(name) == settings.get(name)]
         if len(alike) < len(flat):
             chosen[name], flat = settings.get(name), alike
     return chosen

@@ -8,7 +8,7 @@
 >>> study.report()  # doctest: +SKIP
 """
 
-from studies.conjectures.settings import PARTS, StudySettings
+from studies.conjectures.settings import SECTIONS, StudySettings
 from studies.conjectures.study import Study
 
-__all__ = ["PARTS", "Study", "StudySettings"]
+__all__ = ["SECTIONS", "Study", "StudySettings"]

@@ -79,7 +79,7 @@ def command(
     changes = {name: text for name, text in sizes.items() if text is not None}
     settings = StudySettings.preset(preset, **changes)
     study = Study.open(
-        model, train_file, sts, output, settings, parts=only, jobs=jobs, device=device
+        model, train_file, sts, output, settings, sections=only, jobs=jobs, device=device
     )
     if not dry_run:  # before minutes of trial
         require_package("statsmodels")

@@ -22,7 +22,7 @@ def tables_of(results: Results, settings: StudySettings) -> dict[str, pd.DataFra
     """Moments of the angles, and their distance from normality, before and after training."""
     rows: list[dict[str, Any]] = []
     standard = defaultdict(list)
-    for seed, encoder, views in results.kept(BASELINE):
+    for seed, encoder, views in results.before_and_after(BASELINE):
         for angle, values in angles_of(views).items():
             rows.append({"encoder": encoder, "seed": seed, "angle": angle, **normality(values)})
             standard[encoder, angle].append((values - values.mean()) / values.std())

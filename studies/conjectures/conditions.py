@@ -46,7 +46,7 @@ class Planned:
     """A condition, the parts that read its runs, and how many seeds are trained and scored."""
 
     condition: Condition
-    parts: set[str] = dataclasses.field(default_factory=set)
+    sections: set[str] = dataclasses.field(default_factory=set)
     seeds: int = 0
     sts: int = 0
     transfer: int = 0
@@ -57,10 +57,10 @@ class Planned:
 
     def points(self) -> Iterable[dict[str, Any]]:
         """As points of a sweep: one for the seeds that are scored on the same tasks."""
-        given = {f"loss_settings.{name}": value for name, value in self.condition.settings}
+        loss_settings = {f"loss_settings.{name}": value for name, value in self.condition.settings}
         for tasks, seeds in itertools.groupby(range(self.seeds), self.tasks):
             about = {"label": self.condition.name, "seeds": list(seeds), "evaluate": tasks}
-            yield about | {"loss": self.condition.loss} | given
+            yield about | {"loss": self.condition.loss} | loss_settings
 
 
 def baseline(
@@ -68,8 +68,8 @@ def baseline(
 ) -> Condition:
     """The baseline of Eq. 5 with at most one component changed."""
     values = {"m": margin, "τ": temperature, "r": ratio}
-    usual = {"m": MARGIN, "τ": TEMPERATURE, "r": RATIO}
-    changed = [f"{name}={value:g}" for name, value in values.items() if value != usual[name]]
+    defaults = {"m": MARGIN, "τ": TEMPERATURE, "r": RATIO}
+    changed = [f"{name}={value:g}" for name, value in values.items() if value != defaults[name]]
     name = NO_DISSIPATION if margin == ALWAYS_OPEN else ", ".join(changed) or BASELINE
     settings = (("margin", margin), ("temperature", temperature), ("static_ratio", ratio))
     return Condition(name, "baseline", settings)
@@ -91,24 +91,26 @@ def twice(condition: Condition) -> Condition:
     )
 
 
-def plan(settings: StudySettings, parts: Iterable[str], dimensions: int) -> list[Planned]:
+def plan(settings: StudySettings, sections: Iterable[str], dimensions: int) -> list[Planned]:
     """The conditions that some parts read, each once."""
-    found: dict[str, Planned] = {}
+    by_name: dict[str, Planned] = {}
     # Of all parts, so that a run made for one part alone has what the others will read too.
-    for part, conditions, seeds, sts, transfer in _asked(settings, dimensions):
+    for section, conditions, seeds, sts, transfer in _asked(settings, dimensions):
         for condition in conditions:
-            planned = found.setdefault(condition.name, Planned(condition))
-            planned.parts.add(part)
+            planned = by_name.setdefault(condition.name, Planned(condition))
+            planned.sections.add(section)
             planned.seeds = max(planned.seeds, seeds)
             planned.sts, planned.transfer = max(planned.sts, sts), max(planned.transfer, transfer)
-    return [planned for planned in found.values() if planned.parts & set(parts)]
+    return [planned for planned in by_name.values() if planned.sections & set(sections)]
 
 
 def sweep_of(
-    settings: StudySettings, parts: Iterable[str], base: dict[str, Any], dimensions: int
+    settings: StudySettings, sections: Iterable[str], base: dict[str, Any], dimensions: int
 ) -> Spec:
     """The runs of some parts as a sweep; ``base`` is model and data."""
-    points = [point for planned in plan(settings, parts, dimensions) for point in planned.points()]
+    points = [
+        point for planned in plan(settings, sections, dimensions) for point in planned.points()
+    ]
     shared = {name: getattr(settings, name) for name in SHARED} | {
         "max_steps": settings.steps,
         "eval_start": False,
@@ -130,20 +132,21 @@ def _asked(
     settings: StudySettings, dimensions: int
 ) -> list[tuple[str, list[Condition], int, int, int]]:
     """What parts ask for: conditions, and numbers of seeds: all, scored on STS, on transfer."""
-    size, usual = settings, baseline()
+    size, default = settings, baseline()
     losses = [Condition(name, name) for name in CONTRASTIVE]
     for before, after in REPAIRS.items():
         losses += [original(before, size.batch_size, dimensions), Condition(after, after)]
     dynamic = [Condition(name, name) for name in ("arccon", "met")]
-    doubled = [twice(one) for one in (usual, *(Condition(name, name) for name in REPAIRS.values()))]
-    margins = [baseline(margin=one) for one in size.margins]
-    temperatures = [baseline(temperature=one) for one in size.temperatures]
-    ratios = [baseline(ratio=one) for one in size.ratios]
+    repaired = [Condition(name, name) for name in REPAIRS.values()]
+    doubled = [twice(condition) for condition in (default, *repaired)]
+    margins = [baseline(margin=margin) for margin in size.margins]
+    temperatures = [baseline(temperature=temperature) for temperature in size.temperatures]
+    ratios = [baseline(ratio=ratio) for ratio in size.ratios]
     return [
-        ("conjecture1", [usual, baseline(margin=ALWAYS_OPEN)], size.seeds, 0, 0),
-        ("conjecture2", [usual], size.seeds, 0, 0),
-        ("conjecture3", [usual, *dynamic], size.seeds, 0, 0),
-        ("assumptions", [usual], size.seeds, 0, 0),
+        ("conjecture1", [default, baseline(margin=ALWAYS_OPEN)], size.seeds, 0, 0),
+        ("conjecture2", [default], size.seeds, 0, 0),
+        ("conjecture3", [default, *dynamic], size.seeds, 0, 0),
+        ("assumptions", [default], size.seeds, 0, 0),
         ("repairs", losses, size.seeds, size.sts_seeds, size.transfer_seeds),
         ("conjecture1", margins, size.sweep_seeds, 0, 0),
         ("conjecture2", temperatures, size.sweep_seeds, 0, 0),

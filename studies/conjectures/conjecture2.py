@@ -60,7 +60,7 @@ def tables_of(results: Results, settings: StudySettings) -> dict[str, pd.DataFra
 def _shares(results: Results) -> pd.DataFrame:
     """Mean shares: a row a seed, encoder, temperature and kind of anchors."""
     rows: list[dict[str, Any]] = []
-    for seed, encoder, views in results.kept(BASELINE):
+    for seed, encoder, views in results.before_and_after(BASELINE):
         for temperature in SHARE_TEMPERATURES:
             batches = [hardest_shares(*batch, temperature) for batch in views.batches()]
             share, projection, gate = map(np.concatenate, zip(*batches, strict=True))

@@ -67,7 +67,7 @@ def _bounds(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Minimum ratios on the untuned and the tuned encoder; their distribution over all seeds."""
     rows: list[dict[str, Any]] = []
     histograms: list[pd.DataFrame] = []
-    for seed, encoder, views in results.kept(BASELINE):
+    for seed, encoder, views in results.before_and_after(BASELINE):
         triple = all_triples(views)
         for step in LEMMA_STEPS:
             published = published_filter(triple, step)

@@ -179,15 +179,18 @@ def draw_minimum_ratio(tables: Frames) -> Drawn:
         "unprojected": "exact, unprojected step",
     }
     figure, axes = panels(5.4, len(rules), 2, sharex=True)
-    shown = itertools.product(rules.items(), ("untuned", "tuned"))
-    for ax, ((rule, title), encoder) in zip(axes, shown, strict=True):
+    panels_of = itertools.product(rules.items(), ("untuned", "tuned"))
+    for ax, ((rule, title), encoder) in zip(axes, panels_of, strict=True):
         rows = table[(table.encoder == encoder) & (table.rule == rule)]
         for color, step in zip(COLORS, sorted(rows.step.unique()), strict=False):
             for triples, dashes in (("all", "-"), ("published", ":")):
-                part = rows[
+                selected = rows[
                     (rows.step == step) & (rows.triples == triples) & (rows["count"] >= FEW)
                 ]
-                middle, density = (part.low + part.high) / 2, part.share / (part.high - part.low)
+                middle, density = (
+                    (selected.low + selected.high) / 2,
+                    selected.share / (selected.high - selected.low),
+                )
                 label = f"λ = {step:g}" if triples == "all" else None
                 ax.plot(middle, density, dashes, color=color, linewidth=1.2, label=label)
         ax.axvline(1, color="0.5", linewidth=0.8)
@@ -264,7 +267,7 @@ def _point(
     ax: Axes, table: pd.DataFrame, metric: str, name: str, at: float, color: str, label: str | None
 ) -> None:
     """A score with its interval over seeds."""
-    columns = [f"{metric}_{part}" for part in ("mean", "low", "high")]
+    columns = [f"{metric}_{end}" for end in ("mean", "low", "high")]
     if name not in table.index or math.isnan(table[columns[0]][name]):
         return
     interval = 100 * table.loc[[name], columns].astype(float).to_numpy().T

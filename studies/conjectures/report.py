@@ -47,7 +47,7 @@ TABLES: dict[str, Callable[[Results, StudySettings], dict[str, pd.DataFrame]]] =
 
 def write_report(
     folder: Path,
-    parts: Sequence[str],
+    sections: Sequence[str],
     runs: Sequence[Run],
     settings: StudySettings,
     about: dict[str, Any],
@@ -55,14 +55,14 @@ def write_report(
     """Analyse the finished runs and write ``folder/report``; ``about`` is for its manifest."""
     results, place = Results.read(runs, folder), folder / "report"
     tables = {"runs": results.table(), "training": results.training}
-    for name in parts:
+    for name in sections:
         tables |= TABLES[name](results, settings)
     # A table that is not written again would be out of date.
     for pattern in ("*.csv", "figure-*.png"):
         for path in place.glob(pattern):
             path.unlink()
     write_tables(place, tables)
-    manifest = about | {"runs": len(runs), "finished": len(results.runs), "parts": list(parts)}
+    manifest = about | {"runs": len(runs), "finished": len(results.runs), "parts": list(sections)}
     write_json(place / "manifest.json", manifest)
     rewrite_report(place)
     return place

@@ -75,7 +75,7 @@ class Results:
         for seed, path in self.files(condition, ENCODERS["tuned"]).items():
             yield seed, HeldOutViews.load(path)
 
-    def kept(self, condition: str) -> Iterator[tuple[int, str, HeldOutViews]]:
+    def before_and_after(self, condition: str) -> Iterator[tuple[int, str, HeldOutViews]]:
         """The same of both `ENCODERS`: seed, encoder and held-out embeddings."""
         files = {encoder: self.files(condition, name) for encoder, name in ENCODERS.items()}
         for seed, encoder in itertools.product(self.finished(condition), ENCODERS):

@@ -13,12 +13,12 @@ from gradlab.errors import check_known
 from gradlab.settings import Settings, parse_settings, setting
 from gradlab.train import POOLERS, PRECISIONS
 
-PARTS = ("conjecture1", "conjecture2", "conjecture3", "assumptions", "repairs")
+SECTIONS = ("conjecture1", "conjecture2", "conjecture3", "assumptions", "repairs")
 PRESETS: dict[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("presets.toml").read_text(encoding="utf-8")
 )
 # What a preset makes unless parts are named; all of them by default.
-PARTS_OF = {"student": PARTS[:3]}
+SECTIONS_OF = {"student": SECTIONS[:3]}
 # The paper's baseline (Li et al. 2024, Section 3.2).
 MARGIN, TEMPERATURE, RATIO = 0.3, 0.05, 1.0
 # Where the hardest share is measured, and the step sizes of the lemma: analysis, no training.
@@ -81,9 +81,9 @@ class StudySettings(Settings):
             GradlabError: an unknown preset, or values out of range.
         """
         check_known("preset", name, PRESETS)
-        given = {"name": name, **PRESETS[name], **changes}
-        texts = {key: value for key, value in given.items() if isinstance(value, str)}
-        return cls(**given | parse_settings(cls, texts))
+        settings = {"name": name, **PRESETS[name], **changes}
+        texts = {key: value for key, value in settings.items() if isinstance(value, str)}
+        return cls(**settings | parse_settings(cls, texts))
 
     def to_dict(self) -> dict[str, Any]:
         """For a manifest."""
@@ -91,9 +91,9 @@ class StudySettings(Settings):
 
     def options(self) -> str:
         """The options of ``python -m studies.conjectures`` that give these settings."""
-        words, usual = [f"--preset {self.name}"], StudySettings.preset(self.name).to_dict()
+        words, defaults = [f"--preset {self.name}"], StudySettings.preset(self.name).to_dict()
         for name, value in self.to_dict().items():
-            if value != usual[name]:
+            if value != defaults[name]:
                 text = "null" if value is None else str(value)
                 if isinstance(value, tuple):
                     text = ",".join(f"{item:g}" for item in value)
@@ -101,13 +101,13 @@ class StudySettings(Settings):
         return " ".join(words)
 
 
-def check_parts(names: Iterable[str] | None) -> tuple[str, ...]:
+def check_sections(names: Iterable[str] | None) -> tuple[str, ...]:
     """Parts in their order; none means all.
 
     Raises:
         GradlabError: an unknown part.
     """
-    wanted = [word for name in names or () for word in name.replace(",", " ").split()]
-    for name in wanted:
-        check_known("part", name, PARTS)
-    return tuple(part for part in PARTS if not wanted or part in wanted)
+    chosen = [word for name in names or () for word in name.replace(",", " ").split()]
+    for name in chosen:
+        check_known("part", name, SECTIONS)
+    return tuple(section for section in SECTIONS if not chosen or section in chosen)

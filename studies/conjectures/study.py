@@ -28,7 +28,7 @@ from gradlab.sweep import (
 from gradlab.train import device_name, find_device, say
 from studies.conjectures.conditions import sweep_of
 from studies.conjectures.report import write_report
-from studies.conjectures.settings import EXTENDABLE, PARTS_OF, StudySettings, check_parts
+from studies.conjectures.settings import EXTENDABLE, SECTIONS_OF, StudySettings, check_sections
 from studies.conjectures.untuned import UNTUNED, score_untuned
 
 STUDY = "study.json"
@@ -43,7 +43,7 @@ class Study:
 
     folder: Path
     settings: StudySettings
-    parts: tuple[str, ...]
+    sections: tuple[str, ...]
     spec: Spec
     jobs: int
     description: dict[str, Any]
@@ -57,7 +57,7 @@ class Study:
         output: str | os.PathLike[str],
         settings: StudySettings | None = None,
         *,
-        parts: Iterable[str] | None = None,
+        sections: Iterable[str] | None = None,
         jobs: int | None = None,
         device: str = "auto",
     ) -> Study:
@@ -69,7 +69,7 @@ class Study:
             sts: SentEval's ``data/downstream`` folder.
             output: the study's folder; ``report`` in it is what to read and to keep.
             settings: its size; None is the preset "light".
-            parts: of :data:`studies.conjectures.PARTS`; None is all that the preset makes.
+            sections: of :data:`studies.conjectures.SECTIONS`; None is all that the preset makes.
             jobs: runs side by side; None is one a core on a CPU (each with one thread) and one on
                 other devices.
             device: as for `gradlab.train`.
@@ -79,21 +79,21 @@ class Study:
                 with other settings.
         """
         settings = settings or StudySettings.preset("light")
-        wanted = check_parts(parts or PARTS_OF.get(settings.name))
+        chosen = check_sections(sections or SECTIONS_OF.get(settings.name))
         check_file(Path(train_file))
         load_stsb_dev(sts)
-        found = find_device(device)
+        hardware = find_device(device)
         if jobs is not None and jobs < 1:
             raise GradlabError(f"jobs must be at least 1, not {jobs}")
-        jobs = jobs or ((os.cpu_count() or 1) if found.type == "cpu" else 1)
+        jobs = jobs or ((os.cpu_count() or 1) if hardware.type == "cpu" else 1)
         base = {"model": model, "train_file": str(train_file), "sts": str(sts), "device": device}
-        spec = sweep_of(settings, wanted, base, Encoder.load(model).dimension)
+        spec = sweep_of(settings, chosen, base, Encoder.load(model).dimension)
         spec.check()
         check_evaluation(spec)
         folder = Path(output)
-        description = _description(model, train_file, settings, found, jobs)
+        description = _description(model, train_file, settings, hardware, jobs)
         _check_same(folder, description)
-        return cls(folder, settings, wanted, spec, jobs, description)
+        return cls(folder, settings, chosen, spec, jobs, description)
 
     def runs(self) -> list[Run]:
         """Its runs and their states."""
@@ -117,15 +117,17 @@ class Study:
         )
         failed = [run for run in runs if run.state == FAILED]
         if failed:
-            more = f" (and {len(failed) - 1} more runs failed)" if len(failed) > 1 else ""
-            raise GradlabError(f"run {failed[0].title()}: {failed[0].error}{more}")
-        if "repairs" in self.parts:
+            suffix = f" (and {len(failed) - 1} more runs failed)" if len(failed) > 1 else ""
+            raise GradlabError(f"run {failed[0].title()}: {failed[0].error}{suffix}")
+        if "repairs" in self.sections:
             tasks = dict.fromkeys(task for point in self.spec.points({}) for task in point.evaluate)
             score_untuned(self.folder / UNTUNED, configure(self.spec.base), ("stsb_dev", *tasks))
 
     def report(self) -> Path:
         """Write the report on what is finished, and return its folder."""
-        return write_report(self.folder, self.parts, self.runs(), self.settings, self.description)
+        return write_report(
+            self.folder, self.sections, self.runs(), self.settings, self.description
+        )
 
 
 def _description(
@@ -154,13 +156,13 @@ def _check_same(folder: Path, description: Mapping[str, Any]) -> None:
     if not path.exists():
         return
     # What all runs of a study have in common.
-    before, now = (
-        {name: one.get(name) for name in ("model", "data")} | one.get("settings", {})
-        for one in (read_object(path), description)
+    before, present = (
+        {name: about.get(name) for name in ("model", "data")} | about.get("settings", {})
+        for about in (read_object(path), description)
     )
     changed = [
         f"{name}: {before.get(name)!r}, not {value!r}"
-        for name, value in now.items()
+        for name, value in present.items()
         if name not in EXTENDABLE and before.get(name) != value
     ]
     if changed:

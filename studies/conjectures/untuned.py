@@ -14,7 +14,7 @@ from gradlab.waiting import waiting
 
 UNTUNED = "untuned.json"
 # The row that papers call BERT without fine-tuning, beside the pooler that the runs train.
-USUAL = "first_last"
+UNTRAINED_POOLER = "first_last"
 
 
 def read_untuned(place: Path) -> dict[str, Any]:
@@ -35,7 +35,8 @@ def score_untuned(place: Path, config: TrainConfig, tasks: Iterable[str]) -> Non
     trained = "cls" if config.pooler == "cls_mlp" else config.pooler
     scores = read_untuned(place)
     for task in tasks:
-        for pooler in (USUAL,) if task == "transfer" else dict.fromkeys((USUAL, trained)):
+        poolers = dict.fromkeys((UNTRAINED_POOLER, trained))
+        for pooler in (UNTRAINED_POOLER,) if task == "transfer" else poolers:
             row = scores.setdefault(pooler, {})
             if task in row:
                 continue
@@ -44,6 +45,6 @@ def score_untuned(place: Path, config: TrainConfig, tasks: Iterable[str]) -> Non
                 if task == "stsb_dev":
                     row[task] = stsb_dev(encode, config.sts)
                 else:
-                    found = evaluate(encode, config.sts, task, progress=False)
-                    row[task] = found.sts if task == "sts" else found.transfer()
+                    evaluation = evaluate(encode, config.sts, task, progress=False)
+                    row[task] = evaluation.sts if task == "sts" else evaluation.transfer()
             write_json(place, scores)

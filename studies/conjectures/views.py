@@ -35,8 +35,8 @@ class HeldOutViews:
     @classmethod
     def of(cls, batches: Iterable[Batch]) -> HeldOutViews:
         """Those of batches of one size."""
-        found = list(batches)
-        return cls(*(np.stack([to_numpy(getattr(one, name)) for one in found]) for name in SIDES))
+        pairs = [[to_numpy(getattr(batch, name)) for name in SIDES] for batch in batches]
+        return cls(*map(np.stack, zip(*pairs, strict=True)))
 
     def batches(self) -> Iterator[tuple[Array, Array]]:
         """Pairs (N, D) of one batch after the other."""
@@ -45,8 +45,8 @@ class HeldOutViews:
     def angles(self) -> dict[str, Array]:
         """Angles in radians: to ``positive`` (batches, N), to ``negative`` (batches, N, N-1)."""
         return {
-            "positive": np.stack([positive_angles(*one) for one in self.batches()]),
-            "negative": np.stack([negative_angles(*one) for one in self.batches()]),
+            "positive": np.stack([positive_angles(*batch) for batch in self.batches()]),
+            "negative": np.stack([negative_angles(*batch) for batch in self.batches()]),
         }
 
     def save(self, path: Path) -> None:
@@ -80,9 +80,9 @@ def angle_statistics(anchors: Array, positives: Array) -> dict[str, float]:
     ``theta_neg_std_within`` is the mean over anchors of the spread of one anchor's negatives.
     """
     near, far = positive_angles(anchors, positives), negative_angles(anchors, positives)
-    found = {"theta_neg_std_within": float(far.std(axis=1, ddof=1).mean())}
-    found |= {f"theta_pos_{name}": value for name, value in moments(near).items()}
-    return found | {f"theta_neg_{name}": value for name, value in moments(far.ravel()).items()}
+    statistics = {"theta_neg_std_within": float(far.std(axis=1, ddof=1).mean())}
+    statistics |= {f"theta_pos_{name}": value for name, value in moments(near).items()}
+    return statistics | {f"theta_neg_{name}": value for name, value in moments(far.ravel()).items()}
 
 
 def moments(values: Array) -> dict[str, float]:

@@ -24,7 +24,7 @@ SCORE = "STS average x 100"
 REGIMES = {"encoder": "on the encoder", "linear": "on a linear head"}
 # Points that the axis of the contrasts shows; the margins, 1.5 and 3, would vanish beside
 # differences of 25.
-SHOWN = (-5.5, 8.5)
+LIMITS = (-5.5, 8.5)
 
 
 def draw(rows: Frames, tables: Frames, untrained: pd.DataFrame, folder: Path) -> dict[str, Path]:
@@ -72,7 +72,7 @@ def _factorial(table: pd.DataFrame, start: pd.Series | None) -> Figure:
 def _contrasts(table: pd.DataFrame, regime: str) -> Figure:
     table = table[(table.regime == regime) & (table.seeds > 2)]
     figure, (axis,) = panels(1.0 + 0.25 * len(table))
-    low, high = SHOWN
+    low, high = LIMITS
     for place, row in enumerate(table.itertuples(index=False)):
         if row.margin > 0:
             axis.barh(place, 2 * row.margin, left=-row.margin, color="0.88", height=0.8, zorder=0)

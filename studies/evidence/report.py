@@ -59,8 +59,8 @@ def _half(rows: Frames) -> pd.Series | None:
     if not {"encoder-precision", "encoder-recipes"} <= rows.keys():
         return None
     half, full = (
-        rows[f"encoder-{part}"].set_index("label").loc["SimCSE"].set_index("seed").sts
-        for part in ("precision", "recipes")
+        rows[f"encoder-{name}"].set_index("label").loc["SimCSE"].set_index("seed").sts
+        for name in ("precision", "recipes")
     )
     return 100 * (half - full)
 

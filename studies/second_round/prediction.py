@@ -33,7 +33,7 @@ class Design(NamedTuple):
     tested: Sequence[str]
 
     @property
-    def parts(self) -> list[str]:
+    def experiments(self) -> list[str]:
         """All of them."""
         return [*self.fitted, *self.tested]
 
@@ -51,13 +51,13 @@ def declared() -> Design:
 def first_runs() -> pd.DataFrame:
     """``part``, ``label`` and mean ``score`` (points) of the first round's conditions."""
     frames = read_frames(ROWS.parent / "evidence")
-    rows = pd.concat([frames[f"encoder-{name}"].assign(part=name) for name in FIRST.parts])
+    rows = pd.concat([frames[f"encoder-{name}"].assign(part=name) for name in FIRST.experiments])
     return rows.groupby(["part", "label"]).sts.mean().mul(100).rename("score").reset_index()
 
 
 def runs_of(rows: Mapping[str, pd.DataFrame], design: Design) -> pd.DataFrame:
     """``part``, ``label`` and ``score`` (points) of the second round's runs that a design needs."""
-    runs = pd.concat([rows[name].assign(part=name) for name in design.parts])
+    runs = pd.concat([rows[name].assign(part=name) for name in design.experiments])
     return runs.assign(score=100 * runs.sts)[["part", "label", "score"]]
 
 
@@ -181,8 +181,8 @@ def outcome(errors: pd.DataFrame) -> str:
         return "success"
     groups = {"better than": beaten, "not told apart from": ~(beaten | ahead), "worse than": ahead}
     phrases = [
-        f"{words} {', '.join(rivals.predictor[which])}"
-        for words, which in groups.items()
-        if which.any()
+        f"{words} {', '.join(rivals.predictor[selected])}"
+        for words, selected in groups.items()
+        if selected.any()
     ]
     return f"no success; {'; '.join(phrases)}"

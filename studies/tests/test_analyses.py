@@ -49,9 +49,9 @@ def test_finite_step_form_against_its_sum_in_exact_fractions(eta, k):
 
 
 def test_finite_step_form_goes_to_its_limit():
-    found = branch_distance(0.85, np.array([5, 50, 500]))
-    assert np.all(np.diff(found) > 0)
-    assert found[-1] == pytest.approx(1 / 0.15, rel=1e-14)
+    distances = branch_distance(0.85, np.array([5, 50, 500]))
+    assert np.all(np.diff(distances) > 0)
+    assert distances[-1] == pytest.approx(1 / 0.15, rel=1e-14)
     assert traceable_distance(0.85, 512, 64) == pytest.approx(14.67, abs=0.005)  # the paper's best
     assert traceable_distance(0, 160, 64) == 3.5
 
@@ -66,12 +66,12 @@ def average(decays):
 
 def test_distance_of_the_average_against_its_weights():
     decays = [decay(0.75, 0.95, "cosine", step, 40) for step in range(40)]
-    found = branch_distances(decays)
+    distances = branch_distances(decays)
     for updates in (0, 1, 7, 40):
         weights = average(decays[:updates])
         assert math.fsum(weights) == pytest.approx(1)
         expected = math.fsum(weight * (place + 1) for place, weight in enumerate(weights))
-        assert found[updates] == pytest.approx(expected, rel=1e-13)
+        assert distances[updates] == pytest.approx(expected, rel=1e-13)
     constant = branch_distances([0.85] * 9)
     assert constant[9] == pytest.approx(float(branch_distance(0.85, 8)) + 10 * 0.85**9, rel=1e-14)
 
@@ -83,21 +83,23 @@ def test_measured_distance_of_a_real_queue():
     """
     queue = Queue(20, 3, initial=5)
     decays = [decay(0.5, 0.9, "linear", step, 30) for step in range(30)]
-    made: list[int] = []  # the step of each row, newest first, as a plain list
+    steps: list[int] = []  # the step of each row, newest first, as a plain list
     for step in range(30):
         negatives, ages = queue.negatives()
         distances = measured_distances(ages.numpy(), step, decays)
         expected = [
-            step - one + math.fsum(w * (place + 1) for place, w in enumerate(average(decays[:one])))
-            for one in made
+            step
+            - row_step
+            + math.fsum(w * (place + 1) for place, w in enumerate(average(decays[:row_step])))
+            for row_step in steps
         ]
         # Random vectors stand behind the others for as long as there is room.
-        random = min(5, 20 - len(made))
-        assert len(negatives) == len(made) + random
-        np.testing.assert_allclose(distances[: len(made)], expected, rtol=1e-13)
-        assert np.isnan(distances[len(made) :]).all()
+        random = min(5, 20 - len(steps))
+        assert len(negatives) == len(steps) + random
+        np.testing.assert_allclose(distances[: len(steps)], expected, rtol=1e-13)
+        assert np.isnan(distances[len(steps) :]).all()
         queue.enqueue(torch.randn(6, 3))
-        made = ([step] * 6 + made)[:20]
+        steps = ([step] * 6 + steps)[:20]
     assert np.isnan(distances).sum() == 0
 
 
@@ -144,40 +146,40 @@ def by_length(sentences):
 
 def test_length_bias_against_a_loop():
     sets = {"a": [lengthy_pairs(120, 1)], "b": [lengthy_pairs(80, 5), lengthy_pairs(40, 9)]}
-    found = length_bias(by_length, sets)
+    bias = length_bias(by_length, sets)
     for place, name in enumerate(sets):
         near, far = [], []
         for pairs in sets[name]:
-            for one, two, gold in zip(pairs.first, pairs.second, pairs.gold, strict=True):
-                gap = abs(len(one.split()) - len(two.split()))
-                (near if gap <= 3 else far).append((math.cos(angle(one) - angle(two)), gold))
+            for first, second, gold in zip(pairs.first, pairs.second, pairs.gold, strict=True):
+                gap = abs(len(first.split()) - len(second.split()))
+                (near if gap <= 3 else far).append((math.cos(angle(first) - angle(second)), gold))
         for side, members in (("near", near), ("far", far)):
             expected = spearmanr(*zip(*members, strict=True)).statistic
-            assert found.correlations[side][place] == pytest.approx(expected, abs=1e-12)
-            assert found.correlations[f"{side}_pairs"][place] == len(members)
-    assert found.correlations["set"].tolist() == ["a", "b", "all"]
-    assert found.curve["pairs"].sum() == 240
-    assert found.curve["difference"].max() == LONGEST
+            assert bias.correlations[side][place] == pytest.approx(expected, abs=1e-12)
+            assert bias.correlations[f"{side}_pairs"][place] == len(members)
+    assert bias.correlations["set"].tolist() == ["a", "b", "all"]
+    assert bias.curve["pairs"].sum() == 240
+    assert bias.curve["difference"].max() == LONGEST
     np.testing.assert_allclose(
-        found.curve["cosine"][:-1], np.cos(found.curve["difference"][:-1] / 40), atol=3e-4
+        bias.curve["cosine"][:-1], np.cos(bias.curve["difference"][:-1] / 40), atol=3e-4
     )
-    assert found.slope < -0.01  # nothing but bias
+    assert bias.slope < -0.01  # nothing but bias
     chance = length_bias(lambda s: np.random.default_rng(len(s)).standard_normal((len(s), 4)), sets)
-    assert abs(chance.slope) < -found.slope / 3
+    assert abs(chance.slope) < -bias.slope / 3
 
 
 def test_excess_is_rank_by_cosine_less_rank_by_gold():
     pairs = lengthy_pairs(60, 3)
-    found = length_bias(by_length, {"a": [pairs]})
-    both = list(zip(pairs.first, pairs.second, strict=True))
-    gaps = [abs(len(a.split()) - len(b.split())) for a, b in both]
-    cosines = [math.cos(angle(a) - angle(b)) for a, b in both]
+    bias = length_bias(by_length, {"a": [pairs]})
+    sentences = list(zip(pairs.first, pairs.second, strict=True))
+    gaps = [abs(len(a.split()) - len(b.split())) for a, b in sentences]
+    cosines = [math.cos(angle(a) - angle(b)) for a, b in sentences]
     excess = (rankdata(cosines) - rankdata(pairs.gold)) / 60
-    for value, mean in zip(found.curve["difference"], found.curve["excess"], strict=True):
-        here = [e for e, gap in zip(excess, gaps, strict=True) if min(gap, LONGEST) == value]
-        assert mean == pytest.approx(np.mean(here), abs=1e-11)
+    for value, mean in zip(bias.curve["difference"], bias.curve["excess"], strict=True):
+        excesses = [e for e, gap in zip(excess, gaps, strict=True) if min(gap, LONGEST) == value]
+        assert mean == pytest.approx(np.mean(excesses), abs=1e-11)
     # Ranks cancel over the pairs of a set.
-    assert (found.curve["excess"] * found.curve["pairs"]).sum() == pytest.approx(0, abs=1e-10)
+    assert (bias.curve["excess"] * bias.curve["pairs"]).sum() == pytest.approx(0, abs=1e-10)
 
 
 def test_embedding_ids_is_embedding_sentences(encoder):
@@ -189,8 +191,8 @@ def test_embedding_ids_is_embedding_sentences(encoder):
 def test_edits_against_a_loop(encoder):
     sentences = make_sentences(12, 3)
     edits = ["subword_repetition", "random_deletion(rate=0.5)"]
-    found = edited_similarities(encoder, sentences, edits, draws=3)
-    for place, edit in enumerate(found["edit"]):
+    table = edited_similarities(encoder, sentences, edits, draws=3)
+    for place, edit in enumerate(table["edit"]):
         augmentation, generator = get_augmentation(edit), np.random.default_rng(0)
         similar, lengths = [], []
         for _ in range(3):
@@ -198,15 +200,15 @@ def test_edits_against_a_loop(encoder):
                 ids = np.array(encoder.tokenizer(sentence)["input_ids"])
                 view = augmentation.ids(ids, generator)
                 with torch.no_grad():
-                    one, two = (
-                        encoder(torch.tensor(each)[None], torch.ones(1, len(each)))[0].double()
-                        for each in (ids, view)
+                    first, second = (
+                        encoder(torch.tensor(tokens)[None], torch.ones(1, len(tokens)))[0].double()
+                        for tokens in (ids, view)
                     )
-                similar.append(float(torch.nn.functional.cosine_similarity(one, two, dim=0)))
+                similar.append(float(torch.nn.functional.cosine_similarity(first, second, dim=0)))
                 lengths.append(len(view) - len(ids))
-        assert found["similarity"][place] == pytest.approx(np.mean(similar), abs=1e-6)
-        assert found["deviation"][place] == pytest.approx(np.std(similar, ddof=1), abs=1e-6)
-        assert found["length"][place] == pytest.approx(np.mean(lengths))
+        assert table["similarity"][place] == pytest.approx(np.mean(similar), abs=1e-6)
+        assert table["deviation"][place] == pytest.approx(np.std(similar, ddof=1), abs=1e-6)
+        assert table["length"][place] == pytest.approx(np.mean(lengths))
     with pytest.raises(GradlabError, match="changes embeddings"):
         edited_similarities(encoder, sentences, ["token_cutoff"])
     with pytest.raises(GradlabError, match="no sentence"):
@@ -214,16 +216,16 @@ def test_edits_against_a_loop(encoder):
 
 
 def test_spectrum_against_eigenvalues():
-    given = rows(30, 0) + 2
-    unit = given / np.linalg.norm(given, axis=1, keepdims=True)
+    vectors = rows(30, 0) + 2
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     for centre in (False, True):
         moved = unit - unit.mean(0) if centre else unit
         eigenvalues = np.linalg.eigvalsh(moved.T @ moved)[::-1]
-        found = spectrum(given, centre=centre)
-        np.testing.assert_allclose(found["value"], np.sqrt(eigenvalues), rtol=1e-10)
+        table = spectrum(vectors, centre=centre)
+        np.testing.assert_allclose(table["value"], np.sqrt(eigenvalues), rtol=1e-10)
         np.testing.assert_allclose(
-            found["cumulative"], np.cumsum(eigenvalues) / eigenvalues.sum(), rtol=1e-10
+            table["cumulative"], np.cumsum(eigenvalues) / eigenvalues.sum(), rtol=1e-10
         )
-        assert found["relative"][0] == 1
-        assert found["rank"].tolist() == list(range(1, 13))
-    assert (spectrum(given)["value"] ** 2).sum() == pytest.approx(30)  # unit rows
+        assert table["relative"][0] == 1
+        assert table["rank"].tolist() == list(range(1, 13))
+    assert (spectrum(vectors)["value"] ** 2).sum() == pytest.approx(30)  # unit rows

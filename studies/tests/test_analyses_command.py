@@ -45,7 +45,7 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture
-def here(place, monkeypatch):
+def folder(place, monkeypatch):
     monkeypatch.chdir(place)
     return place
 
@@ -56,17 +56,17 @@ def run(*arguments):
     return result.output
 
 
-def test_distances_of_a_run_against_its_queue(here):
+def test_distances_of_a_run_against_its_queue(folder):
     """The ages that a queue of 20 with 8 rows a step must have, by hand."""
-    (found,) = find_runs(["queue"])
-    table = distances_of(found)
+    (run_of_queue,) = find_runs(["queue"])
+    table = distances_of(run_of_queue)
     # Step t saw rows of at most t steps ago, of at most ceil(20 / 8) = 3 batches; the first saw
     # random ones alone.
     ages = [math.nan, 1, 2, 3, 3, 3, 3, 3, 3]
     np.testing.assert_array_equal(table["oldest"], ages)
     decays = [decay(0.5, 0.9, "linear", step, 9) for step in range(9)]
-    known = [-1, *ages[1:]]
-    expected = [measured_distances([age], t, decays)[0] for t, age in enumerate(known)]
+    ages_of_rows = [-1, *ages[1:]]
+    expected = [measured_distances([age], t, decays)[0] for t, age in enumerate(ages_of_rows)]
     np.testing.assert_allclose(table["measured"], expected, rtol=1e-11)
     assert table["formula"][-1] == pytest.approx(1 / (1 - 0.9) + 20 / 8)
     assert "measured" in run("distance", "queue", "--output", "out")
@@ -76,17 +76,21 @@ def test_distances_of_a_run_against_its_queue(here):
     assert run("distance", *formula) == "14.6667\n"
 
 
-def test_summary_against_the_manifests(here):
+def test_summary_against_the_manifests(folder):
     runs = find_runs(["sweep"])
     assert len(runs) == 4
     table = summarise_runs(runs, "distance", ["stsb_dev", "diagnostics/alignment"])
     assert table["distance"].tolist() == [1 / (1 - 0.5) + 2, pytest.approx(1 / (1 - 0.8) + 2)]
     assert table["n"].tolist() == [2, 2]
-    scores = [one.metric("stsb_dev") for one in runs if one.config.momentum == 0.8]
+    scores = [
+        run_of_sweep.metric("stsb_dev")
+        for run_of_sweep in runs
+        if run_of_sweep.config.momentum == 0.8
+    ]
     assert table["stsb_dev"][1] == pytest.approx(statistics.mean(scores))
     assert table["stsb_dev_sd"][1] == pytest.approx(statistics.stdev(scores))
-    for one in runs:
-        assert max(one.results["stsb_dev"].values()) >= one.metric("stsb_dev")
+    for run_of_sweep in runs:
+        assert max(run_of_sweep.results["stsb_dev"].values()) >= run_of_sweep.metric("stsb_dev")
     # The other way round the momentum makes two series.
     table = summarise_runs(runs, "queue_size", ["stsb_dev"])
     assert table["series"].tolist() == ["momentum=0.5", "momentum=0.8"]
@@ -116,18 +120,18 @@ def test_distance_of_an_average_that_ends_at_its_beginning_and_of_accumulated_ba
     assert table["distance"].tolist() == [math.inf]
 
 
-def test_length_bias_edits_and_spectrum(here):
+def test_length_bias_edits_and_spectrum(folder):
     encoder = Encoder.load("bert")
     output = run(
         "length-bias", "--model", "start=bert", "--model", "queue/encoder", "--data", "data",
         "--device", "cpu", "--output", "out",
     )  # fmt: skip
     assert "start\n" in output
-    found = length_bias(encoder, "data")
+    bias = length_bias(encoder, "data")
     written = read_table("out/length-bias-correlations.csv")
-    mine = written["model"] == "start"
-    np.testing.assert_allclose(written["near"][mine], found.correlations["near"], atol=1e-9)
-    assert (here / "out" / "length-bias.png").stat().st_size > 10_000
+    of_start = written["model"] == "start"
+    np.testing.assert_allclose(written["near"][of_start], bias.correlations["near"], atol=1e-9)
+    assert (folder / "out" / "length-bias.png").stat().st_size > 10_000
     output = run(
         "edits", "--model", "bert", "--sentences", "sentences.txt", "--count", 20,
         "--device", "cpu", "--edit", "word_repetition", "--edit", "random_deletion(rate=0.5)",
@@ -140,7 +144,7 @@ def test_length_bias_edits_and_spectrum(here):
     assert "effective rank" in run("spectrum", "--model", "bert", *places)
 
 
-def test_bad_input(here):
+def test_bad_input(folder):
     for arguments, message in [
         (["distance"], "give runs, or --momentum"),
         (["distance", "data"], "the folder of no run and of no sweep"),
@@ -154,12 +158,12 @@ def lines(ax):
     return {line.get_label(): (line.get_xdata(), line.get_ydata()) for line in ax.get_lines()}
 
 
-def test_figures_draw_the_numbers(here):
+def test_figures_draw_the_numbers(folder):
     _, ax = draw.draw_finite_steps((0.5, 0.85), last=10)
     x, y = lines(ax)["η = 0.85"]
     np.testing.assert_array_equal(y, branch_distance(0.85, x))
-    (found,) = find_runs(["queue"])
-    table = distances_of(found)
+    (run_of_queue,) = find_runs(["queue"])
+    table = distances_of(run_of_queue)
     figure, ax = draw.draw_distances(table)
     np.testing.assert_array_equal(lines(ax)["measured"][1], table["measured"])
     assert figure is ax.figure
@@ -171,7 +175,7 @@ def test_figures_draw_the_numbers(here):
     values = spectrum(np.random.default_rng(0).standard_normal((9, 5)))
     _, ax = draw.draw_spectra({"a": values}, last=3)
     np.testing.assert_array_equal(lines(ax)["a"][1], values["relative"][:3])
-    path = path_of(found)
+    path = path_of(run_of_queue)
     _, ax = draw.draw_paths({"a": path})
     np.testing.assert_array_equal(lines(ax)["a"][0], path["uniformity"])
     summary = summarise_runs(find_runs(["sweep"]), "momentum", ["stsb_dev"])

@@ -36,7 +36,7 @@ from studies.conjectures.conditions import (
 )
 from studies.conjectures.conjecture2 import hardest_shares
 from studies.conjectures.conjecture3 import batch_triples, published_filter
-from studies.conjectures.settings import PARTS, StudySettings
+from studies.conjectures.settings import SECTIONS, StudySettings
 from studies.conjectures.verdicts import (
     CONJECTURE,
     OBSERVATION,
@@ -80,27 +80,27 @@ class TestIntervals:
 
     def test_over_sentences_has_the_width_of_the_central_limit(self) -> None:
         generator = np.random.default_rng(1)
-        parts = [generator.normal(1, 2, 900), generator.normal(3, 2, 900)]
-        found = over_sentences(parts)
-        error = math.sqrt(sum(part.var() / 900 for part in parts)) / 2
-        assert found.mean == pytest.approx(np.mean([part.mean() for part in parts]))
-        assert found.kind == OVER_SENTENCES
+        samples = [generator.normal(1, 2, 900), generator.normal(3, 2, 900)]
+        interval = over_sentences(samples)
+        error = math.sqrt(sum(sample.var() / 900 for sample in samples)) / 2
+        assert interval.mean == pytest.approx(np.mean([sample.mean() for sample in samples]))
+        assert interval.kind == OVER_SENTENCES
         # For 2000 samples, the standard error of the bootstrap's 2.5% quantile is about 0.06 times
         # the standard deviation.
-        assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.1)
+        assert interval.high - interval.low == pytest.approx(2 * 1.96 * error, rel=0.1)
 
     def test_spearman_difference(self) -> None:
         generator = np.random.default_rng(2)
         gold = generator.integers(0, 6, 200).astype(float)
         good = [gold + generator.normal(0, 1, 200) for _ in range(2)]
         bad = [gold + generator.normal(0, 4, 200) for _ in range(2)]
-        found = spearman_difference_over_sentences(good, bad, gold, resamples=300)
-        each = [
+        interval = spearman_difference_over_sentences(good, bad, gold, resamples=300)
+        differences = [
             stats.spearmanr(a, gold).statistic - stats.spearmanr(b, gold).statistic
             for a, b in zip(good, bad, strict=True)
         ]
-        assert found.mean == pytest.approx(np.mean(each), abs=1e-12)
-        assert 0 < found.low < found.mean < found.high
+        assert interval.mean == pytest.approx(np.mean(differences), abs=1e-12)
+        assert 0 < interval.low < interval.mean < interval.high
         same = spearman_difference_over_sentences(good, good, gold, resamples=50)
         assert (same.mean, same.low, same.high) == (0, 0, 0)
 
@@ -186,8 +186,8 @@ class TestVerdicts:
 
     def test_p_is_that_of_a_t_test_with_holms_correction_within_a_role(self) -> None:
         values = [[0.1, 0.3, 0.1, 0.2], [0.1, -0.1, 0.3, 0.2], [0.4, 0.5, 0.6, 0.7]]
-        claims = [Claim(1, OBSERVATION, "", "", one, threshold=0.05) for one in values]
-        own = [stats.ttest_1samp(one, 0.05).pvalue for one in values]
+        claims = [Claim(1, OBSERVATION, "", "", sample, threshold=0.05) for sample in values]
+        own = [stats.ttest_1samp(sample, 0.05).pvalue for sample in values]
         smallest, middle, largest = sorted(own)
         expected = {smallest: 3 * smallest, middle: 2 * middle, largest: max(2 * middle, largest)}
         table = claims_table([*claims, Claim(1, PERFORMANCE, "", "", values[0])])
@@ -231,18 +231,18 @@ class TestMeasures:
         near, far = positive_angles(*views), negative_angles(*views)
         for i in range(len(anchors)):
             assert near[i] == pytest.approx(math.acos(anchors[i] @ positives[i]), abs=1e-12)
-            others = [math.acos(anchors[i] @ positives[j]) for j in range(len(anchors)) if j != i]
-            assert far[i] == pytest.approx(others, abs=1e-12)
+            angles = [math.acos(anchors[i] @ positives[j]) for j in range(len(anchors)) if j != i]
+            assert far[i] == pytest.approx(angles, abs=1e-12)
 
     @pytest.mark.parametrize("temperature", [0.02, 0.3])
     def test_hardest_shares_by_definition(self, views, temperature: float) -> None:
         anchors, positives = views
         weight_share, projection, gate = hardest_shares(anchors, positives, temperature)
         for i, anchor in enumerate(anchors):
-            others = [j for j in range(len(anchors)) if j != i]
-            cosine = np.array([anchor @ positives[j] for j in others])
+            negatives = [j for j in range(len(anchors)) if j != i]
+            cosine = np.array([anchor @ positives[j] for j in negatives])
             w = np.exp(cosine / temperature) / np.exp(cosine / temperature).sum()
-            v = np.array([positives[j] - (anchor @ positives[j]) * anchor for j in others])
+            v = np.array([positives[j] - (anchor @ positives[j]) * anchor for j in negatives])
             total, h = w @ v, int(cosine.argmax())
             aligned = (v[h] @ total) / (np.linalg.norm(v[h]) * np.linalg.norm(total))
             published = np.linalg.norm(w[h] * v[h]) * aligned / np.linalg.norm(total)
@@ -252,52 +252,56 @@ class TestMeasures:
 
     def test_triples_of_a_batch(self, views) -> None:
         anchors, positives = views
-        found = batch_triples(anchors, positives)
+        triple = batch_triples(anchors, positives)
         for i in range(len(anchors)):
-            others = [j for j in range(len(anchors)) if j != i]
-            for place, j in enumerate(others):
+            negatives = [j for j in range(len(anchors)) if j != i]
+            for place, j in enumerate(negatives):
                 expected = Triple.from_vectors(anchors[i], positives[i], positives[j])
                 for name in ("positive_cosine", "positive_sine", "radial", "toward", "aside"):
-                    mine = getattr(found, name)[i, place]
-                    assert mine == pytest.approx(float(getattr(expected, name)), abs=1e-12), name
+                    value = getattr(triple, name)[i, place]
+                    assert value == pytest.approx(float(getattr(expected, name)), abs=1e-12), name
 
     def test_published_filter(self, views) -> None:
         triple = batch_triples(*views)
-        kept = published_filter(triple, 0.3)
+        mask = published_filter(triple, 0.3)
         expected = (
             tangent_bounds(triple, 0.3).feasible
             & (np.cos(triple.theta_pos) > 0)
             & (np.cos(triple.theta_neg) > 0)
             & (np.cos(triple.alpha) > 0)
         )
-        assert kept.any()
-        assert not kept.all()
-        assert (kept == expected).all()
+        assert mask.any()
+        assert not mask.all()
+        assert (mask == expected).all()
 
     def test_normality(self) -> None:
         generator = np.random.default_rng(0)
         normal, skewed = generator.normal(1, 0.1, 20_000), generator.exponential(1, 20_000)
         assert normality(normal)["distance_from_normal"] < 0.02
-        found = normality(skewed)
-        assert found["skewness"] == pytest.approx(2, abs=0.3)
-        assert found["distance_from_normal"] > 0.1
+        shape = normality(skewed)
+        assert shape["skewness"] == pytest.approx(2, abs=0.3)
+        assert shape["distance_from_normal"] > 0.1
 
 
 class TestPlan:
     settings = StudySettings(seeds=2, sweep_seeds=1, variant_seeds=1)
 
     def test_conditions_that_parts_share_are_made_once(self) -> None:
-        conditions = plan(self.settings, PARTS, 32)
-        losses = {(one.condition.loss, one.condition.settings) for one in conditions}
-        assert len(losses) == len({one.condition.name for one in conditions}) == len(conditions)
-        by_name = {one.condition.name: one for one in conditions}
-        assert by_name["baseline"].parts == {
+        conditions = plan(self.settings, SECTIONS, 32)
+        losses = {(planned.condition.loss, planned.condition.settings) for planned in conditions}
+        assert (
+            len(losses)
+            == len({planned.condition.name for planned in conditions})
+            == len(conditions)
+        )
+        by_name = {planned.condition.name: planned for planned in conditions}
+        assert by_name["baseline"].sections == {
             "conjecture1",
             "conjecture2",
             "conjecture3",
             "assumptions",
         }
-        assert by_name["arccon"].parts == {"conjecture3", "repairs"}
+        assert by_name["arccon"].sections == {"conjecture3", "repairs"}
         assert by_name["arccon"].sts == self.settings.sts_seeds  # repairs
         assert (by_name["baseline"].seeds, by_name["m=1"].seeds) == (2, 1)
 
@@ -306,12 +310,12 @@ class TestPlan:
             seeds=3, sweep_seeds=1, variant_seeds=1, sts_seeds=2, transfer_seeds=1
         )
         base = {"model": "m", "train_file": "f", "sts": "d"}
-        spec = sweep_of(settings, PARTS, base, 32)
+        spec = sweep_of(settings, SECTIONS, base, 32)
         spec.check()
         assert parse_spec(json.loads(json.dumps(spec.to_dict()))) == spec
         points = spec.points({})
-        found = {(point.label, seed): point.evaluate for point in points for seed in point.seeds}
-        assert len({key for point in points for key in point.runs.values()}) == len(found)
+        tasks = {(point.label, seed): point.evaluate for point in points for seed in point.seeds}
+        assert len({key for point in points for key in point.runs.values()}) == len(tasks)
         losses = {*CONTRASTIVE, *REPAIRS, *REPAIRS.values()}
         scored = {
             (loss, seed): ("sts", "transfer")[: 2 - seed] for loss in losses for seed in range(3)
@@ -321,14 +325,14 @@ class TestPlan:
         headline = dict.fromkeys(
             [(name, seed) for name in ("baseline", NO_DISSIPATION) for seed in range(3)], ()
         )
-        assert found == scored | variants | swept | headline
+        assert tasks == scored | variants | swept | headline
 
     def test_a_part_alone_has_what_other_parts_will_read(self) -> None:
-        together = plan(self.settings, PARTS, 32)
+        together = plan(self.settings, SECTIONS, 32)
         alone = plan(self.settings, ["conjecture1"], 32)
-        assert [one.condition.name for one in alone] == ["baseline", NO_DISSIPATION, "m=1"]
-        assert all(one in together for one in alone)
-        assert not any(one.sts or one.transfer for one in alone)
+        assert [planned.condition.name for planned in alone] == ["baseline", NO_DISSIPATION, "m=1"]
+        assert all(planned in together for planned in alone)
+        assert not any(planned.sts or planned.transfer for planned in alone)
 
     def test_no_dissipation_never_closes(self, views) -> None:
         anchors = views[0]
@@ -358,10 +362,10 @@ class TestSettings:
         }  # fmt: skip
         settings = StudySettings.preset("light", **changes)
         assert set(changes) == set(settings.to_dict()) - {"name"}
-        known = {option for parameter in study_command.params for option in parameter.opts}
-        given = [word for word in settings.options().split() if word.startswith("--")]
-        assert len(given) == len(changes) + 1
-        assert set(given) <= known
+        spelled = {option for parameter in study_command.params for option in parameter.opts}
+        words = [word for word in settings.options().split() if word.startswith("--")]
+        assert len(words) == len(changes) + 1
+        assert set(words) <= spelled
 
     def test_an_epoch_is_null_in_the_options(self) -> None:
         assert (

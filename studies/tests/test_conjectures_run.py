@@ -50,10 +50,10 @@ def settings(**changes) -> StudySettings:
     return StudySettings.preset("light", **{**SMALL, **changes})
 
 
-def study(inputs, output: Path, parts, jobs: int = 1, **changes) -> Path:
+def study(inputs, output: Path, sections, jobs: int = 1, **changes) -> Path:
     opened = Study.open(
         str(inputs["model"]), inputs["train_file"], inputs["sts"], output, settings(**changes),
-        parts=parts, jobs=jobs, device="cpu",
+        sections=sections, jobs=jobs, device="cpu",
     )  # fmt: skip
     opened.run()
     return opened.report()
@@ -84,16 +84,16 @@ def _without_trial_and_pictures(whole: Path, monkeypatch) -> None:
 
 
 def _without_trial(runs, workers: int) -> Budget:
-    done = sum(run.state == "finished" for run in runs)
-    left = SMALL["steps"] * (len(runs) - done)
-    return Budget(len(runs), done, left, tested=0, seconds=1.0, workers=workers, device="cpu")
+    finished = sum(run.state == "finished" for run in runs)
+    left = SMALL["steps"] * (len(runs) - finished)
+    return Budget(len(runs), finished, left, tested=0, seconds=1.0, workers=workers, device="cpu")
 
 
 def tables_of(report: Path) -> dict[str, str]:
     """CSV files as text, without the time that the runs took."""
-    found = {path.name: path.read_text() for path in report.glob("*.csv")}
-    found["runs.csv"] = pd.read_csv(report / "runs.csv").drop(columns="seconds").to_csv()
-    return found
+    texts = {path.name: path.read_text() for path in report.glob("*.csv")}
+    texts["runs.csv"] = pd.read_csv(report / "runs.csv").drop(columns="seconds").to_csv()
+    return texts
 
 
 class TestWhole:
@@ -159,19 +159,19 @@ class TestWhole:
     def test_called_again_it_trains_nothing(self, whole: Path, inputs, monkeypatch) -> None:
         before = tables_of(whole)
         monkeypatch.setattr("gradlab.train.train", None)
-        again = study(
+        second_report = study(
             inputs, whole.parent, None, seeds=2, sweep_seeds=1, variant_seeds=1,
             margins=(0.3, 1.0), temperatures=(0.05, 0.3), ratios=(0.5, 2.0),
         )  # fmt: skip
-        assert tables_of(again) == before
+        assert tables_of(second_report) == before
 
 
 def test_interrupted_and_resumed_gives_the_same_tables(inputs, tmp_path, monkeypatch) -> None:
     expected = tables_of(study(inputs, tmp_path / "straight", ["conjecture1"], seeds=2))
-    usual, calls = observe.Observer.on_step, []
+    on_step, calls = observe.Observer.on_step, []
 
     def interrupted(self, trainer, output):
-        usual(self, trainer, output)
+        on_step(self, trainer, output)
         calls.append(trainer.step)
         if len(calls) == 7:  # the third step of the second run
             signal.raise_signal(signal.SIGINT)
@@ -182,7 +182,7 @@ def test_interrupted_and_resumed_gives_the_same_tables(inputs, tmp_path, monkeyp
     runs = tmp_path / "broken" / "runs"
     assert len(list(runs.iterdir())) == 2
     assert [path.name for path in runs.glob("*margin=3.0*/checkpoints/step-*")] == ["step-00000003"]
-    monkeypatch.setattr(observe.Observer, "on_step", usual)
+    monkeypatch.setattr(observe.Observer, "on_step", on_step)
     assert tables_of(study(inputs, tmp_path / "broken", ["conjecture1"], seeds=2)) == expected
     assert calls == [1, 2, 3, 4, 1, 2, 3]
 
@@ -201,18 +201,18 @@ def test_side_by_side_are_the_workers_of_a_sweep(inputs, tmp_path, monkeypatch) 
 def test_a_failed_run_ends_no_other_and_is_made_by_the_next_call(
     inputs, tmp_path, monkeypatch
 ) -> None:
-    usual = observe.Observer.on_step
+    on_step = observe.Observer.on_step
 
     def fail(self, trainer, output):
         if trainer.config.loss_settings["margin"] == 0.3:
             raise GradlabError("the disk is full")
-        usual(self, trainer, output)
+        on_step(self, trainer, output)
 
     monkeypatch.setattr(observe.Observer, "on_step", fail)
     with pytest.raises(GradlabError, match=r"^run baseline, seed 0: the disk is full$"):
         study(inputs, tmp_path / "study", ["conjecture1"], seeds=1)
     assert list((tmp_path / "study" / "runs").glob("*margin=3.0*/held-out-after.npz"))
-    monkeypatch.setattr(observe.Observer, "on_step", usual)
+    monkeypatch.setattr(observe.Observer, "on_step", on_step)
     report = study(inputs, tmp_path / "study", ["conjecture1"], seeds=1)
     assert len(read_tables(report)["runs"]) == 2
 
@@ -224,7 +224,7 @@ def test_a_study_is_a_sweep(inputs, tmp_path, monkeypatch) -> None:
     spec = read_spec(folder / "sweep.json")
     opened = Study.open(
         str(inputs["model"]), inputs["train_file"], inputs["sts"], folder, settings(seeds=2),
-        parts=["assumptions"], device="cpu",
+        sections=["assumptions"], device="cpu",
     )  # fmt: skip
     assert spec == opened.spec
     monkeypatch.setattr("gradlab.train.train", None)
@@ -277,16 +277,16 @@ def test_scores_that_are_asked_for_later_are_made(inputs, tmp_path, monkeypatch)
     """Weights are not kept, so the runs that lack them are made again, and are the same."""
     monkeypatch.setattr("studies.conjectures.conditions.CONTRASTIVE", ("infonce",))
     monkeypatch.setattr("studies.conjectures.conditions.REPAIRS", {})
-    folder, parts = tmp_path / "study", ["repairs"]
-    before = read_tables(study(inputs, folder, parts, seeds=2, sts_seeds=1))["runs"]
-    more = settings(seeds=2, sts_seeds=2)
+    folder, sections = tmp_path / "study", ["repairs"]
+    before = read_tables(study(inputs, folder, sections, seeds=2, sts_seeds=1))["runs"]
+    larger = settings(seeds=2, sts_seeds=2)
     opened = Study.open(
-        str(inputs["model"]), inputs["train_file"], inputs["sts"], folder, more, parts=parts
+        str(inputs["model"]), inputs["train_file"], inputs["sts"], folder, larger, sections=sections
     )
     assert (opened.budget().runs, opened.budget().ended) == (2, 1)
-    after = read_tables(study(inputs, folder, parts, seeds=2, sts_seeds=2))["runs"]
+    after = read_tables(study(inputs, folder, sections, seeds=2, sts_seeds=2))["runs"]
     assert after.sts_average.notna().sum() == before.sts_average.notna().sum() + 1
-    scores = [one.set_index(["condition", "seed"]).stsb_dev for one in (before, after)]
+    scores = [table.set_index(["condition", "seed"]).stsb_dev for table in (before, after)]
     pd.testing.assert_series_equal(*scores, check_like=True)
 
 
@@ -295,7 +295,7 @@ class TestBadInput:
         sts = tmp_path / "senteval"
         shutil.copytree(inputs["sts"], sts)
         shutil.rmtree(sts / "MR")
-        study = {"output": tmp_path / "study", "parts": ["repairs"]}
+        study = {"output": tmp_path / "study", "sections": ["repairs"]}
         arguments = str(inputs["model"]), inputs["train_file"], sts
         Study.open(*arguments, settings=settings(transfer_seeds=0), **study)
         with pytest.raises(GradlabError, match="MR cannot be evaluated"):
@@ -303,7 +303,7 @@ class TestBadInput:
         shutil.rmtree(sts / "SICK")
         with pytest.raises(GradlabError, match="SICK-R cannot be evaluated"):
             Study.open(*arguments, settings=settings(transfer_seeds=0), **study)
-        Study.open(*arguments, settings=settings(), **{**study, "parts": ["assumptions"]})
+        Study.open(*arguments, settings=settings(), **{**study, "sections": ["assumptions"]})
 
     def test_other_settings_or_data_in_the_folder(self, inputs, tmp_path) -> None:
         study(inputs, tmp_path / "study", ["assumptions"], seeds=1)
@@ -313,10 +313,10 @@ class TestBadInput:
             study(inputs, tmp_path / "study", ["assumptions"], seeds=1, learning_rate=1e-4)
         with pytest.raises(GradlabError, match=r"another study \(watch_every: 2, not 1"):
             study(inputs, tmp_path / "study", ["assumptions"], seeds=1, watch_every=1)
-        other = tmp_path / "sentences.txt"
-        other.write_text("a\n" * 100)
+        shorter = tmp_path / "sentences.txt"
+        shorter.write_text("a\n" * 100)
         with pytest.raises(GradlabError, match=r"another study \(data: "):
-            study({**inputs, "train_file": other}, tmp_path / "study", ["assumptions"])
+            study({**inputs, "train_file": shorter}, tmp_path / "study", ["assumptions"])
 
     def test_an_error_names_the_run(self, inputs, tmp_path) -> None:
         few = tmp_path / "few.txt"
@@ -347,9 +347,9 @@ class TestBadInput:
 
 
 def shell(monkeypatch, capsys, inputs, output, *arguments):
-    given = [f"--{name.replace('_', '-')}={value}" for name, value in inputs.items()]
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in inputs.items()]
     monkeypatch.setattr(
-        "sys.argv", ["conjectures", *given, f"--output={output}", *map(str, arguments)]
+        "sys.argv", ["conjectures", *options, f"--output={output}", *map(str, arguments)]
     )
     with pytest.raises(SystemExit) as caught:
         main(command)

@@ -18,21 +18,26 @@ LABELS = [
 
 def test_a_pattern_is_every_label_that_it_matches():
     gate = {"name": "gate", "plus": ["hard / *"], "minus": ["none / *"], "margin": 3.0}
-    (one,) = declared({"contrasts": [gate]}, LABELS)
+    (contrast,) = declared({"contrasts": [gate]}, LABELS)
     hard, none = tuple(LABELS[4:]), tuple(LABELS[:4])
-    assert (one.plus, one.minus, one.margin, one.score) == (hard, none, 3.0, "sts")
-    assert sum(one.weights.values()) == pytest.approx(0)
-    assert sum(abs(weight) for weight in one.weights.values()) == pytest.approx(2)
+    assert (contrast.plus, contrast.minus, contrast.margin, contrast.score) == (
+        hard,
+        none,
+        3.0,
+        "sts",
+    )
+    assert sum(contrast.weights.values()) == pytest.approx(0)
+    assert sum(abs(weight) for weight in contrast.weights.values()) == pytest.approx(2)
 
 
 def test_a_seed_counts_only_with_all_conditions():
-    part = {"score": "dev", "contrasts": [{"name": "ratio", "plus": ["*=2"], "minus": ["*=1"]}]}
-    (one,) = declared(part, LABELS)
+    design = {"score": "dev", "contrasts": [{"name": "ratio", "plus": ["*=2"], "minus": ["*=1"]}]}
+    (contrast,) = declared(design, LABELS)
     rows = pd.DataFrame(
         [(label, seed, 0.1 * seed * label.endswith("2")) for seed in (1, 2, 3) for label in LABELS]
     )
     rows.columns = ["label", "seed", "dev"]
-    interval = one.interval(rows.iloc[:-1])
+    interval = contrast.interval(rows.iloc[:-1])
     assert (interval.count, interval.mean) == (2, pytest.approx(15))
 
 

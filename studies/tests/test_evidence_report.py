@@ -47,15 +47,15 @@ def factorial():
     """The ratio adds 4 a unit, the hard gate 5 where the weight is uniform; nothing else acts."""
 
     def mean(label):
-        found = 50 + 4 * float(label.rpartition("=")[2])
-        return found + 5 * label.startswith("hard / uniform")
+        score = 50 + 4 * float(label.rpartition("=")[2])
+        return score + 5 * label.startswith("hard / uniform")
 
     return rows([point.label for point in points("factorial")], 4, mean)
 
 
-def effects_of(found, part, regime="encoder"):
-    table = found["contrasts"]
-    return table[(table.regime == regime) & (table.part == part)].set_index("name")
+def effects_of(tables, name, regime="encoder"):
+    table = tables["contrasts"]
+    return table[(table.regime == regime) & (table.part == name)].set_index("name")
 
 
 def test_contrasts_of_a_known_factorial(factorial):
@@ -86,11 +86,11 @@ def test_an_interval_is_the_t_test_of_one_contrast_a_seed(factorial):
 
 
 def test_all_contrasts_are_one_family(factorial):
-    parts = {"encoder-factorial": factorial, "linear-factorial": factorial}
+    frames = {"encoder-factorial": factorial, "linear-factorial": factorial}
     alone = effects_of(analyse({"encoder-factorial": factorial}), "factorial").holm
-    both = effects_of(analyse(parts), "factorial").holm
-    assert (both >= alone - 1e-12).all()
-    assert (both > alone).any()
+    together = effects_of(analyse(frames), "factorial").holm
+    assert (together >= alone - 1e-12).all()
+    assert (together > alone).any()
 
 
 def test_share_of_the_weight_is_that_between_its_means():
@@ -110,59 +110,68 @@ def test_longer_runs_are_judged_by_their_own_contrasts(factorial):
         return 60 + gain - 4 * label.startswith("hard")
 
     table = rows([point.label for point in points("longer")], 4, mean)
-    found = analyse({"encoder-longer": table, "encoder-factorial": factorial})
-    effects = effects_of(found, "longer")
+    tables = analyse({"encoder-longer": table, "encoder-factorial": factorial})
+    effects = effects_of(tables, "longer")
     estimates = {"hard gate − none": -4, "softmax .05 − softmax .3": 5 / 3, "ratio 1 − .5": 0,
                  "ratio 1.75 − 1 at softmax .05": 5, "ratio 1.75 − 1 at softmax .3": 0}  # fmt: skip
     assert effects.estimate.to_dict() == pytest.approx(estimates, abs=0.4)
     assert effects.verdict["hard gate − none"] == "contradicted"
-    assert len(found["encoder-longer-cells"]) == 12
+    assert len(tables["encoder-longer-cells"]) == 12
 
 
 def test_incomplete_seeds_do_not_count(factorial):
     """A contrast is of the seeds that have all of its cells."""
-    whole, part = (
+    complete, incomplete = (
         effects_of(analyse({"linear-factorial": rows}), "factorial", "linear")
         for rows in (factorial[factorial.seed < 4], factorial.iloc[:-27])
     )
-    pd.testing.assert_frame_equal(whole, part)
+    pd.testing.assert_frame_equal(complete, incomplete)
     assert "contrasts" not in analyse({"linear-factorial": factorial[factorial.seed == 1]})
 
 
-@pytest.mark.parametrize("parts", [("gate", "ratio"), ("gate", "weight", "ratio")])
-def test_shapley_values_are_means_over_all_orders(parts):
+@pytest.mark.parametrize("components", [("gate", "ratio"), ("gate", "weight", "ratio")])
+def test_shapley_values_are_means_over_all_orders(components):
     rng = np.random.default_rng(6)
     value = {
         frozenset(chosen): rng.normal()
-        for size in range(len(parts) + 1)
-        for chosen in itertools.combinations(parts, size)
+        for size in range(len(components) + 1)
+        for chosen in itertools.combinations(components, size)
     }
-    for part, weights in shapley_weights(parts).items():
+    for component, weights in shapley_weights(components).items():
         gains = []
-        for order in itertools.permutations(parts):
-            before = frozenset(order[: order.index(part)])
-            gains.append(value[before | {part}] - value[before])
-        mine = sum(factor * value[coalition] for coalition, factor in weights.items())
-        assert mine == pytest.approx(np.mean(gains))
+        for order in itertools.permutations(components):
+            before = frozenset(order[: order.index(component)])
+            gains.append(value[before | {component}] - value[before])
+        shapley = sum(factor * value[coalition] for coalition, factor in weights.items())
+        assert shapley == pytest.approx(np.mean(gains))
 
 
 def test_shares_of_a_repair():
     """Gate 1, weight 2, ratio 3 and 4 more for gate and ratio together, which the two share."""
 
     def mean(label):
-        _, _, parts = label.partition(": ")
-        value = 40.0 + ("gate" in parts) + 2 * ("weight" in parts) + 3 * ("ratio" in parts)
-        return value + 4 * ("gate" in parts and "ratio" in parts) - 6 * (parts == "native")
+        _, _, components = label.partition(": ")
+        value = (
+            40.0
+            + ("gate" in components)
+            + 2 * ("weight" in components)
+            + 3 * ("ratio" in components)
+        )
+        return (
+            value
+            + 4 * ("gate" in components and "ratio" in components)
+            - 6 * (components == "native")
+        )
 
     table = rows([point.label for point in points("exchanges")], 4, mean, noise=0.05)
-    found = analyse({"linear-exchanges": table})
-    split = found["linear-exchanges-shapley"].set_index(["loss", "part"]).estimate
+    tables = analyse({"linear-exchanges": table})
+    split = tables["linear-exchanges-shapley"].set_index(["loss", "part"]).estimate
     for loss in ("mhe", "barlow_twins"):
         assert split[loss].to_dict() == pytest.approx(
             {"all": 10, "gate": 3, "weight": 2, "ratio": 5}, abs=0.2
         )
     assert split["mhs"].to_dict() == pytest.approx({"all": 8, "gate": 3, "ratio": 5}, abs=0.2)
-    native = found["linear-exchanges-native"].set_index("loss")
+    native = tables["linear-exchanges-native"].set_index("loss")
     assert native.estimate.to_dict() == pytest.approx(dict.fromkeys(native.index, 6), abs=0.2)
     assert list(native.index) == ["mhe", "barlow_twins", "mhs"]  # VICReg's are withdrawn
 
@@ -238,8 +247,8 @@ def test_the_report_has_what_there_is(factorial, tmp_path):
     assert "## The recipes" not in page
     # Of a part of which no run has finished.
     (tmp_path / "linear-exchanges.csv").write_text("label,seed\n")
-    again = write_report(tmp_path).read_text(encoding="utf-8")  # its own tables are no rows
-    assert again == page
+    second_page = write_report(tmp_path).read_text(encoding="utf-8")  # its own tables are no rows
+    assert second_page == page
     for name in ("linear-factorial.png", "linear-contrasts.png"):
         assert (tmp_path / name).stat().st_size > 5000
 

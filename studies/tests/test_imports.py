@@ -14,22 +14,22 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 def hidden(source: str) -> list[str]:
     """Imports of gradlab that go below a room, or take a name that the room does not export."""
-    found = []
+    imports = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names if alias.name.startswith("gradlab.")]
+            imports += [alias.name for alias in node.names if alias.name.startswith("gradlab.")]
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "gradlab":
             room = importlib.import_module(".".join(node.module.split(".")[:2]))
             # The modules beside the rooms have no __all__: what has no underscore is public there.
             public = getattr(
                 room, "__all__", [name for name in vars(room) if not name.startswith("_")]
             )
-            found += [
+            imports += [
                 f"{node.module}.{alias.name}"
                 for alias in node.names
                 if node.module.count(".") > 1 or alias.name not in public
             ]
-    return found
+    return imports
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

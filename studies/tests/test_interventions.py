@@ -28,30 +28,32 @@ def table():
 
 
 def test_correlations_are_within_a_seed_and_a_kept_encoder(table):
-    found = correlations(table).set_index(["step", "what"])
-    for (step, what), one in found.iterrows():
-        parts = [table[(table.step == step) & (table.seed == seed)] for seed in (1, 2, 3)]
-        by_seed = [spearmanr(part[what], part.stsb_dev).statistic for part in parts]
-        assert one["mean"] == pytest.approx(np.mean(by_seed))
-        assert one.high - one["mean"] == pytest.approx(
+    results = correlations(table).set_index(["step", "what"])
+    for (step, measure), row in results.iterrows():
+        groups = [table[(table.step == step) & (table.seed == seed)] for seed in (1, 2, 3)]
+        by_seed = [spearmanr(group[measure], group.stsb_dev).statistic for group in groups]
+        assert row["mean"] == pytest.approx(np.mean(by_seed))
+        assert row.high - row["mean"] == pytest.approx(
             4.302653 * np.std(by_seed, ddof=1) / np.sqrt(3)
         )
 
 
 def test_what_a_line_leaves_out_beside_a_loop_over_losses(table):
     table["stsb_dev"] += 3 * table.alignment
-    found = left_out(table).set_index(["step", "fitted"])["mean"]
+    shares_left = left_out(table).set_index(["step", "fitted"])["mean"]
     shares = []
     for seed in (1, 2, 3):
-        part = table[(table.step == 5) & (table.seed == seed)].reset_index()
+        group = table[(table.step == 5) & (table.seed == seed)].reset_index()
         errors = []
-        for row in range(len(part)):
-            others = part.drop(row)
-            design = np.column_stack([np.ones(9), others.alignment, others.uniformity])
-            line = np.linalg.lstsq(design, others.stsb_dev, rcond=None)[0]
-            guess = line @ [1, part.alignment[row], part.uniformity[row]]
-            errors.append([part.stsb_dev[row] - guess, part.stsb_dev[row] - others.stsb_dev.mean()])
+        for row in range(len(group)):
+            remaining = group.drop(row)
+            design = np.column_stack([np.ones(9), remaining.alignment, remaining.uniformity])
+            line = np.linalg.lstsq(design, remaining.stsb_dev, rcond=None)[0]
+            guess = line @ [1, group.alignment[row], group.uniformity[row]]
+            errors.append(
+                [group.stsb_dev[row] - guess, group.stsb_dev[row] - remaining.stsb_dev.mean()]
+            )
         line, mean = (np.array(errors) ** 2).mean(0)
         shares.append(line / mean)
-    assert found[5, "changes"] == pytest.approx(np.mean(shares))
-    assert found[5, "changes"] < 0.5 < found[5, "components"]
+    assert shares_left[5, "changes"] == pytest.approx(np.mean(shares))
+    assert shares_left[5, "changes"] < 0.5 < shares_left[5, "components"]

@@ -20,8 +20,8 @@ def table():
     rng = np.random.default_rng(3)
     kinds = ("softmax .05", "uniform")
     labels = [f"none / {kind}, {number}" for kind in kinds for number in range(3)] + list("abcde")
-    parts = ["factorial"] * 6 + ["atlas", "prediction", "atlas", "atlas", "prediction"]
-    rows = pd.DataFrame({"part": parts, "label": labels, "seed": 1})
+    experiments = ["factorial"] * 6 + ["atlas", "prediction", "atlas", "atlas", "prediction"]
+    rows = pd.DataFrame({"part": experiments, "label": labels, "seed": 1})
     for name in ("feature", "alignment", "uniformity", "stsb_dev"):
         rows[name] = rng.normal(size=len(rows))
     rows["learning_rate"] = 10 ** rng.uniform(-5, -3, len(rows))
@@ -35,64 +35,72 @@ def scored(table, scores):
 
 def test_predictions_are_lines_through_the_fitted_cells(table):
     scores = np.random.default_rng(4).normal(50, 8, len(table))
-    found = predicted(table, scored(table, scores)).set_index("loss")
+    predictions = predicted(table, scored(table, scores)).set_index("loss")
     fitted, tested = table[:6], table[6:]
-    assert set(found.index) == set("abcde")
-    assert found[CONSTANT].to_numpy() == pytest.approx(scores[:3].mean())
-    seen = {"feature": lambda t: t.feature, "learning rate": lambda t: np.log(t.learning_rate)}
-    for name, of in seen.items():
+    assert set(predictions.index) == set("abcde")
+    assert predictions[CONSTANT].to_numpy() == pytest.approx(scores[:3].mean())
+    columns = {"feature": lambda t: t.feature, "learning rate": lambda t: np.log(t.learning_rate)}
+    for name, of in columns.items():
         line = np.polyfit(of(fitted), scores[:6], 1)
-        assert found[name][tested.label].to_numpy() == pytest.approx(np.polyval(line, of(tested)))
+        assert predictions[name][tested.label].to_numpy() == pytest.approx(
+            np.polyval(line, of(tested))
+        )
 
 
 def test_cells_that_are_the_same_training_count_once(table):
     runs = scored(table, np.random.default_rng(4).normal(50, 8, len(table)))
-    names = {one: "hard / " + one[7:] for one in table.label[:2]}
+    names = {frame: "hard / " + frame[7:] for frame in table.label[:2]}
     once = predicted(table, runs)
-    both = (pd.concat([one[:2].replace({"label": names}), one]) for one in (table, runs))
-    twice = predicted(*both)
+    frames = (pd.concat([frame[:2].replace({"label": names}), frame]) for frame in (table, runs))
+    twice = predicted(*frames)
     pd.testing.assert_frame_equal(twice, once)
 
 
 def test_errors_and_their_intervals(table):
     """Where the feature is right, a rival's error is all excess; beside a loop over samples."""
-    made = predicted(table, scored(table, 45 + 5 * table.feature.to_numpy()))
-    found = errors(made).set_index("predictor")
-    assert found.error["feature"] == pytest.approx(0, abs=1e-9)
+    predictions = predicted(table, scored(table, 45 + 5 * table.feature.to_numpy()))
+    by_predictor = errors(predictions).set_index("predictor")
+    assert by_predictor.error["feature"] == pytest.approx(0, abs=1e-9)
     rng = np.random.default_rng(5)
     rows = rng.integers(0, 5, (10_000, 5))
-    for name, one in found.drop("feature").iterrows():
-        wrong = (made[name] - made.score).to_numpy()
-        assert one.error == pytest.approx(np.sqrt((wrong**2).mean()))
+    for name, row in by_predictor.drop("feature").iterrows():
+        wrong = (predictions[name] - predictions.score).to_numpy()
+        assert row.error == pytest.approx(np.sqrt((wrong**2).mean()))
         samples = np.sqrt((wrong[rows] ** 2).mean(1))
         low, high = np.quantile(samples, [0.025, 0.975])
         spread = samples.std()
-        assert one.excess == pytest.approx(-one.error)
-        assert (one.error_low, one.error_high) == pytest.approx((low, high), abs=0.1 * spread)
-        assert one.low == pytest.approx(-high, abs=0.1 * spread)
-        assert one.high == pytest.approx(-low, abs=0.1 * spread)
-        assert one.error_above == pytest.approx(np.sqrt((wrong[made.score > 41.6887] ** 2).mean()))
+        assert row.excess == pytest.approx(-row.error)
+        assert (row.error_low, row.error_high) == pytest.approx((low, high), abs=0.1 * spread)
+        assert row.low == pytest.approx(-high, abs=0.1 * spread)
+        assert row.high == pytest.approx(-low, abs=0.1 * spread)
+        assert row.error_above == pytest.approx(
+            np.sqrt((wrong[predictions.score > 41.6887] ** 2).mean())
+        )
 
 
 def test_a_bootstrap_takes_a_loss_with_all_of_its_runs():
     """Three losses with four, two and one runs, beside a loop over samples."""
     rng = np.random.default_rng(6)
-    made = pd.DataFrame({"loss": list("aaaabbc"), "score": rng.normal(50, 5, 7)})
+    predictions = pd.DataFrame({"loss": list("aaaabbc"), "score": rng.normal(50, 5, 7)})
     for name in (CONSTANT, *PREDICTORS):
-        made[name] = made.score + rng.normal(0, 4, 7)
-    found = errors(made).set_index("predictor")
+        predictions[name] = predictions.score + rng.normal(0, 4, 7)
+    by_predictor = errors(predictions).set_index("predictor")
     names = [CONSTANT, "learning rate"]
     samples = []
     for _ in range(4_000):
         drawn_losses = rng.choice(list("abc"), 3)
-        rows = np.concatenate([np.flatnonzero(made.loss == one) for one in drawn_losses])
-        size = np.sqrt(((made[["feature", *names]].sub(made.score, axis=0)) ** 2).iloc[rows].mean())
+        rows = np.concatenate([np.flatnonzero(predictions.loss == loss) for loss in drawn_losses])
+        size = np.sqrt(
+            ((predictions[["feature", *names]].sub(predictions.score, axis=0)) ** 2)
+            .iloc[rows]
+            .mean()
+        )
         samples.append(size.feature - size[names])
     samples = pd.DataFrame(samples)
     for name in names:
         low, high = samples[name].quantile([0.025, 0.975])
-        assert found.low[name] == pytest.approx(low, abs=0.15 * samples[name].std())
-        assert found.high[name] == pytest.approx(high, abs=0.15 * samples[name].std())
+        assert by_predictor.low[name] == pytest.approx(low, abs=0.15 * samples[name].std())
+        assert by_predictor.high[name] == pytest.approx(high, abs=0.15 * samples[name].std())
 
 
 def test_the_declared_runs_are_tested_run_by_run():
@@ -108,10 +116,10 @@ def test_the_declared_runs_are_tested_run_by_run():
         "fresh": pd.DataFrame({"label": labels[3:4], "sts": [0.45]}),
         "native": pd.DataFrame({"label": labels[4:] * 2, "sts": [0.5, 0.2, 0.52, 0.22]}),
     }
-    found = predicted(features, runs_of(rows, declared()), declared())
-    assert sorted(found.loss) == ["0: τ=4"] + ["met"] * 4
-    assert sorted(found.score) == pytest.approx([20, 22, 45, 50, 52])
-    assert found[CONSTANT].to_numpy() == pytest.approx(40)
+    predictions = predicted(features, runs_of(rows, declared()), declared())
+    assert sorted(predictions.loss) == ["0: τ=4"] + ["met"] * 4
+    assert sorted(predictions.score) == pytest.approx([20, 22, 45, 50, 52])
+    assert predictions[CONSTANT].to_numpy() == pytest.approx(40)
     line = np.polyfit(np.log([1e-5, 1e-4, 1e-3]), [30, 50, 40], 1)
-    one = found[found.score.round() == 20]
-    assert one["learning rate"].item() == pytest.approx(np.polyval(line, np.log(1e-3)))
+    slow = predictions[predictions.score.round() == 20]
+    assert slow["learning rate"].item() == pytest.approx(np.polyval(line, np.log(1e-3)))

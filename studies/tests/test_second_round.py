@@ -18,36 +18,36 @@ from studies.analyses.distance import traceable_distance
 from studies.second_round import declarations, over_rates, results
 from studies.second_round.results import CLAIMS, write_results
 
-PARTS = declarations.declared_parts()
+DESIGNS = declarations.declared_parts()
 
 
-def synthetic_rows(part, score, columns=("label", "seed", "sts")):
+def synthetic_rows(experiment, score, columns=("label", "seed", "sts")):
     """Rows of all declared runs; ``score(label, seed)`` gives what follows these two columns."""
-    points = declarations.sweep_of(part).points({})
+    points = declarations.sweep_of(experiment).points({})
     runs = [(point.title(), seed) for point in points for seed in point.seeds]
     return pd.DataFrame([(*run, *score(*run)) for run in runs], columns=columns)
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_every_part_is_a_valid_sweep_in_one_precision(part):
-    spec = declarations.sweep_of(part, {"backbone": "bert-base"})
+@pytest.mark.parametrize("experiment", DESIGNS)
+def test_every_part_is_a_valid_sweep_in_one_precision(experiment):
+    spec = declarations.sweep_of(experiment, {"backbone": "bert-base"})
     spec.check()
     points = spec.points({})
     assert {point.settings["precision"] for point in points} == {"float32"}
     labels = [point.title() for point in points]
     assert len(set(labels)) == len(labels)
-    for contrast in declarations.contrasts_of(part):
+    for contrast in declarations.contrasts_of(experiment):
         assert set(contrast.weights) <= set(labels)
         assert sum(contrast.weights.values()) == pytest.approx(0)
 
 
 def test_seeds_are_fresh():
     # The first round took 1 to 5.
-    assert min(seed for about in PARTS.values() for seed in about["seeds"]) > 10
+    assert min(seed for about in DESIGNS.values() for seed in about["seeds"]) > 10
 
 
 def test_the_design_fills_its_ranges_evenly_and_is_always_the_same():
-    design = PARTS["surface"]["sobol"]
+    design = DESIGNS["surface"]["sobol"]
     points = declarations.sobol_points(design)
     assert points == declarations.sobol_points(design)
     assert len(points) == design["runs"]
@@ -55,8 +55,8 @@ def test_the_design_fills_its_ranges_evenly_and_is_always_the_same():
         low, high = map(math.log, design[key])
         places = (np.log([point[name] for point in points]) - low) / (high - low)
         assert stats.kstest(places, "uniform").statistic < 0.05  # points at random: about .12
-    others = declarations.sobol_points(PARTS["fresh"]["sobol"])
-    assert not {point["label"].partition(": ")[2] for point in others} & {
+    fresh = declarations.sobol_points(DESIGNS["fresh"]["sobol"])
+    assert not {point["label"].partition(": ")[2] for point in fresh} & {
         point["label"].partition(": ")[2] for point in points
     }
 
@@ -76,13 +76,13 @@ def test_contrasts_of_all_parts_are_one_family():
     def score(label, _):
         return (0.6 + 0.1 * ("identity" in label) + rng.normal(0, 0.003),)
 
-    rows = {part: synthetic_rows(part, score) for part in ("heads", "rates")}
-    found = declarations.judge_parts(rows).set_index("name")
-    assert len(found) == 7
-    assert found.verdict["identity − random, SimCSE"] == "supported"
-    assert found.estimate["identity − random, SimCSE"] == pytest.approx(10, abs=1)
+    rows = {experiment: synthetic_rows(experiment, score) for experiment in ("heads", "rates")}
+    table = declarations.judge_parts(rows).set_index("name")
+    assert len(table) == 7
+    assert table.verdict["identity − random, SimCSE"] == "supported"
+    assert table.estimate["identity − random, SimCSE"] == pytest.approx(10, abs=1)
     alone = declarations.judge_parts({"heads": rows["heads"]}).set_index("name")
-    assert (found.holm[alone.index] >= alone.holm).all()
+    assert (table.holm[alone.index] >= alone.holm).all()
 
 
 def test_a_claim_of_a_paper_is_a_family_of_its_own():
@@ -90,16 +90,18 @@ def test_a_claim_of_a_paper_is_a_family_of_its_own():
     runs = synthetic_rows(
         "distance", lambda label, _: (0.5 + 0.1 * (label == "14.67 steps") + rng.normal(0, 0.01),)
     )
-    found = declarations.judge_parts({"distance": runs})
+    table = declarations.judge_parts({"distance": runs})
     p = []
     for shorter in (["3 steps"], ["52 steps"], ["7.67", "38.67"], ["10", "28"]):
-        others = runs[runs.label.str.startswith(tuple(shorter))].groupby("seed").sts.mean()
+        rivals = runs[runs.label.str.startswith(tuple(shorter))].groupby("seed").sts.mean()
         best = runs[runs.label == "14.67 steps"].set_index("seed").sts
-        p.append(stats.ttest_rel(best, others).pvalue)
-    assert found.holm.to_numpy() == pytest.approx(multipletests(p, method="holm")[1])
+        p.append(stats.ttest_rel(best, rivals).pvalue)
+    assert table.holm.to_numpy() == pytest.approx(multipletests(p, method="holm")[1])
     heads = pd.read_csv(declarations.ROWS / "heads.csv")
-    both = declarations.judge_parts({"heads": heads, "distance": runs})
-    pd.testing.assert_frame_equal(both[both.part == "distance"].reset_index(drop=True), found)
+    together = declarations.judge_parts({"heads": heads, "distance": runs})
+    pd.testing.assert_frame_equal(
+        together[together.part == "distance"].reset_index(drop=True), table
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,10 +129,10 @@ def test_labels_say_the_distance_of_their_settings():
 
 
 def test_the_committed_tables_follow_from_the_committed_rows(tmp_path):
-    for part in (*declarations.read_rows(), "features", "interventions"):
-        shutil.copy(declarations.ROWS / f"{part}.csv", tmp_path)
+    for experiment in (*declarations.read_rows(), "features", "interventions"):
+        shutil.copy(declarations.ROWS / f"{experiment}.csv", tmp_path)
     list(write_results(tmp_path))
-    tables = {one.name: one.read_text() for one in tmp_path.glob("*.csv")}
+    tables = {file.name: file.read_text() for file in tmp_path.glob("*.csv")}
     assert {"contrasts.csv", "prediction-errors.csv", "interventions-orders.csv"} <= tables.keys()
     assert tables == {name: (declarations.ROWS / name).read_text() for name in tables}
 
@@ -148,9 +150,9 @@ def test_rates_are_judged_and_drawn_when_all_are_there(tmp_path):
     rows[1:].to_csv(tmp_path / "rates.csv", index=False)
     assert not any("rates.png" in line or "ratio 1.75" in line for line in write_results(tmp_path))
     rows.to_csv(tmp_path / "rates.csv", index=False)
-    found = list(write_results(tmp_path))
-    assert sum("rates.png" in line for line in found) == 1
-    assert sum("ratio 1.75" in line for line in found) == 1
+    report_lines = list(write_results(tmp_path))
+    assert sum("rates.png" in line for line in report_lines) == 1
+    assert sum("ratio 1.75" in line for line in report_lines) == 1
     left, right = over_rates.draw(over_rates.table_of("rates", rows), 41.7).axes
     line = next(line for line in right.lines if line.get_label() == "ratio 1.75")
     own = rows[rows.label.str.startswith("τ .3,") & rows.label.str.endswith("ratio=1.75")]
@@ -168,18 +170,22 @@ def test_the_uniform_limit_is_compared_within_seeds():
     table = over_rates.table_of("uniform", rows.sample(frac=1, random_state=0))
     assert list(dict.fromkeys(table.line)) == ["uniform", "τ 10", "τ 3"]
     scores = {(label, seed): 100 * score for label, seed, score in rows.itertuples(index=False)}
-    found = over_rates.differences(table)
-    assert len(found) == 2 * (6 + 1)
-    for rate, told in ((3e-6, "learning_rate=3e-06"), (over_rates.ALL, "")):
+    differences = over_rates.differences(table)
+    assert len(differences) == 2 * (6 + 1)
+    for rate, pattern in ((3e-6, "learning_rate=3e-06"), (over_rates.ALL, "")):
         own = [
-            np.mean([scores[key] for key in scores if key[1] == seed and told in key[0]
+            np.mean([scores[key] for key in scores if key[1] == seed and pattern in key[0]
                      and key[0].startswith(line)])
             for seed in (11, 12, 13)
             for line in ("τ 3", "uniform")
         ]  # fmt: skip
         own = np.subtract(own[::2], own[1::2])
         half = stats.t.ppf(0.975, 2) * own.std(ddof=1) / 3**0.5
-        row = found[(found.plus == "τ 3") & (found.minus == "uniform") & (found.rate == rate)]
+        row = differences[
+            (differences.plus == "τ 3")
+            & (differences.minus == "uniform")
+            & (differences.rate == rate)
+        ]
         expected = [own.mean(), own.mean() - half, own.mean() + half, 3]
         assert row[["mean", "low", "high", "seeds"]].to_numpy()[0] == pytest.approx(expected)
     of_rate = over_rates.means(table).query("line == 'τ 10' and rate == 1e-5")
@@ -191,19 +197,19 @@ def test_the_uniform_limit_is_compared_within_seeds():
 @pytest.mark.parametrize(("line", "margin"), [("gate", 0.3), ("no gate", 1.0)])
 def test_long_runs_are_the_ends_of_the_margin_of_the_baseline(line, margin):
     points = declarations.sweep_of("long").points({})
-    (first, *_) = [one.settings for one in points if one.title().startswith(f"{line},")]
+    (first, *_) = [point.settings for point in points if point.title().startswith(f"{line},")]
     settings = unflatten(first)
     loss = gradlab.get_loss(settings["loss"], **settings["loss_settings"])
     rng = np.random.default_rng(0)
     anchors = rng.normal(size=(12, 20))
-    views = [one / np.linalg.norm(one, axis=1, keepdims=True) for one in (
+    views = [point / np.linalg.norm(point, axis=1, keepdims=True) for point in (
         anchors, anchors + rng.normal(size=anchors.shape)
     )]  # fmt: skip
-    found, expected = (
-        gradlab.autograd_gradient(one, *views, side="both")
-        for one in (loss, gradlab.get_loss("baseline", margin=margin, temperature=0.05))
+    gradient, expected = (
+        gradlab.autograd_gradient(point, *views, side="both")
+        for point in (loss, gradlab.get_loss("baseline", margin=margin, temperature=0.05))
     )
-    np.testing.assert_allclose(found, expected, atol=1e-15)
+    np.testing.assert_allclose(gradient, expected, atol=1e-15)
     assert np.abs(expected).max() > 0.01
 
 
@@ -216,19 +222,19 @@ def test_a_gate_at_the_end_is_compared_with_stopping_early_without_one():
 
     rows = synthetic_rows("long", score, ("label", "seed", "sts", "sts_last"))
     assert len(rows) == 18
-    found = over_rates.differences(over_rates.table_of("long", rows))
-    told = {(one.plus, one.minus): one.mean for one in found.itertuples() if one.rate == 1e-4}
+    table = over_rates.differences(over_rates.table_of("long", rows))
+    means = {(row.plus, row.minus): row.mean for row in table.itertuples() if row.rate == 1e-4}
     last, best = " after the last step", " at the best evaluation"
     expected = {
         ("gate" + last, "no gate" + last): 10, ("gate" + best, "no gate" + best): 3,
         ("no gate" + best, "no gate" + last): 9, ("gate" + best, "gate" + last): 2,
         ("gate" + last, "no gate" + best): 1,
     }  # fmt: skip
-    assert told == pytest.approx(expected)
+    assert means == pytest.approx(expected)
 
 
 # Losses by what is made to tell their scores: the feature, a rival, both, or nothing.
-TOLD = {
+OUTCOMES = {
     "success": ("feature",),
     "worse than alignment and uniformity": ("alignment", "uniformity"),
     "not told apart from STS-B dev at step 10": ("feature", "stsb_dev"),
@@ -237,25 +243,25 @@ TOLD = {
 
 
 @pytest.fixture
-def made(tmp_path, monkeypatch):
+def write_rows(tmp_path, monkeypatch):
     """Writes rows of all declared runs of the prediction, and features of all conditions.
 
     Some of the features tell the scores.
     """
-    for other in ("surface", "interventions"):  # have tests of their own
-        monkeypatch.setattr(results, f"_write_{other}", lambda *_: iter(()))
+    for name in ("surface", "interventions"):  # have tests of their own
+        monkeypatch.setattr(results, f"_write_{name}", lambda *_: iter(()))
 
     def make(telling):
         rng, features = np.random.default_rng(0), []
-        for part in ("surface", "fresh", "native"):
+        for experiment in ("surface", "fresh", "native"):
             rows = []
-            for point in declarations.sweep_of(part, {"backbone": "bert-base"}).points({}):
+            for point in declarations.sweep_of(experiment, {"backbone": "bert-base"}).points({}):
                 label, score = point.title(), rng.normal(50, 9)
                 for seed in point.seeds:
                     sts = round((score + rng.normal()) / 100, 6)
                     rows.append((label, seed, "finished", sts, 0.5, 0.5, "", ""))
                 rate = point.settings["learning_rate"]
-                own = {"part": part, "label": label, "learning_rate": rate, "seed": 11}
+                own = {"part": experiment, "label": label, "learning_rate": rate, "seed": 11}
                 for name in ("feature", "alignment", "uniformity", "stsb_dev"):
                     own[name] = rng.normal()
                     if name in telling:
@@ -265,7 +271,7 @@ def made(tmp_path, monkeypatch):
                 own["feature_10"] = own["feature"] + own["uniformity"]
                 features.append(own)
             pd.DataFrame(rows, columns=declarations.COLUMNS).to_csv(
-                tmp_path / f"{part}.csv", index=False
+                tmp_path / f"{experiment}.csv", index=False
             )
         first = pd.read_csv(declarations.ROWS / "features.csv")
         first = first[~first.part.isin(("surface", "fresh", "native"))]
@@ -276,25 +282,30 @@ def made(tmp_path, monkeypatch):
 
 
 def declared_rows(folder):
-    """The rows that `made` wrote."""
-    parts = ("surface", "fresh", "native")
-    return pd.concat([pd.read_csv(folder / f"{part}.csv").assign(part=part) for part in parts])
+    """The rows that `write_rows` wrote."""
+    experiments = ("surface", "fresh", "native")
+    return pd.concat(
+        [
+            pd.read_csv(folder / f"{experiment}.csv").assign(part=experiment)
+            for experiment in experiments
+        ]
+    )
 
 
-def told_of(folder):
+def lines_of(folder):
     """What is told of the declared prediction."""
     return [line for line in write_results(folder) if line.startswith("declared-prediction")]
 
 
-def test_the_feature_of_each_step_alone_is_told(made):
+def test_the_feature_of_each_step_alone_is_told(write_rows):
     """Beside a line fitted with numpy."""
-    folder = made(("feature",))
-    told = [line for line in write_results(folder) if line.startswith("feature after")]
+    folder = write_rows(("feature",))
+    step_lines = [line for line in write_results(folder) if line.startswith("feature after")]
     features = pd.read_csv(folder / "features.csv")
     rows = declared_rows(folder).merge(features, on=["part", "label"])
     fitted, tested = rows[rows.part == "surface"], rows[rows.part != "surface"]
     sizes = []
-    for step, line in zip((0, 10), told, strict=True):
+    for step, line in zip((0, 10), step_lines, strict=True):
         own = np.polyfit(fitted[f"feature_{step}"], fitted.sts, 1)
         sizes.append(
             100 * np.sqrt(((np.polyval(own, tested[f"feature_{step}"]) - tested.sts) ** 2).mean())
@@ -305,15 +316,15 @@ def test_the_feature_of_each_step_alone_is_told(made):
     assert len({f"{size:.1f}" for size in (*sizes, declared)}) == 3
 
 
-@pytest.mark.parametrize(("verdict", "telling"), TOLD.items())
-def test_the_declared_prediction_is_judged_as_declared(made, verdict, telling):
+@pytest.mark.parametrize(("verdict", "telling"), OUTCOMES.items())
+def test_the_declared_prediction_is_judged_as_declared(write_rows, verdict, telling):
     """Beside errors computed in numpy, and samples of losses with all of their runs."""
-    folder = made(telling)
-    runs, outcome = told_of(folder)
+    folder = write_rows(telling)
+    runs, outcome = lines_of(folder)
     assert runs == "declared-prediction: 174 tested runs of 46 losses, errors in points"
     assert verdict in outcome
     assert ("no success" in outcome) == (verdict != "success")
-    found = pd.read_csv(folder / "declared-prediction-errors.csv").set_index("predictor")
+    by_predictor = pd.read_csv(folder / "declared-prediction-errors.csv").set_index("predictor")
     features = pd.read_csv(folder / "features.csv").set_index(["part", "label"])
     rows = declared_rows(folder)
     own = features.loc[list(zip(rows.part, rows.label, strict=True))]
@@ -331,25 +342,27 @@ def test_the_declared_prediction_is_judged_as_declared(made, verdict, telling):
     drawn = rng.integers(0, len(names), (2_000, len(names)))
     sizes = {}
     for name, square in squares.items():
-        assert found.error[name] == pytest.approx(np.sqrt(square[~fitted].mean()), rel=1e-5)
-        assert found.error_above[name] == pytest.approx(
+        assert by_predictor.error[name] == pytest.approx(np.sqrt(square[~fitted].mean()), rel=1e-5)
+        assert by_predictor.error_above[name] == pytest.approx(
             np.sqrt(square[~fitted & above].mean()), rel=1e-5
         )
         sums, counts = (
-            np.array([values[~fitted & (losses == one)].sum() for one in names])
+            np.array([values[~fitted & (losses == loss)].sum() for loss in names])
             for values in (square, np.ones(len(square)))
         )
         sizes[name] = np.sqrt(sums[drawn].sum(1) / counts[drawn].sum(1))
         close = 0.15 * sizes[name].std()
         low, high = np.quantile(sizes[name], [0.025, 0.975])
-        assert (found.error_low[name], found.error_high[name]) == pytest.approx(
+        assert (by_predictor.error_low[name], by_predictor.error_high[name]) == pytest.approx(
             (low, high), abs=close
         )
-    parts = pd.read_csv(folder / "declared-prediction-parts.csv").set_index(["part", "predictor"])
-    for part in ("fresh", "native"):
-        own_part = (rows.part == part).to_numpy()
+    by_experiment = pd.read_csv(folder / "declared-prediction-parts.csv").set_index(
+        ["part", "predictor"]
+    )
+    for experiment in ("fresh", "native"):
+        own_part = (rows.part == experiment).to_numpy()
         own, ranks = (
-            parts.loc[part, "feature"],
+            by_experiment.loc[experiment, "feature"],
             stats.spearmanr((design @ line)[own_part], score[own_part]),
         )
         assert own.error == pytest.approx(np.sqrt(squares["feature"][own_part].mean()), rel=1e-5)
@@ -357,15 +370,15 @@ def test_the_declared_prediction_is_judged_as_declared(made, verdict, telling):
         assert (own.score, own.deviation) == pytest.approx(
             (score[own_part].mean(), score[own_part].std()), rel=1e-5
         )
-    assert np.isnan(parts.rank_correlation[("native", "mean of the softmax runs")])
-    rival = found.loc["mean of the softmax runs"]
+    assert np.isnan(by_experiment.rank_correlation[("native", "mean of the softmax runs")])
+    rival = by_predictor.loc["mean of the softmax runs"]
     excess = sizes["feature"] - sizes["mean of the softmax runs"]
     low, high = np.quantile(excess, [0.025, 0.975])
     assert (rival.low, rival.high) == pytest.approx((low, high), abs=0.15 * excess.std())
 
 
-def test_a_feature_that_is_no_number_is_an_error(made):
-    folder = made(("feature",))
+def test_a_feature_that_is_no_number_is_an_error(write_rows):
+    folder = write_rows(("feature",))
     features = pd.read_csv(folder / "features.csv")
     features.loc[features.index[-1], "feature"] = np.nan
     features.to_csv(folder / "features.csv", index=False)
@@ -375,8 +388,8 @@ def test_a_feature_that_is_no_number_is_an_error(made):
         list(write_results(folder))
 
 
-def test_a_diverged_run_counts_as_the_untrained_encoder_and_is_told(made):
-    folder = made(("feature",))
+def test_a_diverged_run_counts_as_the_untrained_encoder_and_is_told(write_rows):
+    folder = write_rows(("feature",))
     native = pd.read_csv(folder / "native.csv")
     native.loc[0, ["state", "sts"]] = "diverged", 0.416887
     native.to_csv(folder / "native.csv", index=False)

@@ -26,9 +26,9 @@ def interval(mean, error, seeds=5):
 
 def test_the_error_is_that_of_the_values():
     values = np.random.default_rng(0).normal(size=7)
-    found = over_seeds(values)
-    assert found.error == pytest.approx(stats.sem(values), rel=1e-12)
-    (judged,) = judge([(found, 0.3, None)])
+    interval_of_values = over_seeds(values)
+    assert interval_of_values.error == pytest.approx(stats.sem(values), rel=1e-12)
+    (judged,) = judge([(interval_of_values, 0.3, None)])
     assert judged.p == pytest.approx(stats.ttest_1samp(values, 0.3).pvalue, rel=1e-9)
 
 
@@ -39,17 +39,17 @@ def test_intervals_cover_although_runs_of_a_seed_are_alike():
     for _ in range(400):
         slope = rng.normal(0.8, 1.0, size=4)  # of each seed
         runs = slope[:, None] + rng.normal(0, 0.3, size=(4, 9))
-        found = over_seeds(runs.mean(1))
-        covered += found.low <= 0.8 <= found.high
+        interval_of_seeds = over_seeds(runs.mean(1))
+        covered += interval_of_seeds.low <= 0.8 <= interval_of_seeds.high
     assert abs(covered - 380) < 5 * math.sqrt(400 * 0.05 * 0.95)
 
 
 def test_verdicts_of_one_family():
     means, errors = [4, -4, 0.1, 1.2, 3], [0.2, 0.3, 0.001, 0.5, 9.0]
     family = [interval(mean, error) for mean, error in zip(means, errors, strict=True)]
-    found = judge(zip(family, [0.0] * 5, [None, None, 1.5, 1.5, None], strict=True))
+    judgements = judge(zip(family, [0.0] * 5, [None, None, 1.5, 1.5, None], strict=True))
     verdicts = [SUPPORTED, CONTRADICTED, SUPPORTED, INCONCLUSIVE, INCONCLUSIVE]
-    assert [one.verdict for one in found] == verdicts
+    assert [judgement.verdict for judgement in judgements] == verdicts
     plain = 2 * stats.t.sf(np.abs(means) / errors, 4)
     # Holm: the smallest times five, the next times four, and no smaller than those before.
     order = np.argsort(plain)
@@ -57,12 +57,12 @@ def test_verdicts_of_one_family():
     for rank, place in enumerate(order):
         before = max(before, min(1.0, plain[place] * (5 - rank)))
         expected[place] = before
-    assert [one.p for one in found] == pytest.approx(expected)
+    assert [judgement.p for judgement in judgements] == pytest.approx(expected)
     equal = [within(0.1, 0.001, 4, 1.5), within(1.2, 0.5, 4, 1.5)]
     # The third differs from 0 and is within its margin: both are said.
-    assert [one.within_margin for one in found] == ["", "", "yes", "no", ""]
-    assert found[2].equivalence == pytest.approx(2 * equal[0])
-    assert found[3].equivalence == pytest.approx(equal[1])
+    assert [judgement.within_margin for judgement in judgements] == ["", "", "yes", "no", ""]
+    assert judgements[2].equivalence == pytest.approx(2 * equal[0])
+    assert judgements[3].equivalence == pytest.approx(equal[1])
 
 
 def test_one_seed_says_nothing():
@@ -75,8 +75,8 @@ def test_one_seed_says_nothing():
 
 def test_equivalence_at_exactly_the_margin_is_found_in_one_of_twenty():
     rng = np.random.default_rng(2)
-    found = 0
+    count = 0
     for _ in range(400):
-        one = over_seeds(rng.normal(0.8, 1.0, size=6))
-        found += within(one.mean, one.error, 5, 0.8) < 0.05
-    assert abs(found - 20) < 5 * math.sqrt(400 * 0.05 * 0.95)
+        sample = over_seeds(rng.normal(0.8, 1.0, size=6))
+        count += within(sample.mean, sample.error, 5, 0.8) < 0.05
+    assert abs(count - 20) < 5 * math.sqrt(400 * 0.05 * 0.95)

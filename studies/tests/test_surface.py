@@ -44,29 +44,31 @@ def test_factors_are_those_that_the_runs_had():
 
 def test_an_additive_surface_is_found_to_the_noise():
     """Of size 1; the runs that a model was not fitted on cannot be told better."""
-    found = errors(bends)
-    assert found["mean"] > 5
-    assert 0.9 < found["additive"] < 1.6
-    assert 0.9 < found["Gaussian process"] < 2.2
+    error_of = errors(bends)
+    assert error_of["mean"] > 5
+    assert 0.9 < error_of["additive"] < 1.6
+    assert 0.9 < error_of["Gaussian process"] < 2.2
     # The ratio has no part in it; the temperature has.
-    assert found["Gaussian process without ratio"] < 2.2
-    assert found["Gaussian process without temperature"] > 3
+    assert error_of["Gaussian process without ratio"] < 2.2
+    assert error_of["Gaussian process without temperature"] > 3
     # The open share has; the margin in its place has not.
-    assert found["additive with the logarithm of the margin"] > 2
+    assert error_of["additive with the logarithm of the margin"] > 2
 
 
 def test_an_interaction_is_found_by_the_process_alone():
-    found = errors(lambda temperature, ratio, rate, share: 50 + 3 * (temperature + 2) * (rate + 9))
-    assert found["additive"] > 4 > 2 > found["Gaussian process"]
+    error_of = errors(
+        lambda temperature, ratio, rate, share: 50 + 3 * (temperature + 2) * (rate + 9)
+    )
+    assert error_of["additive"] > 4 > 2 > error_of["Gaussian process"]
 
 
 def test_curves_are_the_surface_up_to_a_constant():
     table = surface.factors_of(synthetic(bends))
     lines = surface.curves(table)
     for model in ("additive", "Gaussian process"):
-        one = lines[(lines.model == model) & (lines.factor == "temperature")]
-        expected = -4 * (np.log(one.value.to_numpy()) + 2) ** 2
-        off = one.score.to_numpy() - expected
+        curve = lines[(lines.model == model) & (lines.factor == "temperature")]
+        expected = -4 * (np.log(curve.value.to_numpy()) + 2) ** 2
+        off = curve.score.to_numpy() - expected
         assert np.ptp(expected) > 15
         assert np.ptp(off) < 4, model
 

@@ -57,7 +57,7 @@ def test_the_second_stage_has_the_papers_grid():
         scores |= dict.fromkeys(point.runs.values(), score)
     second = [point for point in spec.points(scores) if point.stage == 2]
     assert len(second) == 3 * 4 * 3 * 5
-    best = {(one.settings["batch_size"], one.settings["learning_rate"]) for one in second}
+    best = {(point.settings["batch_size"], point.settings["learning_rate"]) for point in second}
     assert best == {(512, 5e-5)}
     of_loss = configure({**second[-1].settings, "seed": 1}).loss_settings
     assert of_loss == {"margin": 0.37, "temperature": 0.05, "static_ratio": 2.0}
@@ -67,7 +67,7 @@ def test_what_the_papers_say_is_what_runs():
     """Against numbers read off the papers' tables."""
     sizes = [(c.queue_size, c.queue_initial) for c in configurations("mocose-table-7").values()]
     assert sorted(sizes) == sorted(
-        (q, q * part // 4) for q in (128, 256, 512, 1024, 4096) for part in (0, 1, 2, 4)
+        (q, q * quarters // 4) for q in (128, 256, 512, 1024, 4096) for quarters in (0, 1, 2, 4)
     )
     for config in configurations("mocose-table-8").values():
         assert (config.queue_size, config.queue_initial, config.batch_size) == (1024, 128, 256)
@@ -82,14 +82,14 @@ def test_what_the_papers_say_is_what_runs():
     assert fgsm == {name: 5e-9 if name == "FGSM" else 0 for name in fgsm}
     queues = [c.queue_size / c.batch_size for c in configurations("esimcse-table-11").values()]
     assert queues == [1, 1.5, 2, 2.5, 3]
-    both = configurations("esimcse-tables-6-7")
-    assert {name: (c.augment is not None, c.queue_size) for name, c in both.items()} == {
+    by_name = configurations("esimcse-tables-6-7")
+    assert {name: (c.augment is not None, c.queue_size) for name, c in by_name.items()} == {
         "SimCSE": (False, 0), "word repetition": (True, 0),
         "momentum contrast": (False, 160), "ESimCSE": (True, 160),
     }  # fmt: skip
     shared = ("momentum", "momentum_use", "momentum_dropout", "momentum_modules")
     for name in (*shared, "in_batch_negatives"):
-        assert getattr(both["momentum contrast"], name) == getattr(both["ESimCSE"], name)
+        assert getattr(by_name["momentum contrast"], name) == getattr(by_name["ESimCSE"], name)
 
 
 @pytest.mark.parametrize("light", [False, True])
@@ -102,15 +102,15 @@ def test_the_distances_of_figure_3_are_the_same_at_every_batch_size(light):
         distance = traceable_distance(config.momentum, config.queue_size, config.batch_size)
         distances.setdefault(config.batch_size, []).append(round(distance, 2))
     assert len(distances) >= 3
-    assert len({tuple(each) for each in distances.values()}) == 1
+    assert len({tuple(steps) for steps in distances.values()}) == 1
     assert 14.67 in distances[64]  # the paper's best
 
 
 @pytest.mark.parametrize(("step", "share"), [(1e-9, 0.51), (5e-9, 0.99), (1e-8, 1.0)])
 def test_the_share_that_a_step_of_fgsm_changes_is_what_table_9_says(step, share):
     values = (0.045 * np.random.default_rng(0).standard_normal(200_000)).astype(np.float32)
-    found = np.mean(values + np.float32(step) != values)
-    assert found == pytest.approx(share, abs=0.01)
+    changed = np.mean(values + np.float32(step) != values)
+    assert changed == pytest.approx(share, abs=0.01)
     words = f"{step:.0e}".replace("e-0", "e-")
     named = "all" if share == 1 else f"{100 * share:.0f} %"
     assert re.search(rf"{words} (changes )?{named}", spec_of("mocose-table-9").about)
