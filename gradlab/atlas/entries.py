@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -186,7 +187,9 @@ def negatives_moving_away(
         sigma_pos=SPREADS[0],
         sigma_neg=SPREADS[1],
     )
-    return sampled(loss, setting, batches=batches, progress=progress)
+    # Some seconds a loss: shown on a terminal only.
+    visible = sys.stderr.isatty() if progress is None else progress
+    return sampled(loss, setting, batches=batches, progress=visible)
 
 
 def curve(loss: Loss, quantity: str = "relative_push") -> Curve:

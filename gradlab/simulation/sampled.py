@@ -71,8 +71,7 @@ def sampled(
     if forces is None:
         _check_directions(setting)
         forces = _vector_forces(loss, setting)
-        if setting.mu_pos.size > 1:  # a grid, not a curve
-            announce(loss, setting, batches, progress)
+        announce(loss, setting, batches, progress)
     positive, negative = draw(setting, batches, generator)
     shape = (setting.mu_pos.size, setting.mu_neg.size, batches)
     push, displaced, pull, share = (np.empty(shape) for _ in range(4))
@@ -123,7 +122,7 @@ def announce(loss: Loss, setting: Setting, batches: int, progress: bool | None) 
         print(
             f"{loss}: {gradients:,} gradients of batches of {setting.columns + 1} sentences "
             f"({setting.mu_pos.size} x {setting.mu_neg.size} cells, {batches} batches); "
-            "a smaller grid= costs less",
+            "fewer cells cost less",
             file=sys.stderr,
         )
 
