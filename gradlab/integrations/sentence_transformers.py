@@ -87,15 +87,15 @@ def loss(
         ...     model=model, train_dataset=dataset, loss=criterion
         ... )
     """
-    made = get_loss(name, preset=preset, **hyperparameters)
-    if not made.closed_form:
+    definition = get_loss(name, preset=preset, **hyperparameters)
+    if not definition.closed_form:
         raise GradlabError(
-            f"{made.name} is given as code; register it as a loss of gradlab to train with it here "
-            "(gradlab.losses.register)"
+            f"{definition.name} is given as code; register it as a loss of gradlab to train with "
+            "it here (gradlab.losses.register)"
         )
-    return _class(made.name)(
+    return _class(definition.name)(
         model,
-        definition=made,
+        definition=definition,
         blockwise=blockwise,
         block_size=block_size,
         chunk_size=chunk_size,
@@ -194,7 +194,7 @@ class EmbeddingLoss(nn.Module):
         assert self.chunk_size is not None
         chunks = [sentence_chunks(column, self.chunk_size) for column in columns]
         cache = GradientCache(columns[0]["attention_mask"].device)
-        rows = [cache.encode(self._encode, parts, order)[0] for parts, order in chunks]
+        rows = [cache.encode(self._encode, pieces, order)[0] for pieces, order in chunks]
         value = self.compute_loss_from_embeddings(rows, labels)
         if not torch.is_grad_enabled():
             return value
@@ -285,8 +285,8 @@ class EmbeddingLoss(nn.Module):
         if not isinstance(self.definition, PairLoss):
             own = [torch.cat(_all_gather(rows)) for rows in own]
             return torch.cat(_all_gather(anchors)), torch.cat(everyone), negatives, own
-        others = [rows for owner, rows in enumerate(everyone) if owner != rank]
-        return anchors, everyone[rank], [*others, *negatives], own
+        gathered_elsewhere = [rows for owner, rows in enumerate(everyone) if owner != rank]
+        return anchors, everyone[rank], [*gathered_elsewhere, *negatives], own
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings, by name of the argument of the class."""
@@ -337,7 +337,7 @@ def _meaning_of_label(loss: Loss, hard_negatives: str) -> str:
         raise GradlabError(
             f"{loss} needs {name}=, which sentence-transformers does not pass; {instead[name]}"
         )
-    meanings = {one: words for one, words in _LABELS.items() if one in loss.looks_at}
+    meanings = {context: words for context, words in _LABELS.items() if context in loss.looks_at}
     if any(isinstance(base, CandidateLoss) and not base.needs_teacher for base in loss.bases):
         meanings["classes"] = "classes"
     if len(meanings) > 1:
@@ -359,11 +359,11 @@ def _meaning_of_label(loss: Loss, hard_negatives: str) -> str:
     return meaning
 
 
-def _whole_numbers(labels: Tensor, what: str) -> Tensor:
-    found = labels.reshape(-1).long()
-    if (found != labels.reshape(-1)).any():
-        raise GradlabError(f"the column 'label' must hold whole numbers: {what}")
-    return found
+def _whole_numbers(labels: Tensor, meaning: str) -> Tensor:
+    classes = labels.reshape(-1).long()
+    if (classes != labels.reshape(-1)).any():
+        raise GradlabError(f"the column 'label' must hold whole numbers: {meaning}")
+    return classes
 
 
 def citation(loss: Loss) -> str:
@@ -384,15 +384,15 @@ def _class(name: str) -> type[EmbeddingLoss]:
 
 
 def _class_names() -> dict[str, str]:
-    every = [*loss_names(), *taught_names(), *combinator_names()]
-    return {f"{loss_class(name).__name__}Loss": name for name in every}
+    names = [*loss_names(), *taught_names(), *combinator_names()]
+    return {f"{loss_class(name).__name__}Loss": name for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    known = {} if name.startswith("_") else _class_names()
-    if name not in known:
+    names_by_class = {} if name.startswith("_") else _class_names()
+    if name not in names_by_class:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _class(known[name])
+    return _class(names_by_class[name])
 
 
 def __dir__() -> list[str]:
