@@ -21,12 +21,6 @@ GENERIC = set(
     "outputs element elements info entry entries x y z "
     "a b c d e f g h i j k l m n o p q r s t u v w".split()
 )
-# Rooms whose names are still to be mended, with the placeholders of 1,000 that they may have.
-PENDING: dict[str, int] = {
-    "gradlab/encoder": 55,
-    "gradlab/sweep": 68,
-    "gradlab/train": 68,
-}
 # Rooms with many letters of mathematics, with the generic names of 1,000 that they may have.
 GENERIC_LIMITS: dict[str, int] = {
     "gradlab/atlas": 81,
@@ -80,8 +74,8 @@ def test_names_are_nouns(room: str) -> None:
     names = names_of(ROOT / room)
     placeholders = sorted(name for name in names if name in PLACEHOLDERS)
     generic = sum(name in GENERIC for name in names)
-    limit = PENDING.get(room, 10 if room == "tests" else 3)
-    most = 1 if len(names) < 400 and room not in PENDING else limit * len(names) / 1000
+    limit = 10 if room == "tests" else 3
+    most = 1 if len(names) < 400 else limit * len(names) / 1000
     assert len(placeholders) <= most, placeholders
     assert generic <= GENERIC_LIMITS.get(room, 80) * len(names) / 1000
 
