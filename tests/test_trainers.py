@@ -96,7 +96,8 @@ def test_only_the_first_process_of_a_loop_records(tmp_path, monkeypatch):
 
 
 def test_lightning(tmp_path):
-    lightning = pytest.importorskip("lightning")
+    import lightning
+
     from gradlab.integrations.lightning import LightningWatch
 
     criterion = gradlab.watch(
