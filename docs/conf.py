@@ -88,7 +88,7 @@ html_extra_path = ["_static/root"]
 html_css_files = ["site.css"]
 # Autosummary looks from the top, not from here.
 templates_path = [str(ROOT / "docs" / "_templates")]
-html_sidebars = {page: [] for page in ("docs/index", "docs/start", "docs/symptoms")}
+html_sidebars = {page: [] for page in ("docs/index", "docs/start", "docs/symptoms", "docs/live")}
 html_theme_options = {
     "navigation_with_keys": False,
     "header_links_before_dropdown": 6,
@@ -96,7 +96,8 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
     # Pages of wide tables take the room of the contents.
-    "secondary_sidebar_items": {"**": ["page-toc"], "docs/atlas": [], "docs/mathematics": []},
+    "secondary_sidebar_items": {"**": ["page-toc"]}
+    | {f"docs/{page}": [] for page in ("atlas", "mathematics", "index", "live")},
 }
 
 

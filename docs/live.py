@@ -16,7 +16,7 @@ import torch
 import gradlab
 from gradlab.report import write_report
 
-LOSSES = ("infonce", "arccon", "met", "siglip")
+LOSSES = ("infonce", "arccon", "met", "siglip", "supcon", "mil_nce", "kl")
 
 
 def write_live_pages(folder: Path) -> list[Path]:

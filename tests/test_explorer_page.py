@@ -87,12 +87,13 @@ def test_the_address_holds_what_is_seen(page: str) -> None:
         state.curve = { x: "chosen", y: "ratio", kept: [own(NAMES[2])] };
         setCount(5); setMates(2); state.camera = { yaw: 0.5, pitch: -0.3 };
           state.heat = { y: "ratio", x: "margin", frames: { "mpt.margin": 4 } };
+        state.linked = false; state.preset = "collapse";
         const before = structuredClone(state);
         readState(writeState());
         console.log(JSON.stringify([before, state]));
         """,
     )
-    for name in ("panels", "mates", "chosen", "step", "curve", "heat"):
+    for name in ("panels", "mates", "chosen", "step", "curve", "heat", "linked", "preset"):
         assert read[name] == written[name]
     for name, points in written["points"].items():
         # To hundredths of a degree.

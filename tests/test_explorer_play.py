@@ -22,6 +22,7 @@ LOSSES = (
     "siglip(temperature=0.1, bias=-1)",
     "arccon",
     "mhe",
+    "kl",
 )
 
 
@@ -54,20 +55,21 @@ def test_every_flow_of_the_page_is_that_of_the_library(script):
         )
     )
     points = first_points()
+    views = points["anchor"][None], points["positive"][None], points["negatives"]
+    teacher = (points["teacher"][None], *views[1:])
     for loss, (time, count, point, end) in zip(LOSSES, played, strict=True):
         if loss == "mhe":  # a loss of whole views: the library moves all of its anchors
             continue
         ended = gradlab.flow(
             loss,
-            points["anchor"][None],
-            points["positive"][None],
-            points["negatives"],
+            *views,
             in_batch_negatives=False,
             side="anchors",
+            **({"teacher": teacher} if loss == "kl" else {}),
         )
         assert end == ended.end, loss
         assert count == ended.last["steps"], loss
-        assert time == pytest.approx(ended.last["time"], rel=1e-6), loss
+        assert time == pytest.approx(ended.last["time"], rel=1e-5), loss
         np.testing.assert_allclose(point, ended.anchors[0], atol=1e-7, err_msg=loss)
 
 
@@ -87,6 +89,31 @@ def test_velocities_of_losses_of_whole_views_are_those_of_the_library(script):
     positives = np.vstack([points["positive"], points["partners"]])
     components = gradlab.components(name, anchors, positives)
     np.testing.assert_allclose(velocity, -components.gradient(exact=True)[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_vanished_push_closes_only_a_gate(script, gated):
+    """A pull that fades at its target, without any push, as `Course.stopped` judges it."""
+    end = json.loads(
+        run_script(
+            script
+            + f"""
+            const target = [0, 0, 1];
+            const pull = (p) => minus(target, scaled(p, dot(target, p)));
+            const flow = new AnchorFlow(pull, () => 0, unit([1, 0, 1]), {json.dumps(gated)});
+            while (!flow.end) flow.step();
+            console.log(JSON.stringify(flow.end));
+            """
+        )
+    )
+    assert end == ("stopped learning" if gated else "at rest")
+
+
+def test_gates_are_those_of_the_library(script):
+    gated = json.loads(
+        run_script(script + "console.log(JSON.stringify(NAMES.map((name) => LOSSES[name].gated)));")
+    )
+    assert gated == [loss not in ("mhe", "kl") for loss in LOSSES]
 
 
 def test_the_page_has_all_constants_of_the_rule():

@@ -14,9 +14,9 @@ const rungeKuttaStep = (field, point, first, size) => {
 
 // The flow of an anchor, step by step, until `end` says how it ended.
 class AnchorFlow {
-  // `field(point)` is the velocity, `push(point)` the relative push.
-  constructor(field, push, anchor) {
-    Object.assign(this, { field, push, point: anchor, velocity: field(anchor), window: anchor });
+  // `field(point)` is the velocity, `push(point)` the relative push; `gated` says whether a vanished push means that a gate has closed.
+  constructor(field, push, anchor, gated) {
+    Object.assign(this, { field, push, gated, point: anchor, velocity: field(anchor), window: anchor });
     Object.assign(this, { time: 0, count: 0, size: 0, fastest: 0, jumpAngle: FLOW.jump_angle, nearJump: 0, jumps: 0, next: 0, recorded: 0, end: "" });
     this.trail = [anchor];
     this.judge();
@@ -73,7 +73,7 @@ class AnchorFlow {
     }
     if (end || this.time >= this.next || this.count - this.recorded >= FLOW.sparsest) {
       const push = Math.abs(this.push(this.point)) || 0; // NaN: no negative acts
-      if (push <= FLOW.stopped && (speed <= FLOW.stopped * this.fastest || this.fastest === 0)) end = "stopped learning";
+      if (this.gated && push <= FLOW.stopped && (speed <= FLOW.stopped * this.fastest || this.fastest === 0)) end = "stopped learning";
       this.next = this.time * Math.exp(1 / FLOW.density);
       this.recorded = this.count;
     }

@@ -77,7 +77,7 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
             series[name] = _still(loss, progress)
     words = (
         "Spreads 0.05 (positive) and 0.10 rad, 127 negatives and the loss's own settings unless a "
-        "slider says otherwise; the settings of the sphere do not matter here. Cells are rounded "
+        "slider says otherwise. Cells are rounded "
         f"to the stated ±; shares are means over {BATCHES} batches, and everything of a loss that "
         f"is given as code over {FEW}."
     )

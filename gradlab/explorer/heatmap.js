@@ -35,6 +35,8 @@ class HeatMap {
     this.title = tag("h3");
     this.canvas = tag("canvas", { width: HEAT.columns, height: HEAT.rows, tabIndex: 0, ariaLabel: "Heatmap; arrow keys read cells" });
     const [left, right] = HEAT.across, [low, high] = HEAT.upwards;
+    this.here = tag("span", { className: "here" }, tag("span", { textContent: "you are here" }));
+    this.led = tag("span", { className: "here led" });
     this.range = tag("input", { type: "range", min: 0, step: 1 });
     this.text = tag("output");
     this.label = tag("span");
@@ -45,7 +47,7 @@ class HeatMap {
     this.cell = tag("p", { className: "cell", ariaLive: "polite" });
     this.plot = tag("div", { className: "plot" },
       tag("span", { className: "up" }, tag("span", { textContent: whole(low) }), tag("span", { textContent: "angle to the positive" }), tag("span", { textContent: whole(high) })),
-      this.canvas,
+      tag("div", { className: "cells" }, this.canvas, this.here, this.led),
       tag("span", { className: "along" }, tag("span", { textContent: whole(left) }), tag("span", { textContent: "angle to the negatives" }), tag("span", { textContent: whole(right) })));
     this.none = tag("p", { className: "note" });
     this.node = tag("div", { className: "panel map" }, this.title, this.slider, this.plot, this.scale, this.cell, this.none);
@@ -67,10 +69,38 @@ class HeatMap {
   }
 
   loss() { return state.panels[this.index].loss; }
-  key() { return `${this.loss()}.${state.heat.x}`; }
+  // The chosen slider; a loss without it shows its own first setting, or the first slider that it has.
+  slidersOf() { return HEAT.series[this.loss()]?.[state.heat.y] ?? {}; }
+  choice() { const all = this.slidersOf(); return state.heat.x in all ? state.heat.x : Object.keys(all)[0]; }
+  key() { return `${this.loss()}.${this.choice()}`; }
+  // The frame nearest to the setting on the sphere, until the slider of the map is moved.
+  frame(series) {
+    const last = series.values.length - 1, moved = state.heat.frames[this.key()];
+    if (moved !== undefined) return Math.min(last, moved);
+    const { loss, numbers } = state.panels[this.index], number = LOSSES[loss].numbers.find(({ path }) => path.split(".").at(-1) === this.choice());
+    if (!number) return series.start;
+    const away = (value) => Math.abs(Math.log((value + 1e-6) / (numbers[number.path] + 1e-6)));
+    return series.values.reduce((best, value, i) => (away(value) < away(series.values[best]) ? i : best), series.start);
+  }
+
+  // Where the anchor of the sphere is among the mean angles, and where Play has led it.
+  mark() {
+    const { points, mates } = state, negatives = points.negatives.slice(mates), flow = play.flows[this.index];
+    const markAt = (node, anchor) => {
+      node.hidden = !anchor;
+      if (!anchor) return;
+      const across = negatives.reduce((sum, v) => sum + angleOf(anchor, v), 0) / negatives.length, up = angleOf(anchor, points.positive);
+      const share = (angle, [from, to]) => Math.max(0, Math.min(1, (angle - from) / (to - from)));
+      node.style.left = `${100 * share(across, HEAT.across)}%`;
+      node.style.bottom = `${100 * share(up, HEAT.upwards)}%`;
+      node.classList.toggle("left", share(across, HEAT.across) > 0.6);
+    };
+    markAt(this.here, points.anchor);
+    markAt(this.led, flow ? flow.point : null);
+  }
 
   async draw() {
-    const loss = this.loss(), all = HEAT.series[loss]?.[state.heat.y], series = all?.[state.heat.x] ?? all?.still;
+    const loss = this.loss(), series = this.slidersOf()[this.choice()];
     this.title.textContent = LOSSES[loss].title;
     for (const node of [this.slider, this.plot, this.scale, this.cell]) node.hidden = !series;
     this.plot.style.display = this.scale.style.display = series ? "" : "none";
@@ -78,10 +108,10 @@ class HeatMap {
     this.series = series;
     if (!series) return;
     this.slider.hidden = series.values.length < 2;
-    const frame = Math.min(series.values.length - 1, state.heat.frames[this.key()] ?? series.start);
-    put(this.range, { max: series.values.length - 1, "aria-label": SLIDERS[state.heat.x] });
+    const frame = this.frame(series), name = SLIDERS[this.choice()];
+    put(this.range, { max: series.values.length - 1, "aria-label": name });
     this.range.value = frame;
-    this.label.textContent = SLIDERS[state.heat.x];
+    this.label.textContent = name;
     this.text.textContent = series.angle ? degrees(series.values[frame]) : show(series.values[frame]);
     const cells = await unpack(series);
     if (this.series !== series) return;
@@ -93,9 +123,6 @@ class HeatMap {
   }
 
   why(loss) {
-    const some = HEAT.series[loss]?.[state.heat.y];
-    if (some && state.heat.x === "positive_spread") return "It does not depend on the spread of the positive.";
-    if (some) return `It has no ${SLIDERS[state.heat.x]}.`;
     return HEAT.series[loss] ? "Needs the angles within a view, of which these heatmaps know nothing." : `This loss has no heatmaps: ${LOSSES[loss].why}.`;
   }
 

@@ -15,6 +15,8 @@ const drawAll = () => {
   if (panels[0].arcs.length !== points.negatives.length) panels.forEach((panel) => panel.fit());
   panels.forEach((panel) => panel.draw());
   drawPlay();
+  drawLegend();
+  drawPreset();
   drawCurves();
   drawMaps();
   clearTimeout(saving);
@@ -22,9 +24,23 @@ const drawAll = () => {
 };
 // A page within a notebook has no address of its own.
 const keep = () => { try { history.replaceState(null, "", writeState()); } catch { /* nothing to keep it in */ } };
+// The link to what is shown. Without a clipboard, it is there to be copied by hand.
+const copyLink = async () => {
+  const link = location.href.split("#")[0] + writeState(), button = byId("copy");
+  byId("link").hidden = true;
+  try {
+    await navigator.clipboard.writeText(link);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy link"; }, 1500);
+  } catch {
+    Object.assign(byId("link"), { hidden: false, value: link });
+    byId("link").select();
+  }
+};
 let mapsShown = "";
 const drawMaps = () => {
-  const wanted = JSON.stringify([state.heat, state.panels.map((panel) => panel.loss)]);
+  maps.forEach((map) => map.mark());
+  const wanted = JSON.stringify([state.heat, state.panels]);
   if (wanted === mapsShown) return;
   mapsShown = wanted;
   maps.forEach((map) => map.draw());
@@ -35,6 +51,8 @@ function changed() { if (!frame) frame = requestAnimationFrame(drawAll); }
 function refresh() { panels.forEach((panel) => panel.fit()); changed(); }
 
 const startAll = () => {
+  // A frame is a part of another page, which says what it shows.
+  document.documentElement.classList.toggle("framed", window.self !== window.top);
   readState(location.hash);
   for (const index of [0, 1]) {
     panels.push(new Panel(index));
@@ -45,7 +63,9 @@ const startAll = () => {
   byId("count").oninput = (event) => { setCount(Number(event.target.value)); changed(); };
   byId("mates").oninput = (event) => { setMates(Number(event.target.value)); refresh(); };
   byId("step").oninput = (event) => { state.step = Number((10 ** Number(event.target.value)).toPrecision(3)); changed(); };
+  byId("copy").onclick = copyLink;
   byId("shuffle").onclick = () => {
+    state.preset = "";
     state.points = firstPoints(state.points.negatives.length, Math.floor(Math.random() * 2 ** 31));
     changed();
   };
@@ -55,6 +75,7 @@ const startAll = () => {
   choices("heat-y", QUANTITIES, (value) => { state.heat.y = value; });
   choices("heat-x", SLIDERS, (value) => { state.heat.x = value; });
   startCurves();
+  startPresets();
   addEventListener("hashchange", takeState);
   showChoices();
   refresh();

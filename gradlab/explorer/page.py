@@ -28,6 +28,7 @@ from gradlab.explorer.scene import (
     stored_scenes,
 )
 from gradlab.files import write_text
+from gradlab.flow.forces import has_gate
 from gradlab.losses.base import Loss
 from gradlab.losses.notation import formula_html
 from gradlab.losses.registry import by_text, loss_names, taught_names
@@ -38,11 +39,14 @@ from gradlab.waiting import progress_bar
 SCRIPTS = (
     "arrays.js",
     "state.js",
+    "links.js",
     "sphere.js",
     "curves.js",
     "heatmap.js",
     "flow.js",
     "play.js",
+    "presets.js",
+    "legend.js",
     "page.js",
 )
 
@@ -150,6 +154,7 @@ def _loss(loss: Loss, script: Script) -> str:
         "formula": formula_html(loss.formula),
         "batch": needs_batch(loss),
         "taught": loss.needs_teacher,
+        "gated": has_gate(loss),
         "why": loss.not_simulated,
         "numbers": [
             _number(loss, path, value, script.numbers) for path, value in script.numbers.items()

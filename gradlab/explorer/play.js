@@ -14,7 +14,7 @@ const flowOf = (panel, points) => {
     const { moved } = evaluated(panel, points, anchor);
     return minus(scaled(moved, 1 / dot(moved, anchor)), anchor);
   };
-  return new AnchorFlow(field, (anchor) => evaluated(panel, points, anchor).relative_push, points.anchor);
+  return new AnchorFlow(field, (anchor) => evaluated(panel, points, anchor).relative_push, points.anchor, LOSSES[panel.loss].gated);
 };
 
 const playKey = () => JSON.stringify([state.points, state.panels, state.mates]);
@@ -64,7 +64,7 @@ const drawPlay = () => {
       for (const node of [trail, dot]) node.style.pointerEvents = "none";
       panel.ball.append(trail, dot);
       const words = tag("p", { className: "words flow-words", ariaLive: "polite" });
-      panel.ball.after(words);
+      panel.sliders.before(words);
       return { trail, dot, words };
     })();
     const { trail, dot, words } = panel.flowing, flow = play.flows[i];

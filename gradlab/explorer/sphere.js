@@ -89,7 +89,7 @@ const weighed = (out, batch, points) => {
   const own = out.pull_shares.data[0], columns = batch ? out.negatives : { data: [0, 0, 0, ...out.negatives.data] }, pulls = apart(out.pull_shares.data, columns, 1, count);
   return { ...found, shares: [own, ...pulls.each], tugs: pulls.size ? [[own, points.positive], ...pulls.each.map((share, i) => [share, pulls.targets[i]])] : null };
 };
-// Columns by points: a view is that of the anchor and of all others, or of these alone.
+// Columns by points: a view is that of the anchor and of all others, or of these only.
 const apart = (values, { data }, lead, count) => {
   const each = new Array(count).fill(0), targets = [], largest = new Array(count).fill(-1);
   let size = 0;
@@ -156,8 +156,8 @@ class Panel {
     this.ball = shape("svg", { class: "ball", viewBox: "0 0 340 340", role: "group", "aria-label": "Anchor, positive and negatives on a sphere" });
     this.layers = Object.fromEntries(["globe", "lines", "points", "arrows"].map((name) => [name, this.ball.appendChild(shape("g"))]));
     this.sliders = tag("div", { className: "sliders" });
-    this.reading = tag("dl", { className: "reading" });
-    this.node = tag("div", { className: "panel" }, this.choice, this.formula, this.ball, this.sliders, this.reading);
+    this.reading = tag("div", { className: "reading" });
+    this.node = tag("div", { className: "panel" }, this.choice, this.formula, tag("div", { className: "body" }, this.ball, this.reading), this.sliders);
     this.build();
     this.ball.addEventListener("pointerdown", (event) => this.grab(event));
   }
@@ -169,7 +169,13 @@ class Panel {
     this.layers.lines.before(this.parts.pair);
     arrows.append(this.parts.track, this.parts.push, this.parts.pull, this.parts.moved);
     for (const part of Object.values(this.parts)) part.style.pointerEvents = "none";
-    const row = (name, node) => { const number = tag("dd", { className: "number" }); this.reading.append(tag("dt", { textContent: name }), tag("dd", {}, node), number); return number; };
+    this.rows = {};
+    const row = (key, name, hint, ...nodes) => {
+      const number = tag("span", { className: nodes.length ? "number" : "wide" });
+      this.rows[key] = tag("div", { className: "row", title: hint }, tag("span", { textContent: name }), number, ...nodes);
+      this.reading.append(this.rows[key]);
+      return number;
+    };
     const meter = (...children) => shape("svg", { class: "meter", viewBox: "0 0 200 18", preserveAspectRatio: "none", "aria-hidden": "true" }, shape("rect", { class: "back", width: 200, height: 18, rx: 3 }), ...children);
     const fill = () => shape("rect", { class: "fill", height: 18, rx: 3 });
     this.fills = { relative_push: fill(), hardest_share: fill() };
@@ -177,16 +183,15 @@ class Panel {
     const bars = () => shape("svg", { class: "meter bars", viewBox: "0 0 200 34", preserveAspectRatio: "none", "aria-hidden": "true" });
     [this.bars, this.pulls] = [bars(), bars()];
     this.numbers = {
-      relative_push: row("relative push", meter(this.fills.relative_push)),
-      hardest_share: row("hardest share", meter(this.fills.hardest_share)),
-      weight: row("weights", this.bars),
-      shares: row("pull shares", this.pulls),
-      ratio: row("ratio", meter(this.ratio.band, this.ratio.tick, this.ratio.mark)),
+      relative_push: row("relative_push", "relative push", "How much of the push is alive. 1: the anchor learns at full strength; 0: the loss leaves it alone.", meter(this.fills.relative_push)),
+      hardest_share: row("hardest_share", "share of the hardest negative", "How much of the push comes from the one negative with the largest weight.", meter(this.fills.hardest_share)),
+      weight: row("weight", "weights of the negatives", "One bar for each negative, as a share of the total, the chosen one in the colour of the text.", this.bars),
+      shares: row("shares", "pull shares of the positives", "One bar for each point, the anchor's own positive first, the chosen one in the colour of the text.", this.pulls),
+      ratio: row("ratio", "ratio, pull over push", "Green: ratios with which the next step brings the anchor closer to its positive. Dashed: the published bound of Lemma 1.", meter(this.ratio.band, this.ratio.tick, this.ratio.mark)),
+      bound: row("bound", "closer if", "The ratios with which the next step brings the anchor closer to its positive."),
+      forces: row("forces", "pull, push", "Lengths of the tangent parts of pull and push, dissipation included."),
+      step: row("step", "next step", "The angle to the positive before and after one step of gradient descent."),
     };
-    const wide = (name) => { const node = tag("dd", { className: "wide" }); this.reading.append(tag("dt", { textContent: name }), node); return node; };
-    this.numbers.bound = wide("closer if");
-    this.numbers.forces = wide("pull, push");
-    this.numbers.step = wide("next step");
   }
 
   // Dots and sliders follow what there is of them.
@@ -216,21 +221,9 @@ class Panel {
     };
     this.shares = bars(this.bars, state.points.negatives.length);
     this.pullShares = bars(this.pulls, 1 + state.points.negatives.length);
-    this.sliders.replaceChildren(...loss.numbers.map((number) => this.slider(panel, number)));
-  }
-
-  slider(panel, number) {
-    const text = tag("output", { textContent: showNumber(number, panel.numbers[number.path]) });
-    const range = tag("input", { type: "range", min: 0, max: 1, step: 0.001, title: number.text, ariaLabel: number.text || number.label });
-    const { low, high, log } = number;
-    range.value = log ? Math.log(panel.numbers[number.path] / low) / Math.log(high / low) : (panel.numbers[number.path] - low) / (high - low);
-    range.addEventListener("input", () => {
-      const at = Number(range.value), value = log ? low * (high / low) ** at : low + (high - low) * at;
-      panel.numbers[number.path] = Number(value.toPrecision(3));
-      text.textContent = showNumber(number, panel.numbers[number.path]);
-      changed();
-    });
-    return tag("label", { title: number.text }, number.label, text, range);
+    this.rows.shares.hidden = !state.mates && !loss.taught;
+    this.settings = loss.numbers.map((number) => new Setting(this.index, number));
+    this.sliders.replaceChildren(...this.settings.map((setting) => setting.node));
   }
 
   at(event) {
@@ -282,6 +275,7 @@ class Panel {
     const panel = state.panels[this.index], loss = LOSSES[panel.loss], points = state.points;
     const found = evaluate(panel, points);
     this.globe();
+    this.settings.forEach((setting) => setting.draw());
     this.dots.forEach(({ which, node, hit }) => {
       const [kind, index] = which;
       if (isHidden(which, loss)) return;
@@ -342,7 +336,7 @@ class Panel {
   drawBounds({ bounds, ratio, tugs }) {
     const place = (r) => 200 * Math.max(0, Math.min(1, r / 3));
     put(this.ratio.mark, { x: Number.isFinite(ratio) ? Math.min(196, Math.max(0, place(ratio) - 2)) : -10 });
-    let words = `no bound here: ${tugs ? "the pull does not go to its positive alone" : "the anchor rests, or weights do not sum to more than 0"}`, band = [0, 0], tick = -10;
+    let words = `no bound: ${tugs ? "the pull goes to several points" : "the anchor rests, or weights do not sum to more than 0"}`, band = [0, 0], tick = -10;
     if (bounds) {
       const { low, high, feasible, outside, lemma } = bounds;
       if (!feasible) words = "no ratio does it at this step";
@@ -363,7 +357,7 @@ class Panel {
     Object.values(this.fills).forEach((node) => put(node, { width: 0 }));
     Object.values(this.numbers).forEach((node) => { node.textContent = "–"; });
     const { stored: beforehand } = LOSSES[state.panels[this.index].loss];
-    this.numbers.bound.textContent = beforehand ? "given as code: computed for the first points alone (Start again)" : "not defined for these points and settings";
+    this.numbers.bound.textContent = beforehand ? "given as code: computed for the first points only (Start again)" : "not defined for these points and settings";
   }
 }
 

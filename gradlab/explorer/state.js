@@ -9,6 +9,8 @@ const start = () => ({
   points: structuredClone(START),
   mates: 0, // further positives, the first of the negatives' points
   chosen: 0,
+  linked: true, // settings that both losses have move together
+  preset: "", // the task that is set
   step: 0.01,
   camera: { yaw: 0, pitch: 0.12 },
   curve: { x: "negatives", y: "relative_push", kept: [] },
@@ -47,6 +49,7 @@ const writeState = () => {
     view: `${hundredth(state.camera.yaw)}.${hundredth(state.camera.pitch)}`,
     step: Number(state.step.toPrecision(4)), mates: state.mates, chosen: state.chosen, teacher: writePoint(points.teacher),
     curve: `${curve.y}.${curve.x}`, heat: `${heat.y}.${heat.x}`,
+    linked: Number(state.linked), preset: state.preset,
   });
   curve.kept.forEach((panel) => query.append("keep", writeLoss(panel)));
   Object.entries(heat.frames).forEach(([key, frame]) => query.append("frame", `${key}:${frame}`));
@@ -71,6 +74,8 @@ const readState = (hash) => {
   read("chosen", (text) => { state.chosen = Math.min(Math.max(0, Math.trunc(Number(text)) || 0), state.points.negatives.length - 1); });
   read("curve", (text) => { const [y, x] = text.split("."); if (y in HEIGHTS && x in MOVES) Object.assign(state.curve, { x, y }); });
   read("heat", (text) => { const [y, x] = text.split("."); if (y in QUANTITIES && x in SLIDERS) Object.assign(state.heat, { x, y }); });
+  read("linked", (text) => { state.linked = text !== "0"; });
+  read("preset", (text) => { if (text in PRESETS) state.preset = text; });
   for (const text of query.getAll("keep").slice(0, 4)) { try { state.curve.kept.push(readLoss(text)); } catch { /* left out */ } }
   for (const text of query.getAll("frame")) { const [key, frame] = text.split(":"); if (/^\d+$/.test(frame)) state.heat.frames[key] = Number(frame); }
 };

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gradlab.arrays import Int
-from gradlab.flow.forces import Forces, Velocity
+from gradlab.flow.forces import Forces, Velocity, has_gate
 from gradlab.flow.integration import largest
 from gradlab.gradient.diagnostics import ACTIVE, effective_rank
 
@@ -97,7 +97,7 @@ class Course:
 
     def stopped(self, push: np.ndarray, speed: float) -> bool:
         """Return whether no anchor is pushed any more, nor anything pulled."""
-        closed = self.forces.has_gate and float(push.max()) <= STOPPED
+        closed = has_gate(self.forces.loss) and float(push.max()) <= STOPPED
         return closed and (speed <= STOPPED * self.fastest or self.fastest == 0)
 
 

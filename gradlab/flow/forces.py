@@ -26,6 +26,12 @@ MEASURED, FEW = 512, 16  # anchors whose relative push is measured
 Arguments = Mapping[str, Any]  # of `gradlab.components`, after the loss
 
 
+def has_gate(loss: Loss) -> bool:
+    """Return whether a vanished push means a closed gate, and not the least value of the loss."""
+    ungated = any(isinstance(base, UngatedBatchLoss) for base in loss.bases)
+    return not (ungated or loss.needs_teacher)
+
+
 class Velocity(NamedTuple):
     """The loss, summed over anchors, and the velocity of each moving row, (r, d)."""
 
@@ -64,12 +70,6 @@ class Forces:
         batch = self.batch if self._blockwise is None else self.batch.first(2)
         with torch.no_grad():
             return bool(self.loss.value_of(batch).ndim == 0)
-
-    @property
-    def has_gate(self) -> bool:
-        """Whether a vanished push means that a gate has closed, and not that the loss is least."""
-        ungated = any(isinstance(base, UngatedBatchLoss) for base in self.loss.bases)
-        return not (ungated or self.loss.needs_teacher)
 
     @property
     def start(self) -> Tensor:
