@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from email.message import Message
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from gradlab import GradlabError
 from gradlab.encoder import files
 from gradlab.encoder.model import Encoder
-from gradlab.encoder.pooling import POOLERS
+from gradlab.encoder.pooling import POOLERS, pool
 from tests.fuzzing import as_json, damaged_files, damaged_objects, read_or_refuse
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 
@@ -45,6 +46,8 @@ def reference(folder: Path, pooler: str, sentence: str, max_length: int = 64) ->
     last = layers[-1][0].numpy()
     if pooler == "cls":
         return last[0]
+    if pooler == "last":
+        return last[-1]
     if pooler == "mean":
         return last.mean(axis=0)
     return ((layers[1][0].numpy() + last) / 2).mean(axis=0)
@@ -58,6 +61,26 @@ def test_encode_equals_sentence_by_sentence(folder, pooler):
     assert rows.shape == (len(SENTENCES), encoder.dimension)
     expected = np.stack([reference(folder, pooler, sentence) for sentence in SENTENCES])
     np.testing.assert_allclose(rows, expected, atol=2e-6)  # float32 sums in another order
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(("pooler", "mode"), [("last", "lasttoken"), ("mean", "mean")])
+def test_pooling_is_that_of_sentence_transformers(pooler, mode, side):
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(5, 7, 4, generator=generator, requires_grad=True)
+    mask = (torch.arange(7) < torch.tensor([[7], [1], [4], [6], [2]])).long()
+    mask = mask.flip(1) if side == "left" else mask
+    theirs = Pooling(4, mode)({"token_embeddings": hidden, "attention_mask": mask})
+    rows = pool(pooler, SimpleNamespace(last_hidden_state=hidden), mask)
+    torch.testing.assert_close(rows, theirs["sentence_embedding"])
+    weights = torch.randn(5, 4, generator=generator)
+    gradients = [
+        torch.autograd.grad((embeddings * weights).sum(), hidden, retain_graph=True)[0]
+        for embeddings in (rows, theirs["sentence_embedding"])
+    ]
+    torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize("pooler", POOLERS)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from transformers import AutoTokenizer, LlamaConfig, LlamaModel
 
 import gradlab
+from gradlab import GradlabError
+from gradlab.cli.commands import cli
+from gradlab.encoder import Encoder
 from tests.sentence_training import columns_of
 from tests.tiny_models import make_sentences
 
@@ -44,6 +51,16 @@ def with_adapter(model):
         )
     )  # fmt: skip
     return model
+
+
+def save_with_trained_adapter(model, folder):
+    """A folder as after training: the adapter is no longer zero."""
+    torch.manual_seed(1)
+    for name, weight in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.1)
+    model.save(str(folder))
+    return folder
 
 
 def trainer_of(model, output, loss, **settings):
@@ -116,3 +133,81 @@ def test_inspect_finds_repeated_texts_in_its_embeddings(model):
         embeddings={"anchors": embeddings, "positives": positives},
     )  # fmt: skip
     assert inspection.numbers["duplicates"] == 16
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+def test_folders_embed_as_in_sentence_transformers(bert, tmp_path, adapted):
+    from sentence_transformers import SentenceTransformer
+
+    model = decoder(bert, tmp_path / "decoder")
+    texts = make_sentences(20)
+    before = model.encode(texts)
+    if adapted:
+        save_with_trained_adapter(with_adapter(model), tmp_path / "saved")
+        assert not (tmp_path / "saved/config.json").exists()  # only the adapter
+        assert abs(model.encode(texts) - before).max() > 0.1
+    else:
+        model.save(str(tmp_path / "saved"))
+    encoder = Encoder.load(tmp_path / "saved")
+    assert encoder.pooler == "last"
+    np.testing.assert_allclose(encoder.encode(texts), model.encode(texts), atol=5e-6)
+    encoder.save(tmp_path / "merged")
+    merged = SentenceTransformer(str(tmp_path / "merged"), device="cpu")
+    np.testing.assert_allclose(merged.encode(texts), model.encode(texts), atol=5e-6)
+
+
+def test_an_adapter_without_a_tokenizer_takes_that_of_its_model(model, tmp_path):
+    place = save_with_trained_adapter(model, tmp_path / "saved")
+    expected = Encoder.load(place).encode(texts := make_sentences(5))
+    for file in place.glob("tokenizer*"):
+        file.unlink()
+    np.testing.assert_array_equal(Encoder.load(place).encode(texts), expected)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"base_model_name_or_path": "./absent"}, "is an adapter, and its model is missing: .*"),
+        ({"base_model_name_or_path": None}, "names no base_model_name_or_path"),
+        ({"peft_type": "PROMPT_TUNING"}, "adapter of the kind 'PROMPT_TUNING', and gradlab reads"),
+        ({"megatron_config": {"a": 1}, "megatron_core": "os"}, "which names code; gradlab runs"),
+        ({"r": 3}, "cannot load the model"),
+        ({"target_modules": ["q_proj"]}, r"does not fit .* \(4 tensors, such as"),
+        ({"target_modules": ["q_proj", "v_proj", "k_proj"]}, r"does not fit .* \(4 tensors"),
+    ],
+)
+def test_damaged_adapters_are_refused_in_a_line(model, tmp_path, changes, message):
+    place = save_with_trained_adapter(model, tmp_path / "saved")
+    file = place / "adapter_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    with pytest.raises(GradlabError, match=message) as failure:
+        Encoder.load(place)
+    assert len(str(failure.value).splitlines()) == 1
+
+
+def test_commands_take_a_folder_with_an_adapter(model, tmp_path, monkeypatch):
+    place = save_with_trained_adapter(model, tmp_path / "saved")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts.txt").write_text("\n".join(make_sentences(60)))
+    runner = CliRunner()
+    outcome = runner.invoke(cli, ["doctor", str(place)])
+    assert "pooler last" in outcome.output
+    command = ["inspect", "--model", str(place), "--train-file", "texts.txt", "--batches", "2"]
+    outcome = runner.invoke(cli, [*command, "--batch-size", "16", "--output", "inspected"])
+    assert outcome.exit_code == 0, outcome.output
+    assert (tmp_path / "inspected").is_dir()
+
+
+def test_a_decoder_is_trained_with_last_token_pooling(bert, tmp_path):
+    decoder(bert, tmp_path / "decoder").save(str(tmp_path / "saved"))
+    (tmp_path / "texts.txt").write_text("\n".join(make_sentences(60)))
+    gradlab.train(
+        model=str(tmp_path / "saved"), train_file=str(tmp_path / "texts.txt"), pooler="last",
+        output=str(tmp_path / "run"), max_steps=2, batch_size=16, dropout=0.1, device="cpu",
+    )  # fmt: skip
+    trained = Encoder.load(tmp_path / "run/encoder")
+    assert trained.pooler == "last"
+    moved = trained.encode(make_sentences(5)) - Encoder.load(tmp_path / "saved").encode(
+        make_sentences(5)
+    )
+    assert abs(moved).max() > 1e-5

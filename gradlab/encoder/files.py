@@ -19,6 +19,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from gradlab.encoder import adapters
 from gradlab.errors import GradlabError, check_whole
 from gradlab.files import atomic_folder, reading
 from gradlab.waiting import waiting
@@ -33,11 +34,15 @@ _SETTINGS = tuple(
     f"sentence_{kind}_config.json"
     for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
+# Files of which a model folder has at least one.
+_MODEL_FILES = ("config.json", "modules.json", adapters.FILE)
 # Entries of a module in modules.json.
 _MODULE = ("type", "path")
 # A vocabulary that fills less of the embedding matrix belongs to another model; published models
 # leave at most a few hundred rows free.
 _SMALLEST_SHARE = 0.9
+# Names of pooling modes in files of sentence-transformers, and the poolers that they are here.
+_STORED_POOLERS = {"cls": "cls", "cls_token": "cls", "mean": "mean", "lasttoken": "last"}
 # Modules that gradlab replaces, or whose effect cosines do not show (Normalize).
 _UNDERSTOOD = {"Transformer", "WeightedLayerPooling", "Pooling", "Normalize"}
 
@@ -47,8 +52,9 @@ def load_pretrained(
 ) -> tuple[Any, Any, str, int | None]:
     """Return the model in float32, tokenizer, pooler, and stored input length in tokens or None.
 
-    A model's own code is never run, and pickled weights are read with torch's restricted unpickler.
-    A tokenizer that does not belong to the model is refused, because the run would train on [UNK].
+    An adapter is added to the weights of its model. A model's own code is never run, and pickled
+    weights are read with torch's restricted unpickler. A tokenizer that does not belong to the
+    model is refused, because the run would train on [UNK].
 
     Raises:
         GradlabError: see :meth:`gradlab.encoder.model.Encoder.load`.
@@ -61,18 +67,25 @@ def load_pretrained(
         try:
             place = _local_copy(name)
             pooler, subfolder, stored = _read_stored(place, pooler)
-            options: dict[str, Any] = {"subfolder": subfolder, "trust_remote_code": False}
-            config = AutoConfig.from_pretrained(place, **options)
+            adapter = _read_json(place, adapters.FILE, subfolder)
+            base, inside = _base_of_adapter(place, adapter) if adapter else (place, subfolder)
+            options = {"subfolder": inside, "trust_remote_code": False}
+            config = AutoConfig.from_pretrained(base, **options)
             if getattr(config, "is_encoder_decoder", False):
                 raise GradlabError(
                     f"{name!r} is an encoder-decoder; take an encoder such as bert-base-uncased"
                 )
             if dropout is not None:
                 _set_dropout(config, dropout)
-            tokenizer = AutoTokenizer.from_pretrained(place, **options)
+            tokenizer_place = base
+            if _find(place, "tokenizer_config.json", subfolder):  # some adapters have none
+                tokenizer_place, options["subfolder"] = place, subfolder
+            tokenizer = AutoTokenizer.from_pretrained(tokenizer_place, **options)
             if stored.get("do_lower_case"):
                 _lower_case(tokenizer)
-            model = _load_model(place, config, subfolder, attention)
+            model = _load_model(base, config, inside, attention)
+            if adapter:
+                model = adapters.merge_adapter(model, place, subfolder, adapter)
         except GradlabError:
             raise
         except pickle.UnpicklingError as error:
@@ -124,7 +137,7 @@ def check_place(name: str) -> None:
     with reading(f"the model {name[:100]!r}"):
         folder.exists()  # refuses names of more than 255 bytes
     if folder.is_dir():
-        if not any((folder / file).is_file() for file in ("config.json", "modules.json")):
+        if not any((folder / file).is_file() for file in _MODEL_FILES):
             raise GradlabError(f"{name!r} is not a model folder: it has no config.json")
     elif folder.exists():
         raise GradlabError(f"{name!r} is a file; a model is a folder or a hub name")
@@ -172,6 +185,16 @@ def _reason(error: Exception) -> str:
     described = isinstance(error, OSError | ValueError | RuntimeError | SafetensorError)
     text = " ".join(str(error).split())[:300]
     return text if described and text else f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+def _base_of_adapter(name: str, adapter: dict[str, Any]) -> tuple[str, str]:
+    """Return folder and sub-folder of an adapter's model; GradlabError if it is not there."""
+    base = adapters.base_model(name, adapter)
+    try:
+        check_place(base)
+        return _local_copy(base), ""
+    except GradlabError as error:
+        raise GradlabError(f"{name!r} is an adapter, and its model is missing: {error}") from error
 
 
 def _load_model(name: str, config: Any, subfolder: str, attention: str | None) -> Any:
@@ -295,7 +318,7 @@ def _stored_pooler(name: str, paths: dict[str, str]) -> str:
         modes = [key for key, on in config.items() if key.startswith("pooling_mode_") and on]
     modes = [modes] if isinstance(modes, str) else list(map(str, modes))
     modes = [mode.removeprefix("pooling_mode_").removesuffix("_tokens") for mode in modes]
-    pooler = {"cls": "cls", "cls_token": "cls", "mean": "mean"}.get("+".join(modes))
+    pooler = _STORED_POOLERS.get("+".join(modes))
     if pooler == "mean" and "WeightedLayerPooling" in paths:
         pooler = "first_last" if _is_first_last(name, paths["WeightedLayerPooling"]) else None
     if pooler is None:
@@ -355,6 +378,8 @@ def _write_modules(encoder: Any, place: Path) -> None:
         "pooling_mode_max_tokens": False,
         "pooling_mode_mean_sqrt_len_tokens": False,
     }
+    if encoder.pooler == "last":  # a switch that versions before 2.4 do not know
+        pooling["pooling_mode_lasttoken"] = True
     transformer = {"max_seq_length": encoder.max_length, "do_lower_case": False}
     _write(place / "modules.json", modules)
     _write(place / "sentence_bert_config.json", transformer)

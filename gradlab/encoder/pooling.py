@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 POOLERS = {
     "cls": "last hidden state of the first token",
     "mean": "mean of the last hidden states over the tokens",
+    "last": "last hidden state of the last token, for decoders",
     "first_last": "mean of the first and the last layer's hidden states over the tokens",
 }
 
@@ -20,11 +21,15 @@ def pool(name: str, output: Any, attention_mask: Tensor) -> Tensor:
     Args:
         name: a key of :data:`POOLERS`; ``first_last`` needs ``output_hidden_states``.
         output: the output of the encoder.
-        attention_mask: (rows, length), 1 for tokens and 0 for padding.
+        attention_mask: (rows, length), 1 for tokens and 0 for padding, on the right for ``cls``.
     """
     hidden: Tensor = output.last_hidden_state
     if name == "cls":
         return hidden[:, 0]
+    if name == "last":
+        # Padding may be on either side.
+        last = attention_mask.shape[1] - 1 - attention_mask.flip(1).argmax(1)
+        return hidden.take_along_dim(last[:, None, None], dim=1).squeeze(1)
     if name == "first_last":
         # hidden_states[0] is the embedding layer; the first transformer layer is [1], as in SimCSE.
         hidden = (output.hidden_states[1] + hidden) / 2
