@@ -15,7 +15,7 @@ from gradlab.losses.base import Loss
 def reductions(loss: Loss) -> tuple[str, ...]:
     """Those that a loss has: one with one value a batch has no others than its mean and its sum."""
     row = unit(torch.ones(2, 12, dtype=torch.float64))
-    own = row[:, None] if loss.takes_own_negatives else None
+    own = row[:, None] if "own_negatives" in loss.looks_at else None
     return ("mean", "sum", "none")[: 2 if loss.is_scalar(Batch(row, row, own_negatives=own)) else 3]
 
 

@@ -320,7 +320,7 @@ def test_prefixes_have_components_each() -> None:
 def test_a_prefix_whose_pull_has_coordinates_stands_in_a_sum(text: str) -> None:
     (a, b, _), _ = batch("paired")
     loss = gradlab.get_loss(text)
-    context = {"teacher": (a[:, ::-1].copy(), b)} if loss.needs_teacher else {}
+    context = {"teacher": (a[:, ::-1].copy(), b)} if "teacher" in loss.looks_at else {}
     components = gradlab.components(loss, a, b, **context)
     rows = torch.from_numpy(a).requires_grad_()
     unit = torch.nn.functional.normalize(rows, dim=1)

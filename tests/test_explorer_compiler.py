@@ -116,7 +116,7 @@ def test_scene_is_what_the_rooms_say(name: str) -> None:
     arrays = example(needs_batch(loss), 2)
     rows = [arrays[key] for key in ("positives", "negatives") if key in arrays]
     context = {key: arrays[key] for key in ("labels", "relation") if key in arrays}
-    if loss.needs_teacher:
+    if "teacher" in loss.looks_at:
         context["teacher"] = (arrays["teacher"], *rows)
     components = gradlab.components(
         loss, arrays["anchors"], *rows, in_batch_negatives=len(rows) == 1, **context

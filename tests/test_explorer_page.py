@@ -146,7 +146,7 @@ def test_panels_of_the_page_say_what_the_library_says() -> None:
             if batch
             else {"relation": [[1, 1, 1, -1, -1, -1, -1]]}
         )
-        if loss.needs_teacher:
+        if "teacher" in loss.looks_at:
             context["teacher"] = (np.vstack([teacher, first[1:]]), *other_columns)
         components = gradlab.components(
             loss, first, *other_columns, in_batch_negatives=batch, normalize=True, **context

@@ -150,7 +150,7 @@ def measure(loss: str | Loss, *, progress: bool | None = None) -> Entry:
     No number depends on how the loss is given: a loss by name and the same loss as code are equal.
     """
     loss = get_loss(loss)
-    if loss.needs_teacher:
+    if "teacher" in loss.looks_at:
         raise GradlabError(f"{call_text(loss)} learns from a teacher, whom the atlas does not have")
     moving = negatives_moving_away(loss, BATCHES_OF_A_CURVE, progress)
     gate, push = (moving[name].value[0] for name in ("relative_push", "total_push"))

@@ -82,7 +82,7 @@ def stored_leads() -> dict[str, Lead]:
 
 def flow_to_end(loss: Loss, progress: bool | None = None) -> Lead:
     """Return where a loss leads, from a flow; errors as in `lead`."""
-    if loss.needs_teacher:
+    if "teacher" in loss.looks_at:
         raise GradlabError(f"{call_text(loss)} leads to its teacher, whom the batch does not have")
     batch = synthetic_batch()
     context: dict[str, Any] = {"groups": batch.topics, "steps": STEPS, "progress": progress}

@@ -75,22 +75,11 @@ class OwnLoss(Loss):
 
     def __init__(self, original: Any, given_as: str) -> None:
         # The class has no settings of gradlab's kind, and so no dataclass fields.
-        object.__setattr__(self, "original", original)
-        object.__setattr__(self, "given_as", given_as)
+        self._fix(original=original, given_as=given_as, name=given_as, title=given_as)
+        # Arguments of a batch beside embeddings that the signature of the loss has.
+        self._fix(looks_at=context_names(original))
 
     __eq__, __hash__ = object.__eq__, object.__hash__
-
-    @property
-    def name(self) -> str:  # type: ignore[override]  # a class attribute of registered losses
-        """Name of the loss, `given_as`."""
-        return self.given_as
-
-    title = name
-
-    @property
-    def looks_at(self) -> frozenset[str]:
-        """Arguments of a batch beside embeddings that the signature of the loss has."""
-        return context_names(self.original)
 
     def check_arguments(self, arguments: Mapping[str, Any]) -> None:
         super().check_arguments(arguments)

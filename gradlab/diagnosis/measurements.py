@@ -355,7 +355,7 @@ def temperature(batches: list[Batch]) -> Numbers | None:
     bases = batches[0].registered.bases if batches[0].registered else ()
     base = next((loss for loss in bases if hasattr(loss, "temperature")), None)
     published = declarations(type(base))["temperature"].default if base else None
-    if base is None or base.needs_teacher or not isinstance(published, float):
+    if base is None or "teacher" in base.looks_at or not isinstance(published, float):
         return None
     return {"temperature": float(base.temperature), "published": published}
 

@@ -122,15 +122,15 @@ def replace_numbers(value: Any, replace: Callable[[str, float], float], *path: s
             setattr(source, name, replace_numbers(item, replace, *at))
         return source
     if isinstance(value, Loss):
-        clone = copy.copy(value)
+        settings = {}
         for field in dataclasses.fields(value):
             item = getattr(value, field.name)
             if field.name == "clamp":  # used in training only
                 continue
             if isinstance(field.default, float) and type(item) is int:
                 item = float(item)
-            object.__setattr__(clone, field.name, replace_numbers(item, replace, *path, field.name))
-        return clone
+            settings[field.name] = replace_numbers(item, replace, *path, field.name)
+        return value.unchecked(settings)
     return value
 
 

@@ -153,7 +153,7 @@ def _loss(loss: Loss, script: Script) -> str:
         "title": loss.title + settings,
         "formula": formula_html(loss.formula),
         "batch": needs_batch(loss),
-        "taught": loss.needs_teacher,
+        "taught": "teacher" in loss.looks_at,
         "gated": has_gate(loss),
         "why": loss.not_simulated,
         "numbers": [

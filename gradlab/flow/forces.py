@@ -29,7 +29,7 @@ Arguments = Mapping[str, Any]  # of `gradlab.components`, after the loss
 def has_gate(loss: Loss) -> bool:
     """Return whether a vanished push means a closed gate, and not the least value of the loss."""
     ungated = any(isinstance(base, UngatedBatchLoss) for base in loss.bases)
-    return not (ungated or loss.needs_teacher)
+    return not (ungated or "teacher" in loss.looks_at)
 
 
 class Velocity(NamedTuple):

@@ -176,7 +176,7 @@ def _checks(
     loss: Loss, batch_size: int, dim: int, seed: int, side: str, device: str | None
 ) -> Iterator[Check]:
     kinds = dict(BATCHES)
-    if loss.takes_own_negatives:
+    if "own_negatives" in loss.looks_at:
         kinds[OWN] = paired_batch
     if any(isinstance(base, CandidateLoss) for base in loss.bases):
         kinds[LABELS] = clustered_batch
@@ -192,7 +192,7 @@ def _checks(
         if name == LABELS:
             context["labels"] = np.arange(batch_size) // 4
         scale = rng.uniform(0.5, 2, batch_size)
-        if loss.needs_teacher:
+        if "teacher" in loss.looks_at:
             context["teacher"] = [
                 unit_rows(rows + rng.normal(size=rows.shape) / np.sqrt(dim)) for rows in embeddings
             ]

@@ -138,7 +138,7 @@ class EmbeddingLoss(nn.Module):
             definition = get_loss(self.loss_name, preset=preset, **hyperparameters)
         if hard_negatives not in ("shared", "own"):
             raise GradlabError(f"hard_negatives must be 'shared' or 'own', not {hard_negatives!r}")
-        if hard_negatives == "own" and not definition.takes_own_negatives:
+        if hard_negatives == "own" and "own_negatives" not in definition.looks_at:
             raise GradlabError(
                 f"{definition.name} compares whole views; own hard negatives are for losses of "
                 "pairs, such as infonce"
@@ -338,7 +338,9 @@ def _meaning_of_label(loss: Loss, hard_negatives: str) -> str:
             f"{loss} needs {name}=, which sentence-transformers does not pass; {instead[name]}"
         )
     meanings = {context: words for context, words in _LABELS.items() if context in loss.looks_at}
-    if any(isinstance(base, CandidateLoss) and not base.needs_teacher for base in loss.bases):
+    if any(
+        isinstance(base, CandidateLoss) and "teacher" not in base.looks_at for base in loss.bases
+    ):
         meanings["classes"] = "classes"
     if len(meanings) > 1:
         asked = listed(sorted(meanings.values()))

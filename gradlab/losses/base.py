@@ -8,6 +8,7 @@ or batch statistics). A `CandidateLoss` has several positives.
 from __future__ import annotations
 
 import abc
+import copy
 import dataclasses
 import inspect
 import warnings
@@ -21,8 +22,8 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.errors import GradlabError, nearest
 from gradlab.losses.components import Components
+from gradlab.losses.documentation import Documentation
 from gradlab.losses.gates import ExactGate
-from gradlab.losses.notation import COMPONENT_SYMBOLS, formula_latex
 from gradlab.losses.sides import positives_from_anchors
 from gradlab.settings import Settings, call_text, declarations
 
@@ -51,48 +52,34 @@ class Preset:
 
 
 @dataclasses.dataclass(frozen=True)
-class Loss(Settings, abc.ABC):
+class Loss(Settings, Documentation, abc.ABC):
     """Base class of a loss on two views of N sentences.
 
     The fields of a subclass are its hyper-parameters. The positives' side of the gradient is
     derived from the anchors' components and `moves_positives`.
     """
 
+    # A loss whose settings decide one of these sets it at construction.
+
     name: ClassVar[str] = ""  #: its registered name
-    title: ClassVar[str]  #: for people; of a registered loss that has none the name of its class
-    paper: ClassVar[str]  #: for people
-    bibtex: ClassVar[str] = ""  #: entry of the paper, for model cards
-    formula: ClassVar[str]  #: the value, in plain text
-    #: of ``gradient_dissipation``, ``weight`` and ``ratio``, for tables
-    latex: ClassVar[Mapping[str, str]] = {}
+    presets: ClassVar[Mapping[str, Preset]] = {}  #: published settings by name, beside the defaults
+    #: names of the arguments beside two views that the loss uses: ``"own_negatives"`` if an anchor
+    #: may have negatives of its own, and names in `ASKED_FOR`
+    looks_at: ClassVar[frozenset[str]] = frozenset()
+    #: view of the weight's columns: ``"other"`` or ``"same"``
+    negative_view: ClassVar[str] = "other"
+    #: whether only an anchor's own positive pulls it, so that a relation without it leaves it out
+    pulls_only_own: ClassVar[bool] = False
+    #: whether it changes another loss; see `gradlab.losses.combinator`
+    is_combinator: ClassVar[bool] = False
+    #: whether its components are formulas, or found from its gradients
+    closed_form: ClassVar[bool] = True
+    #: whether the value is one whose derivative restates the components
+    surrogate: ClassVar[bool] = False
     #: conventions in which the components equal autograd without `extra_terms` (`gradlab.verify`)
     exact_in: ClassVar[frozenset[str]] = frozenset({"tangent", "raw", "similarity"})
     exact_to: ClassVar[float] = 1e-11  #: largest error that counts as exact there
-    #: whether the value is one whose derivative restates the components
-    surrogate: ClassVar[bool] = False
-    #: whether its components are formulas, or found from its gradients
-    closed_form: ClassVar[bool] = True
-    #: view of the weight's columns: ``"other"`` or ``"same"``
-    negative_view: ClassVar[str] = "other"
-    presets: ClassVar[Mapping[str, Preset]] = {}  #: published settings by name, beside the defaults
-    table_order: ClassVar[int] = 100  #: place in the papers' tables
     setting_noun: ClassVar[str] = "hyper-parameter"
-    #: whether it changes another loss; see `gradlab.losses.combinator`
-    is_combinator: ClassVar[bool] = False
-    takes_scores: ClassVar[bool] = False  #: whether it looks at ``scores=``
-    needs_teacher: ClassVar[bool] = False  #: whether every call must bring ``teacher=``
-    #: text at which its page shows its numbers; empty for its name alone
-    example: ClassVar[str] = ""
-    #: where the defaults come from, where that is not plainly the paper
-    settings_source: ClassVar[str] = ""
-    takes_own_negatives: ClassVar[bool] = False  #: whether an anchor may have negatives of its own
-    #: whether only an anchor's own positive pulls it, so that a relation without it leaves it out
-    pulls_only_own: ClassVar[bool] = False
-    #: why it is not a function of the angles that `gradlab.simulate` draws
-    not_simulated: ClassVar[str] = (
-        "it compares whole views, "
-        "of which the angles of one anchor to the other view do not tell enough"
-    )
 
     def __str__(self) -> str:
         """Return the text from which `gradlab.get_loss` recreates the loss, without defaults."""
@@ -100,15 +87,7 @@ class Loss(Settings, abc.ABC):
 
     def _repr_markdown_(self) -> str:
         """Return settings, value and components as Markdown with formulas, for notebooks."""
-        components = [
-            f"{symbol} = {self.latex[name]}"
-            for name, symbol in COMPONENT_SYMBOLS
-            if name in self.latex
-        ]
-        formulas = [formula_latex(self.formula)] if self.closed_form else []
-        return "\n\n".join(
-            [f"`{self!r}`", *(f"$${formula}$$" for formula in [*formulas, *components])]
-        )
+        return f"`{self!r}`\n\n{self.formulas_markdown(with_value=self.closed_form)}"
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -225,12 +204,6 @@ class Loss(Settings, abc.ABC):
             batch = self.batch(anchors, positives, extra_negatives, **arguments)
             return reduce(self.value_of(batch), reduction, self.name)
 
-    @property
-    def looks_at(self) -> frozenset[str]:
-        """Names of the arguments in `ASKED_FOR` that the loss uses."""
-        arguments = {"scores": self.takes_scores, "teacher": self.needs_teacher}
-        return frozenset(name for name, used in arguments.items() if used)
-
     def batch(
         self,
         anchors: Float[Array, "n d"],
@@ -294,6 +267,12 @@ class Loss(Settings, abc.ABC):
         from gradlab.settings.module import LossModule
 
         return LossModule(self, learnable=learnable)
+
+    def unchecked(self, settings: Mapping[str, Any]) -> Self:
+        """Return a copy with other settings, which are not checked, such as learned tensors."""
+        copied = copy.copy(self)
+        copied._fix(**settings)
+        return copied
 
     def with_learned_temperatures(self) -> Self:
         """Return the same loss, with the temperature of every softmax marked as learned."""

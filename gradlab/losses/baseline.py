@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from array_api_compat import array_namespace
 
@@ -54,7 +54,7 @@ class SurrogateLoss(PairLoss):
     components, so agreement with autograd does not validate them.
     """
 
-    surrogate: ClassVar[bool] = True
+    surrogate = True
     effective_ratio: str  # a field of each subclass
 
     @property

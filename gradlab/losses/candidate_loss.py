@@ -52,7 +52,7 @@ class ScoredCandidates:
 class CandidateLoss(Loss):
     """Base class of losses of anchors' cosines to candidates; push and pull are equal (R = 1)."""
 
-    takes_own_negatives = True  # they are further candidates of the row
+    looks_at = frozenset({"own_negatives"})  # they are further candidates of the row
 
     def is_scalar(self, batch: Batch) -> bool:
         return False
@@ -104,7 +104,9 @@ class CandidateLoss(Loss):
         out = ~candidates.negative[:, first:]
         arguments = batch.supervision
         several = (
-            self.needs_teacher or arguments.labels is not None or arguments.relation is not None
+            "teacher" in self.looks_at
+            or arguments.labels is not None
+            or arguments.relation is not None
         )
         anchors, positives = both_sides(
             xp.where(own, zero, push)[:, first:],
@@ -143,7 +145,7 @@ class CandidateLoss(Loss):
             own = own_pairs(cosine, batch.start)
             cosine = xp.where(own, positive, cosine)
         role = xp.where(own, batch.own_role[:, None], xp.concat(roles, axis=-1))
-        score = batch.taught(self.name) if self.needs_teacher else None
+        score = batch.taught(self.name) if "teacher" in self.looks_at else None
         absent = xp.isinf(cosine)
         role = xp.where(absent, xp.zeros_like(role), role)
         cosine = xp.where(absent | (role == 0), xp.zeros_like(cosine), cosine)

@@ -17,12 +17,12 @@ import abc
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, detach
+from gradlab.arrays import Array, Bool, Float, cached_property, detach
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
@@ -57,9 +57,23 @@ class Combinator(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Two terms may be one loss, so that counts would take time 2^depth if they were not kept.
-        object.__setattr__(self, "_depth", 1 + max(term.depth for term in self.terms))
-        object.__setattr__(self, "_evaluations", sum(term.evaluations for term in self.terms))
+        self._fix_nested()
+        self._check_size()
+        for base in self.bases:
+            check_closed_form(base, self.name)
+        for base in self.bases if self.of_pairs else ():
+            if not isinstance(base, PairLoss | CandidateLoss):
+                raise GradlabError(
+                    f"{self.name} takes losses of pair similarities such as infonce, "
+                    f"or combinators of them; {base.name} compares whole views"
+                )
+        self._fix(
+            looks_at=frozenset().union(*(term.looks_at for term in self.terms)),
+            exact_in=frozenset.intersection(*(base.exact_in for base in self.bases)),
+            surrogate=any(base.surrogate for base in self.bases),
+        )
+
+    def _check_size(self) -> None:
         if self.depth > MAX_DEPTH:
             raise GradlabError(
                 f"at most {MAX_DEPTH} losses can be nested in each other; "
@@ -70,14 +84,6 @@ class Combinator(Loss):
                 f"a loss can be made of at most {MAX_EVALUATIONS} evaluations of others; "
                 f"{self.name} would take {self.evaluations}"
             )
-        for base in self.bases:
-            check_closed_form(base, self.name)
-        for base in self.bases if self.of_pairs else ():
-            if not isinstance(base, PairLoss | CandidateLoss):
-                raise GradlabError(
-                    f"{self.name} takes losses of pair similarities such as infonce, "
-                    f"or combinators of them; {base.name} compares whole views"
-                )
 
     @property
     @abc.abstractmethod
@@ -98,13 +104,15 @@ class Combinator(Loss):
         for _, loss, candidates in self.terms_of(batch):
             yield from loss.leaves(candidates)
 
-    @property
-    def depth(self) -> int:
-        return int(vars(self)["_depth"])
+    # Two terms may be one loss, so that counts would take time 2^depth if they were not kept.
 
-    @property
+    @cached_property
+    def depth(self) -> int:  # a property in other losses
+        return 1 + max(term.depth for term in self.terms)
+
+    @cached_property
     def evaluations(self) -> int:
-        return int(vars(self)["_evaluations"])
+        return sum(term.evaluations for term in self.terms)
 
     def is_scalar(self, batch: Batch) -> bool:
         return all(base.is_scalar(batch) for base in self.bases)
@@ -112,30 +120,17 @@ class Combinator(Loss):
     @property
     def within(self) -> tuple[Loss, ...]:
         """The loss itself and all losses nested in it, each once."""
+        return self, *vars(self)["_nested"]
+
+    def _fix_nested(self) -> None:
+        """Walk the tree of nested losses, once for each loss."""
         nested = {id(loss): loss for term in self.terms for loss in term.within}
-        return self, *nested.values()
+        self._fix(_nested=tuple(nested.values()))
 
-    @property
-    def looks_at(self) -> frozenset[str]:
-        return frozenset().union(*(term.looks_at for term in self.terms))
-
-    # Class attributes in other losses; properties here, because they depend on the terms.
-
-    @property
-    def takes_own_negatives(self) -> bool:  # type: ignore[override]
-        return self.terms[0].takes_own_negatives  # of `symmetric`, the anchors' direction
-
-    @property
-    def needs_teacher(self) -> bool:  # type: ignore[override]
-        return any(base.needs_teacher for base in self.bases)
-
-    @property
-    def exact_in(self) -> frozenset[str]:  # type: ignore[override]
-        return frozenset.intersection(*(base.exact_in for base in self.bases))
-
-    @property
-    def surrogate(self) -> bool:  # type: ignore[override]
-        return any(base.surrogate for base in self.bases)
+    def unchecked(self, settings: Mapping[str, Any]) -> Self:
+        copied = super().unchecked(settings)
+        copied._fix_nested()
+        return copied
 
     def components_of(self, batch: Batch) -> Components:
         return self._added(batch, self.terms_of(batch), positives=False)[0]
@@ -197,7 +192,7 @@ class Modifier(Combinator):
     first_setting: ClassVar[str] = "loss"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "loss", get_loss(self.loss))
+        self._fix(loss=get_loss(self.loss))
         super().__post_init__()
 
     @property

@@ -49,7 +49,7 @@ class CoSENT(SoftmaxTemperature, BatchLoss):
     )
     formula = "log(1 + Σ_i Σ_{k≠l} exp((cos θ_kl' - cos θ_ii')/τ))"
     has_one_value = True
-    takes_scores = True
+    looks_at = frozenset({"scores"})
 
     def value(self, batch: Batch) -> Float[Array, ""]:
         """Return ``log(1 + e^u)``, a scalar."""

@@ -29,8 +29,7 @@ class EmbeddingDistillation(Loss):
         "cosine", "cosine (1 - cos θ), or mse (the squared distance)", choices=("cosine", "mse")
     )
 
-    needs_teacher = True
-    takes_own_negatives = True  # and ignores them
+    looks_at = frozenset({"teacher", "own_negatives"})  # and ignores own negatives
     moves_positives = "nothing"
     title = "Embedding distillation"
     settings_source = (

@@ -33,6 +33,7 @@ class Hardness(OtherCandidates):
     title = "hardness"
     paper = "Lan et al. (2025)"
     formula = "L with logits cos θ/τ + α sg(cos θ) of negatives"
+    not_simulated = "angles do not tell which negatives are a sentence's own hard ones"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -42,6 +43,8 @@ class Hardness(OtherCandidates):
                     "hardness takes losses whose negatives are logits at a temperature, "
                     f"such as infonce, not {base.name}"
                 )
+        if self.on != "hard":
+            self._fix(not_simulated=self.loss.not_simulated)
 
     def inner_batch(self, batch: Batch) -> Batch:
         if self.on == "hard" and batch.extra_negatives is None and batch.own_negatives is None:
@@ -49,12 +52,6 @@ class Hardness(OtherCandidates):
         return batch.with_candidates(
             hardness=(*batch.candidates.hardness, HardnessTerm(self.alpha, self.on))
         )
-
-    @property
-    def not_simulated(self) -> str:  # type: ignore[override]  # a class attribute in other losses; here it depends on the settings
-        if self.on == "hard":
-            return "angles do not tell which negatives are a sentence's own hard ones"
-        return str(self.loss.not_simulated)
 
     def changed(self, row: ChangedRow) -> ChangedRow | None:
         return None if self.on == "hard" else dataclasses.replace(row, alpha=row.alpha + self.alpha)

@@ -40,7 +40,7 @@ class KL(SoftmaxTemperature, CandidateLoss):
     )
     times_tau_squared: bool = setting(False, "whether the divergence is multiplied by τ²")
 
-    needs_teacher = True
+    looks_at = CandidateLoss.looks_at | {"teacher"}
     title = "KL to a teacher"
     settings_source = (
         "Temperatures: that of InfoNCE; what is published differs with the teacher's scores."

@@ -22,7 +22,7 @@ class MarginMSE(CandidateLoss):
     warning. For the published loss, pass own negatives with ``in_batch_negatives=False``.
     """
 
-    needs_teacher = True
+    looks_at = CandidateLoss.looks_at | {"teacher"}
     pulls_only_own = True
     title = "Margin-MSE"
     paper = "Hofstätter et al. (2020)"

@@ -83,6 +83,7 @@ class Mask(OtherCandidates):
     title = "mask"
     paper = "Solatorio (2024)"
     formula = "L without the negatives that a mask leaves out"
+    not_simulated = "which pairs are left out does not depend on their angles alone"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,21 +95,13 @@ class Mask(OtherCandidates):
                 raise GradlabError("by=pairs needs pairs=FILE")
             read_pairs(self.pairs)  # refuses a bad file
         check_pools(self._pools)
-
-    @property
-    def looks_at(self) -> frozenset[str]:
-        asked = _ASKED_FOR.get(self.by)
-        return super().looks_at | ({asked[0]} if asked else set())
+        self._fix(looks_at=self.looks_at.union(_ASKED_FOR.get(self.by, ())[:1]))
+        if self._known_by_angle:
+            self._fix(not_simulated=self.loss.not_simulated)
 
     @property
     def _pools(self) -> tuple[str, ...]:
         return tuple(name.strip() for name in self.on.split("+")) if self.on else (*POOLS, *BESIDE)
-
-    @property
-    def not_simulated(self) -> str:  # type: ignore[override]  # a class attribute in other losses; here it depends on the settings
-        if self._known_by_angle:
-            return str(self.loss.not_simulated)
-        return "which pairs are left out does not depend on their angles alone"
 
     def changed(self, row: ChangedRow) -> ChangedRow | None:
         above = min(row.above, self.above)

@@ -53,9 +53,9 @@ class MHS(UniformityLoss):
         )
     }
 
-    @property
-    def negative_view(self) -> str:  # type: ignore[override]  # a class attribute in other losses; here a setting
-        return self.neighbour_view
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fix(negative_view=self.neighbour_view)
 
     def uniformity(self, batch: Batch) -> Float[Array, ""]:
         """Return minus the sum of the distances to the nearest neighbours, a scalar."""

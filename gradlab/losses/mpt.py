@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -29,7 +28,7 @@ class TripletLoss(PairLoss):
 
     margin: float = setting(0.0, "margin m, in the units of the distance")
 
-    one_hot_weight: ClassVar[bool] = True
+    one_hot_weight = True
 
     @abc.abstractmethod
     def distance(self, similarity: PairSimilarity) -> Float[Array, "*n"]:

@@ -30,7 +30,7 @@ class PairLoss(Loss):
     shape (..., K). A summary broadcasts against (...,).
     """
 
-    takes_own_negatives = True  # they are further columns of the row
+    looks_at = frozenset({"own_negatives"})  # they are further columns of the row
     pulls_only_own = True
     one_hot_weight: ClassVar[bool] = False  #: whether the hardest negative has all the weight
     #: whether negatives enter as cosines over `temperature` only

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from array_api_compat import array_namespace
 
@@ -29,6 +29,7 @@ class PerPrefix(Modifier):
     dims: Any = setting("64+128+256", "lengths of the prefixes, joined by +", rule="text")
     weights: Any = setting("", "weight of each prefix, joined by +; empty for 1 each", rule="text")
 
+    prefixes: ClassVar[Mapping[int, float]]  #: weight of each prefix, by length, shortest first
     example = "per_prefix(infonce, dims=32+64+128)"
     title = "per prefix"
     paper = "Kusupati et al. (2022)"
@@ -46,17 +47,10 @@ class PerPrefix(Modifier):
                 f"such as 64+128, not {self.dims!r}"
             )
         weights = read_weights(self.weights, len(dims), "prefix")
-        object.__setattr__(self, "dims", "+".join(str(int(d)) for d in dims))
-        object.__setattr__(self, "weights", write_weights(weights))
+        self._fix(dims="+".join(str(int(d)) for d in dims), weights=write_weights(weights))
+        self._fix(prefixes=dict(sorted(zip(map(int, dims), weights, strict=True))))
         if self.loss.has(PerPrefix):
             raise GradlabError("per_prefix cannot change a loss that already has prefixes")
-
-    @property
-    def prefixes(self) -> Mapping[int, float]:
-        """Weight of each prefix, by length, shortest first."""
-        dims = [int(d) for d in read_numbers(self.dims, "dims")]
-        weights = read_weights(self.weights, len(dims), "prefix")
-        return dict(sorted(zip(dims, weights, strict=True)))
 
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
         return [(weight, self.loss, prefix(batch, d)) for d, weight in self.prefixes.items()]

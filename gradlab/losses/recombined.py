@@ -297,7 +297,7 @@ class RecombinedParts(Loss):
 
     def __post_init__(self) -> None:
         for kind in (Gate, Weight, Ratio):
-            object.__setattr__(self, kind.role, kind(getattr(self, kind.role)))
+            self._fix(**{kind.role: kind(getattr(self, kind.role))})
         super().__post_init__()
 
     @classmethod
@@ -331,10 +331,8 @@ class Recombined(RecombinedParts, SurrogateLoss):
         super().__post_init__()
         if self.needs_views:
             raise GradlabError(f"{self} needs whole views; use gradlab.recombine")
-
-    @property
-    def one_hot_weight(self) -> bool:  # type: ignore[override]  # a class attribute in other losses; here it depends on the part
-        return isinstance(self.weight.source, PairLoss) and self.weight.source.one_hot_weight
+        source = self.weight.source
+        self._fix(one_hot_weight=isinstance(source, PairLoss) and source.one_hot_weight)
 
     def summary(self, negatives: Negatives) -> Summary:
         gate = self.gate.loss.summary(negatives)
@@ -360,9 +358,10 @@ class RecombinedOnViews(RecombinedParts, SurrogateOnViews):
     name = "recombined"
     latex = Recombined.latex
 
-    @property
-    def negative_view(self) -> str:  # type: ignore[override]  # a class attribute in other losses; here it depends on the part
-        return self.weight.source.negative_view if self.weight.needs_views else "other"
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weight.needs_views:
+            self._fix(negative_view=self.weight.source.negative_view)
 
     def dissipation(self, batch: Batch) -> Float[Array, "n"]:
         """Return the gate's declared dissipation; in the unit gauge, the total push of its loss."""

@@ -125,12 +125,12 @@ def own_files() -> list[str]:
 
 def loss_names() -> list[str]:
     """Return all names but `taught_names` and `combinator_names`, in the papers' order."""
-    return _names(lambda cls: not cls.is_combinator and not cls.needs_teacher)
+    return _names(lambda cls: not cls.is_combinator and "teacher" not in cls.looks_at)
 
 
 def taught_names() -> list[str]:
     """Return the names of the losses that require ``teacher=``, such as ``kl``."""
-    return _names(lambda cls: not cls.is_combinator and cls.needs_teacher)
+    return _names(lambda cls: not cls.is_combinator and "teacher" in cls.looks_at)
 
 
 def combinator_names() -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
+from gradlab.arrays import cached_property
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
@@ -46,26 +47,24 @@ class Sum(Combinator):
                 "losses must be a list of losses, or a text such as 'infonce, gor', "
                 f"not {self.losses!r}"
             )
-        object.__setattr__(self, "losses", tuple(get_loss(loss) for loss in losses))
-        weights = read_weights(self.weights, len(self.losses), "loss")
-        object.__setattr__(self, "weights", write_weights(weights))
+        self._fix(losses=tuple(get_loss(loss) for loss in losses))
+        self._fix(weights=write_weights(self._factors))
         super().__post_init__()
 
     @property
     def terms(self) -> tuple[Loss, ...]:
         return tuple(self.losses)
 
-    @property
-    def takes_own_negatives(self) -> bool:  # type: ignore[override]  # a class attribute in other losses
-        return any(loss.takes_own_negatives for loss in self.losses)
+    @cached_property
+    def _factors(self) -> list[float]:
+        return read_weights(self.weights, len(self.losses), "loss")
 
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
         """Return each loss with the batch; those that take no own negatives get it without them."""
-        weights = read_weights(self.weights, len(self.losses), "loss")
         without_own = batch = batch.sharing_products()
-        if self.takes_own_negatives:
+        if "own_negatives" in self.looks_at:
             without_own = dataclasses.replace(batch, own_negatives=None)
         return [
-            (weight, loss, batch if loss.takes_own_negatives else without_own)
-            for weight, loss in zip(weights, self.losses, strict=True)
+            (weight, loss, batch if "own_negatives" in loss.looks_at else without_own)
+            for weight, loss in zip(self._factors, self.losses, strict=True)
         ]

@@ -43,8 +43,10 @@ class Symmetric(Modifier):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.reverse, str) and self.reverse == ""):
-            object.__setattr__(self, "reverse", get_loss(self.reverse))
+            self._fix(reverse=get_loss(self.reverse))
         super().__post_init__()
+        if "own_negatives" not in self.loss.looks_at:  # the other direction has none
+            self._fix(looks_at=self.looks_at - {"own_negatives"})
 
     @property
     def terms(self) -> tuple[Loss, ...]:

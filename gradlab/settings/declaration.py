@@ -262,6 +262,11 @@ class Settings:
             if declared.kind is not object or declared.choices:
                 object.__setattr__(self, name, declared.check(getattr(self, name)))
 
+    def _fix(self, **attributes: Any) -> None:
+        """Set attributes at construction: read settings, and what follows from them."""
+        for name, value in attributes.items():
+            object.__setattr__(self, name, value)
+
 
 def check_names(cls: type, names: Iterable[str]) -> None:
     """Raise GradlabError for a name that is no setting of ``cls``, and suggest the nearest."""

@@ -5,7 +5,6 @@ Learned settings are found through settings of nested losses, so this module imp
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import itertools
 import math
@@ -144,9 +143,7 @@ def with_setting(loss: Any, path: Sequence[str], value: Any) -> Any:
     if isinstance(loss, tuple):
         at = int(first)
         return (*loss[:at], with_setting(loss[at], further, value), *loss[at + 1 :])
-    changed = copy.copy(loss)
-    object.__setattr__(changed, first, with_setting(getattr(loss, first), further, value))
-    return changed
+    return loss.unchecked({first: with_setting(getattr(loss, first), further, value)})
 
 
 class LossModule(torch.nn.Module):

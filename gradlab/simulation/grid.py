@@ -109,7 +109,7 @@ def simulate(
         mu_own=mu_own,
         sigma_own=sigma_own,
     )
-    if own_negatives and not (loss.takes_own_negatives and loss.closed_form):
+    if own_negatives and not ("own_negatives" in loss.looks_at and loss.closed_form):
         raise GradlabError(
             f"{loss.name} is not simulated with own negatives: "
             "they are for gradlab's losses of pairs, such as infonce"

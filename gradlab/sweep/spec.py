@@ -119,7 +119,7 @@ class Spec(Settings):
             "stages": tuple(_grid(stage, "stages") for stage in self.stages),
         }
         for name, table in tables.items():
-            object.__setattr__(self, name, table)
+            self._fix(**{name: table})
         for point in self.points_given:
             _check_seeds(point.get("seeds", (42,)))
             tasks = point.get("evaluate", [])

@@ -373,15 +373,16 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
                 raise GradlabError(
                     f"{[*whole, 'symmetric'][0]} compares the batch; leave in_batch_negatives on"
                 )
-        if self.negatives and self.hard_negatives == "own" and not loss.takes_own_negatives:
+        if self.negatives and self.hard_negatives == "own" and "own_negatives" not in loss.looks_at:
             raise GradlabError(f"{loss.name} compares whole views; give hard_negatives shared")
-        for name, used, users in (
-            ("guide", "guide" in loss.looks_at, "one with mask(by=guide)"),
-            ("teacher", loss.needs_teacher, " or ".join(taught_names())),
+        for name, argument, users in (
+            ("guide", "guide", "one with mask(by=guide)"),
+            ("teacher", "teacher", " or ".join(taught_names())),
             # Labels are used by losses with candidates: those that take own negatives.
-            ("label_column", any(base.takes_own_negatives for base in loss.bases), "supcon"),
-            ("score_column", any(base.takes_scores for base in loss.bases), "cosent"),
+            ("label_column", "own_negatives", "supcon"),
+            ("score_column", "scores", "cosent"),
         ):
+            used = any(argument in nested.looks_at for nested in loss.within)
             configured, column = getattr(self, name) is not None, name.endswith("_column")
             if configured and not used:
                 raise GradlabError(

@@ -143,7 +143,7 @@ def training_file(config: TrainConfig) -> TrainingFile:
                     f"to train on the sentences only, give --column {roles.anchor}"
                 )
     loss = get_loss(config.loss, **config.loss_settings)
-    if roles.negatives and config.hard_negatives == "own" and not loss.takes_own_negatives:
+    if roles.negatives and config.hard_negatives == "own" and "own_negatives" not in loss.looks_at:
         raise GradlabError(f"{loss.name} compares whole views; give hard_negatives shared")
     return file
 

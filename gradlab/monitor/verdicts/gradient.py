@@ -93,7 +93,7 @@ def _share_that_learns(records: Records) -> Verdict:
     if share > ALL_LEARN:
         finding, name = "All sentences of a batch are learning.", "all learn"
         return Verdict("Learning", GOOD, finding, name=name, evidence=evidence)
-    has_teacher = any(base.needs_teacher for base in records.used.bases)
+    has_teacher = any("teacher" in base.looks_at for base in records.used.bases)
     reason = "agree with the teacher" if has_teacher else "are far enough from their negatives"
     text = percent(share) if share >= 0.001 else "Fewer than 0.1%"
     finding, name = (
