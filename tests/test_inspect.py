@@ -26,7 +26,8 @@ from gradlab.gradient.paradigm import autograd_split
 from gradlab.inspection.candidate_pairs import LOOSER, _count
 from gradlab.inspection.gradient_share import PushTotals, measure, meet, share_of_candidates
 from gradlab.inspection.vectors import NEIGHBOURS, Groups, Vectors, nearest_pairs, on_disk
-from gradlab.inspection.words import WordIndex, slot_words, state_other_facts
+from gradlab.inspection.word_index import WordIndex
+from gradlab.inspection.words import slot_words, state_other_facts
 from tests.tiny_models import WORDS, make_sentences
 
 HOSTILE = "<img src=x onerror=alert(1)></script><b>bold</b> & more"
@@ -71,12 +72,9 @@ def test_overlap_is_the_weighted_jaccard_index():
         shared_weight, total_weight = (
             sum(weight[w] for w in words) for words in (sets[a] & sets[b], sets[a] | sets[b])
         )
-        assert index.overlap(index.group[a], index.group[b]) == pytest.approx(
-            shared_weight / total_weight, rel=1e-12
-        )
-    assert all(
-        math.isnan(index.overlap(index.group[a], index.group[b])) for a, b in pairs["number"]
-    )
+        (share,) = index.overlap(index.group[[[a, b]]])
+        assert share == pytest.approx(shared_weight / total_weight, rel=1e-12)
+    assert np.isnan(index.overlap(index.group[np.array(pairs["number"])])).all()
 
 
 def test_minhash_misses_no_near_duplicate_that_loops_find():
@@ -84,7 +82,8 @@ def test_minhash_misses_no_near_duplicate_that_loops_find():
     index = WordIndex.build(texts, len(texts))
     close_pairs = {tuple(pair) for pair in index.close.tolist()}
     groups = range(len(index.first))
-    expected = {pair for pair in itertools.combinations(groups, 2) if index.overlap(*pair) >= 0.8}
+    pairs = np.array(list(itertools.combinations(groups, 2)))
+    expected = set(map(tuple, pairs[index.overlap(pairs) >= 0.8].tolist()))
     assert len(expected) == 10
     assert expected <= close_pairs  # each is missed with a probability of 3%, at this seed none
 
@@ -401,7 +400,7 @@ def test_words_and_embedding_together_find_what_neither_does_alone(alike):
     rows[200:205] = rows[20:25] + 0.02  # these the embedding alone
     rows += alike
     index = WordIndex.build(texts, len(texts))
-    shares = [index.overlap(row, 100 + row) for row in range(10)]
+    shares = index.overlap(np.array([[row, 100 + row] for row in range(10)]))
     assert all(0.7 < share < 0.9 for share in shares)
     overlap = max(shares) + 0.01
     assert min(shares) > overlap - LOOSER

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from gradlab.errors import GradlabError
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Groups, Vectors, cosines_of, nearest_pairs
+from gradlab.inspection.word_index import WordIndex
 from gradlab.inspection.words import (
     ALIKE,
-    WordIndex,
     looks_like_a_positive,
     slot_words,
     state_other_facts,
@@ -167,12 +167,7 @@ def find_candidates(
     # Unique pairs, the near ones first.
     lines = pd.concat([near[SIDES], pd.DataFrame(words.close, columns=SIDES)]).drop_duplicates()
     pairs = lines.to_numpy()
-    # Not from a list of all pairs: there are many where sentences fill a template.
-    shared = (
-        words.overlap(int(first), int(second))
-        for first, second in progress_bar(pairs, progress, desc="Comparing words")
-    )
-    overlaps = np.fromiter(shared, float, len(pairs))
+    overlaps = words.overlap(pairs, progress)
     # First by words alone; NEIGHBOUR pairs must be confirmed by their embeddings.
     kind = np.full(len(pairs), _NEITHER)
     kind[overlaps >= overlap - LOOSER] = NEIGHBOUR

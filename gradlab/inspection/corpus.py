@@ -19,7 +19,7 @@ from gradlab.inspection.gradient_share import BatchPush, PushTotals, measure, me
 from gradlab.inspection.result import Inspection
 from gradlab.inspection.texts import Cuts, Texts
 from gradlab.inspection.vectors import Vectors, given_arrays, on_disk
-from gradlab.inspection.words import chunks
+from gradlab.inspection.word_index import chunks
 from gradlab.losses.base import Loss
 from gradlab.losses.mask import hard_negative_numbers
 from gradlab.losses.registry import get_loss

@@ -22,6 +22,11 @@ def normalize(text: str) -> str:
     return " ".join(re.findall(r"\w+", folded)) or folded.strip()
 
 
+def words_of(text: str) -> list[str]:
+    """Return the words of a text as written; a hyphen joins words: ``south-east`` is one word."""
+    return re.findall(r"\w+(?:-\w+)*", unicodedata.normalize("NFKC", text))
+
+
 @dataclass(frozen=True)
 class Texts:
     """N rows of a sentence each, or of a sentence, its positive and its hard negatives.
