@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import os
 import random
 import re
 
@@ -25,7 +24,7 @@ from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import autograd_split
 from gradlab.inspection.candidate_pairs import LOOSER, _count
 from gradlab.inspection.gradient_share import PushTotals, measure, meet, share_of_candidates
-from gradlab.inspection.vectors import NEIGHBOURS, Groups, Vectors, nearest_pairs, on_disk
+from gradlab.inspection.vectors import NEIGHBOURS, Groups, Vectors, nearest_pairs
 from gradlab.inspection.word_index import WordIndex
 from gradlab.inspection.words import slot_words, state_other_facts
 from tests.tiny_models import WORDS, make_sentences
@@ -491,36 +490,6 @@ def test_the_command_reads_files_and_arrays(bert, tmp_path):
     command_line += ["--output", tmp_path / "arrays"]
     assert run(*command_line).exit_code == 0
     assert not (tmp_path / "arrays/mask.txt").exists()
-
-
-def test_an_interruption_leaves_nothing_behind(bert, tmp_path, monkeypatch):
-    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path / "cache"))
-
-    def interrupted(*arguments, **options):
-        assert any((tmp_path / "cache").iterdir())  # the embeddings are there
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("gradlab.inspection.candidate_pairs.nearest_pairs", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        gradlab.inspect(bert, corpus(20), batch_size=8)
-    assert not any((tmp_path / "cache").iterdir())
-
-
-def test_embeddings_that_a_kill_left_are_removed_by_the_next_inspection(tmp_path, monkeypatch):
-    from filelock import FileLock
-
-    monkeypatch.setenv("GRADLAB_CACHE_DIR", str(tmp_path))
-    killed, running, begun, old = (tmp_path / f"inspect-{name}" for name in "abcd")
-    for place in (killed, running, begun, old):
-        place.mkdir()
-        (place / "embeddings.float16").write_bytes(b"1234")
-    (killed / "lock").touch()
-    os.utime(old, (0, 0))
-    with FileLock(running / "lock"), on_disk([np.ones((2, 3))], 3) as rows:
-        assert rows.shape == (2, 3)
-        assert not killed.exists()
-        assert not old.exists()
-    assert sorted(tmp_path.glob("inspect-*")) == [running, begun]
 
 
 def test_texts_that_the_model_reads_in_part_are_counted(bert):

@@ -60,7 +60,13 @@ from gradlab.waiting import waiting
     "Tokens read from each sentence.  [default: the model's limit]",
     kind=click.IntRange(1),
 )
-@option("--seed", "Seed of batches and dropout.", 0, click.IntRange(0))
+@option(
+    "--sample",
+    "Rows to draw and inspect, for a quick look: a tenth of the rows sees a hundredth of all pairs."
+    "  [default: all]",
+    kind=click.IntRange(2),
+)
+@option("--seed", "Seed of batches, dropout and sample.", 0, click.IntRange(0))
 @pooler_option
 @device_option
 @option("--output", "Folder to write to.", "inspect", OutputFolder())
@@ -116,6 +122,8 @@ def command(
     if write_clean is not None:
         if train_file is None:
             raise GradlabError("--write-clean leaves rows of a --train-file out; give it too")
+        if options["sample"] is not None:
+            raise GradlabError("--write-clean looks at all rows; leave --sample out")
         check_copy(train_file, write_clean)
         if options["positives_of_lists"] == "all":
             raise GradlabError("--write-clean keeps or leaves whole rows; use --positives first")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Sequence
 from typing import Any, Self, TypeGuard
@@ -11,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from gradlab.data.tokens import fingerprint
 from gradlab.encoder.files import load_pretrained, save_pretrained
 from gradlab.encoder.pooling import POOLERS, pool
 from gradlab.errors import GradlabError, check_known, check_whole
@@ -150,6 +153,16 @@ class Encoder(nn.Module):
         finally:
             self.train(was_training)
         return embeddings
+
+    def sha256(self, max_length: int) -> str:
+        """Return a hash of all that determines the embeddings of texts cut to a length."""
+        digest = hashlib.sha256(
+            json.dumps([fingerprint(self.tokenizer), self.pooler, max_length]).encode()
+        )
+        for name, weights in self.state_dict().items():
+            digest.update(name.encode())
+            digest.update(weights.cpu().contiguous().view(-1).view(torch.uint8).numpy())
+        return digest.hexdigest()
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write a folder for transformers, sentence-transformers and :meth:`load`, atomically.

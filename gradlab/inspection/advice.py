@@ -109,7 +109,9 @@ def steps_of(
 
     The arguments are those of `gradlab.inspection.Inspection.write`.
     """
-    steps = []
+    steps: list[tuple[str, str]] = []
+    if numbers["sampled_from"] and file is not None and command:
+        return _whole_steps(file, command)
     if file is not None and file.roles.positive is not None and numbers["duplicates"]:
         steps.append(
             (
@@ -144,6 +146,24 @@ def steps_of(
     return steps
 
 
+def _whole_steps(file: TrainingFile, command: str) -> list[tuple[str, str]]:
+    """Return the command that inspects all rows and writes a clean file."""
+    words = shlex.split(command)
+    place = words.index("--sample")
+    words[place : place + 2] = []
+    if not is_beir(file.path):
+        words += ["--write-clean", clean_name(file.path)]
+    words.append("--overwrite")  # the page of the sample
+    return [("Inspect all rows", shlex.join(words))]
+
+
+def clean_name(path: Path) -> str:
+    """Return a name for the clean file, with the ending of its source."""
+    compressed = path.suffix.lower() in (".gz", ".xz", ".bz2")
+    ending = "".join(path.suffixes[-2 if compressed else -1 :])
+    return f"{path.name.removesuffix(ending)}-clean{ending}"
+
+
 def left_out_in_words(numbers: Mapping[str, Any]) -> str:
     """Return how many rows a clean file has, and why others go, such as "38 of 40 rows: ..."."""
     reasons = [f"{count:,} {reason}" for reason, count in numbers["rows_left_out"].items() if count]
@@ -157,9 +177,7 @@ def _clean_steps(
     if not sum(numbers["rows_left_out"].values()) or is_beir(file.path):
         return []
     command, _, output = command.partition(WRITE_CLEAN)
-    compressed = file.path.suffix.lower() in (".gz", ".xz", ".bz2")
-    ending = "".join(file.path.suffixes[-2 if compressed else -1 :])
-    clean = f"{file.path.name.removesuffix(ending)}-clean{ending}"
+    clean = clean_name(file.path)
     if output:
         clean = shlex.split(output)[0]
         return [("Train on the file without copies, in sentence-transformers", file.snippet(clean))]

@@ -25,6 +25,7 @@ from gradlab.inspection.words import (
     slot_words,
     state_other_facts,
 )
+from gradlab.inspection.workspace import Workspace
 from gradlab.waiting import progress_bar
 
 KINDS = ("duplicate", "near_duplicate", "neighbour")
@@ -158,12 +159,13 @@ def find_candidates(
     overlap: float,
     cosine: float | None,
     progress: bool = False,
+    work: Workspace | None = None,
 ) -> CandidatePairs:
     """Search a corpus of ``count`` rows for candidates; ``texts`` is None for embeddings alone."""
     if texts is None:
-        return _by_embedding_alone(vectors, count, cosine, progress)
+        return _by_embedding_alone(vectors, count, cosine, progress, work)
     words = WordIndex.build(texts, texts.count, progress)
-    near, mean, by_chance = nearest_pairs(vectors, words.first, _MOST_NEIGHBOURS, progress)
+    near, mean, by_chance = nearest_pairs(vectors, words.first, _MOST_NEIGHBOURS, progress, work)
     # Unique pairs, the near ones first.
     lines = pd.concat([near[SIDES], pd.DataFrame(words.close, columns=SIDES)]).drop_duplicates()
     pairs = lines.to_numpy()
@@ -208,7 +210,7 @@ def _repeats(
 
 
 def _by_embedding_alone(
-    vectors: Vectors, count: int, cosine: float | None, progress: bool
+    vectors: Vectors, count: int, cosine: float | None, progress: bool, work: Workspace | None
 ) -> CandidatePairs:
     """Return candidates without texts: equal embeddings, or neighbours from a given cosine on."""
     groups = vectors.copies()
@@ -216,7 +218,7 @@ def _by_embedding_alone(
         raise GradlabError(
             f"all {vectors.shape[0]} embeddings are equal; give embeddings that tell rows apart"
         )
-    near, mean, _ = nearest_pairs(vectors, groups.first, _MOST_NEIGHBOURS, progress)
+    near, mean, _ = nearest_pairs(vectors, groups.first, _MOST_NEIGHBOURS, progress, work)
     near["confirmed"] = float("nan")
     threshold = 1 - 2**-10 if cosine is None else cosine  # rounding to float16 may turn 1 into this
     alike = near.loc[near["centred"] >= threshold, SIDES]

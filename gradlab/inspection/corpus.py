@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.batch.batch import Batch
-from gradlab.batch.check import check_batch
 from gradlab.errors import GradlabError, check_whole
 from gradlab.inspection.candidate_pairs import SIDES, find_candidates
+from gradlab.inspection.duration import EMBEDDINGS, TEXTS, announcement, expected_seconds
 from gradlab.inspection.gradient_share import BatchPush, PushTotals, measure, meet
-from gradlab.inspection.result import Inspection
-from gradlab.inspection.texts import Cuts, Texts
-from gradlab.inspection.vectors import Vectors, given_arrays, on_disk
-from gradlab.inspection.word_index import chunks
+from gradlab.inspection.result import Inspection, Sample
+from gradlab.inspection.source import ModelSource, batch_of
+from gradlab.inspection.texts import Texts
+from gradlab.inspection.vectors import Vectors, given_arrays
+from gradlab.inspection.workspace import workspace
 from gradlab.losses.base import Loss
 from gradlab.losses.mask import hard_negative_numbers
 from gradlab.losses.registry import get_loss
 from gradlab.settings import names_arguments
 from gradlab.train.batches import BatchOrder
+from gradlab.train.progress import say
 from gradlab.waiting import progress_bar
 
 if TYPE_CHECKING:
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
 MEETINGS = 256
 # Number of sentences whose embeddings are kept, to try other temperatures.
 _STORED = 2048
-# Number of texts that are encoded at once, sorted by length.
-_CHUNK = 1024
 
 
 @names_arguments()
@@ -55,6 +55,7 @@ def find_false_negatives(
     pooler: str | None = None,
     device: str = "auto",
     seed: int = 0,
+    sample: int | None = None,
     progress: bool = False,
 ) -> Inspection:
     """Find pairs of sentences that carry a loss's gradient, and likely false negatives among them.
@@ -81,8 +82,13 @@ def find_false_negatives(
             less .1) and are nearer than all but one in 10,000 pairs of this corpus drawn at random.
         max_length: tokens read from each sentence; None for the model's own limit.
         pooler, device: for a model that is given by name; see `gradlab.encoder.model.Encoder.load`.
-        seed: seed of batches and dropout.
-        progress: show progress bars.
+        seed: seed of batches, dropout and sample.
+        sample: number of rows to draw and inspect; None for all. Of N rows, n see the share
+            ``n(n-1)/(N(N-1))`` of all pairs. Shares of the push hold for all rows.
+        progress: show progress bars and, before a long inspection, an estimate of its time.
+
+    A stopped inspection of texts, or of many embeddings, leaves what it has embedded and compared
+    in the cache folder; the same call goes on from there.
 
     Raises:
         GradlabError: neither a model nor embeddings are given; there are fewer than two different
@@ -107,63 +113,144 @@ def find_false_negatives(
         raise GradlabError(f"overlap must be a share above 0 and at most 1, not {overlap}")
     if cosine is not None and not -1 <= cosine <= 1:
         raise GradlabError(f"cosine must lie between -1 and 1, not {cosine}")
+    if model is not None and texts is None:
+        raise GradlabError("the model has nothing to read; give sentences too")
+    vectors = None if embeddings is None else given_arrays(embeddings)
+    drawn, texts, vectors = _sampled(texts, vectors, sample, seed)
     source = None
-    if model is not None:
-        if texts is None:
-            raise GradlabError("the model has nothing to read; give sentences too")
+    if model is not None and texts is not None:
         source = ModelSource(model, texts, pooler, max_length, device)
-    with contextlib.ExitStack() as stack:
-        if embeddings is not None:
-            vectors = given_arrays(embeddings)
-        elif source is not None:
-            encoded = on_disk(source.encode(batch_size, progress), source.encoder.dimension)
-            vectors = Vectors(np.split(stack.enter_context(encoded), len(source.texts.columns)))
-        else:
-            raise GradlabError("nothing embeds the sentences; give a model, or embeddings")
-        if texts is None:
-            count, columns = len(vectors.arrays[0]), len(vectors.arrays)
-            hard = [f"hard_negative_{column}" for column in range(1, columns - 1)]
-            names = ["sentence", "positive", *(hard if len(hard) > 1 else ["hard_negative"])]
-            names = names[:columns]
-        else:
-            count, columns, names = len(texts), len(texts.columns), list(texts.columns)
-            width = vectors.shape[1] if source is None else source.encoder.dimension
-            if vectors.shape != (texts.count, width):
-                raise GradlabError(
-                    f"the embeddings have shape {vectors.shape}, but {texts.count} texts need "
-                    f"{texts.count, width}"
-                )
+    if source is None and vectors is None:
+        raise GradlabError("nothing embeds the sentences; give a model, or embeddings")
+    names = _names(texts, vectors, source)
+    encodes = source if vectors is None else None
+    count = len(texts) if texts is not None else len(vectors.arrays[0])  # type: ignore[union-attr]
+    size = min(batch_size, count)
+    if progress and count * len(names) >= (EMBEDDINGS if encodes is None else TEXTS):
+        stages = expected_seconds(count * len(names), texts, encodes, batches, size)
+        if line := announcement(stages, count):
+            say(line)
+    with workspace(_key(texts, vectors, source), progress) as work:
+        if vectors is None:
+            assert source is not None
+            rows = source.on_disk(work, batch_size, progress)
+            vectors = Vectors(np.split(rows, len(names)))
         candidates = find_candidates(
-            texts, vectors, count, overlap=overlap, cosine=cosine, progress=progress
+            texts, vectors, count, overlap=overlap, cosine=cosine, progress=progress, work=work
         )
-        size = min(batch_size, count)
-        stored: list[Batch] = []
-        drawn = _draw(count, size, batches, seed)
-
-        def look(rows: NDArray[np.int64]) -> BatchPush:
-            clean = batch_of([vectors.take(rows + count * column) for column in range(columns)])
-            views = clean if source is None else source.batch(rows)
-            if "sentences" in loss.looks_at:
-                hard = [hard_negative_numbers(rows, column) for column in range(1, columns - 1)]
-                views = dataclasses.replace(views, sentences=np.concatenate([rows, *hard]))
-            # Later batches, of `meet`, are not kept.
-            if len(stored) < min(len(drawn), -(-_STORED // size)):
-                stored.append(views)
-            return measure(loss, views, None if source is None else clean, two_texts=columns > 1)
-
-        totals = PushTotals(count)
+        measured = _Measured(loss, vectors, source, count, len(names), size)
         with torch.random.fork_rng():
             torch.manual_seed(seed)  # for dropout
-            for rows in progress_bar(drawn, progress, desc="Batches"):
-                totals.add(rows, look(rows))
+            totals = measured.random_batches(batches, seed, progress)
             generator = np.random.default_rng([seed, 2])
             lines = np.sort(generator.permutation(len(candidates))[:MEETINGS])
             pairs = candidates.lines.loc[lines, SIDES]
             with progress_bar(None, progress, desc="Candidates meet", total=len(lines)) as bar:
-                met = meet(pairs, count, size, generator, look, bar.update)
+                met = meet(pairs, count, size, generator, measured.look, bar.update)
     candidates = dataclasses.replace(candidates, lines=candidates.lines.join(met))
-    cuts = None if source is None or embeddings is not None else source.cuts
-    return Inspection(loss, texts, totals, candidates, stored, size, seed, tuple(names), cuts)
+    cuts = None if encodes is None else encodes.cuts
+    return Inspection(
+        *(loss, texts, totals, candidates, measured.stored, size, seed, names, cuts, drawn)
+    )
+
+
+class _Measured:
+    """Push in batches of a corpus of ``count`` rows with some columns."""
+
+    def __init__(
+        self,
+        loss: Loss,
+        vectors: Vectors,
+        source: ModelSource | None,
+        count: int,
+        columns: int,
+        size: int,
+    ) -> None:
+        self.loss, self.vectors, self.source = loss, vectors, source
+        self.count, self.columns, self.size = count, columns, size
+        self.stored: list[Batch] = []  # the first batches, to try other temperatures
+        self._most = 0
+
+    def random_batches(self, batches: int, seed: int, progress: bool) -> PushTotals:
+        """Return the sums over batches that are drawn as in training."""
+        totals, drawn = PushTotals(self.count), _draw(self.count, self.size, batches, seed)
+        self._most = min(len(drawn), -(-_STORED // self.size))
+        for rows in progress_bar(drawn, progress, desc="Batches"):
+            totals.add(rows, self.look(rows))
+        return totals
+
+    def look(self, rows: NDArray[np.int64]) -> BatchPush:
+        """Measure a batch of rows."""
+        clean = batch_of(
+            [self.vectors.take(rows + self.count * column) for column in range(self.columns)]
+        )
+        views = clean if self.source is None else self.source.batch(rows)
+        if "sentences" in self.loss.looks_at:
+            hard = [hard_negative_numbers(rows, column) for column in range(1, self.columns - 1)]
+            views = dataclasses.replace(views, sentences=np.concatenate([rows, *hard]))
+        # Later batches, of `meet`, are not stored.
+        if len(self.stored) < self._most:
+            self.stored.append(views)
+        without_dropout = None if self.source is None else clean
+        return measure(self.loss, views, without_dropout, two_texts=self.columns > 1)
+
+
+def _sampled(
+    texts: Texts | None, vectors: Vectors | None, sample: int | None, seed: int
+) -> tuple[Sample | None, Texts | None, Vectors | None]:
+    """Return the rows that were drawn, and their texts and embeddings."""
+    if sample is None or (texts is None and vectors is None):
+        return None, texts, vectors
+    check_whole("sample", sample, 2)
+    count = len(texts) if texts is not None else len(vectors.arrays[0])  # type: ignore[union-attr]
+    if sample >= count:
+        return None, texts, vectors
+    rows = np.sort(np.random.default_rng([seed, 4]).choice(count, sample, replace=False))
+    if vectors is not None:
+        if texts is not None and vectors.shape[0] != texts.count:
+            _names(texts, vectors, None)  # names the shapes
+        number = len(vectors.arrays[0])
+        if texts is not None and number != count:  # one array for the columns of texts
+            arrays = np.split(vectors.arrays[0], texts.count // count)
+        else:
+            arrays = list(vectors.arrays)
+        vectors = Vectors([array[rows] for array in arrays])
+    return Sample(rows, count), None if texts is None else texts.take(rows), vectors
+
+
+def _names(
+    texts: Texts | None, vectors: Vectors | None, source: ModelSource | None
+) -> tuple[str, ...]:
+    """Return the names of the columns; GradlabError if embeddings do not fit the texts."""
+    if texts is None:
+        assert vectors is not None
+        columns = len(vectors.arrays)
+        hard = [f"hard_negative_{column}" for column in range(1, columns - 1)]
+        names = ["sentence", "positive", *(hard if len(hard) > 1 else ["hard_negative"])]
+        return tuple(names[:columns])
+    if vectors is not None:
+        width = vectors.shape[1] if source is None else source.encoder.dimension
+        if vectors.shape != (texts.count, width):
+            raise GradlabError(
+                f"the embeddings have shape {vectors.shape}, but {texts.count} texts need "
+                f"{texts.count, width}"
+            )
+    return tuple(texts.columns)
+
+
+def _key(texts: Texts | None, vectors: Vectors | None, source: ModelSource | None) -> list[Any]:
+    """Return what decides embeddings and neighbours; hashing costs little beside a long search."""
+    key: list[Any] = []
+    if texts is not None:
+        digest = hashlib.sha256()
+        for text in texts:
+            digest.update(text.encode("utf-8", "replace") + b"\0")
+        key += [len(texts), digest.hexdigest()]
+    if vectors is not None:
+        key += [vectors.sha256() if vectors.shape[0] >= EMBEDDINGS else os.urandom(8).hex()]
+    elif source is not None:
+        key += [source.encoder.sha256(source.max_length), source.encoder.device.type]
+    return key
 
 
 def _draw(count: int, size: int, batches: int, seed: int) -> list[NDArray[np.int64]]:
@@ -191,74 +278,3 @@ def _texts(
     if not isinstance(hard_negatives, Mapping | None):
         hard_negatives = {"hard_negative": hard_negatives}
     return Texts(sentences, positives, hard_negatives or {})
-
-
-def batch_of(columns: Sequence[NDArray[Any]]) -> Batch:
-    """Return (n, D) columns as a batch in float64; without positives, each sentence is its own."""
-    anchors, *further = (column.astype(np.float64) for column in columns)
-    positives, *hard = further or [anchors]
-    if not hard:
-        return check_batch(anchors, positives, normalize=True)
-    # A column of hard negatives has one for each anchor.
-    owners = np.tile(np.arange(len(anchors)), len(hard))
-    return check_batch(anchors, positives, np.concatenate(hard), normalize=True, owners=owners)
-
-
-class ModelSource:
-    """An encoder in training mode: dropout makes two views of a sentence, as in `gradlab train`.
-
-    Raises:
-        GradlabError: an encoder that reads fewer than ``max_length`` tokens.
-    """
-
-    def __init__(
-        self, model: Any, texts: Texts, pooler: str | None, max_length: int | None, device: str
-    ) -> None:
-        from gradlab.data.tokens import cutting_encoder_of
-        from gradlab.encoder.model import Encoder, check_loads
-        from gradlab.train.cpu import attention_for
-        from gradlab.train.distributed import Processes, find_device
-        from gradlab.train.objective import Objective
-
-        encoder = model
-        if check_loads(model, pooler=pooler, device=device):
-            place = find_device(device)
-            placement: dict[str, Any] = {"attention": attention_for(place), "device": place}
-            encoder = Encoder.load(model, pooler, max_length=max_length, **placement)
-        max_length = max_length or encoder.max_length
-        if max_length > encoder.max_length:
-            raise GradlabError(
-                f"max_length {max_length} exceeds the model's {encoder.max_length} tokens"
-            )
-        self.encoder, self.texts, self.max_length = encoder, texts, max_length
-        # Packs and embeds sequences as in training; the loss is not used.
-        self._objective = Objective(
-            encoder, get_loss("infonce"), processes=Processes(0, 1, encoder.device)
-        )
-        self._tokenize = cutting_encoder_of(encoder.tokenizer, max_length)
-        self.cuts = Cuts(max_length)
-
-    def batch(self, rows: NDArray[np.int64]) -> Batch:
-        """Return both float64 views of rows, with hard negatives as extra negatives, by column."""
-        import torch
-
-        columns = [
-            [np.array(ids) for ids in self._tokenize([column[row] for row in rows.tolist()])[0]]
-            for column in self.texts.columns.values()
-        ]
-        if self.texts.positives is None:
-            columns.append(columns[0])
-        self._objective.train()
-        with torch.no_grad():
-            embedded = self._objective.embed(
-                self._objective.pack([ids for column in columns for ids in column])
-            )
-        return batch_of(np.split(embedded.double().cpu().numpy(), len(columns)))
-
-    def encode(self, batch_size: int, progress: bool) -> Iterator[NDArray[Any]]:
-        """Yield the embeddings of all texts without dropout, some at a time."""
-        self.encoder.max_length = self.max_length
-        texts = progress_bar(self.texts, progress, desc="Encoding", total=self.texts.count)
-        for chunk in chunks(texts, _CHUNK):
-            self.cuts.add(chunk, *self._tokenize(chunk))
-            yield self.encoder.encode(chunk, batch_size, normalize=True)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.inspection.workspace import Workspace
 from gradlab.waiting import progress_bar
 
 # Mean number of rows in a bucket, and number of buckets that each row looks into.
@@ -24,12 +26,18 @@ _SAMPLED, _ROUNDS = 30, 6
 _BLOCK = 8192
 # Cosines that are held at a time, in each thread.
 _AT_ONCE = 1 << 22
+# Seconds between two times that a search is saved, and its name in the workspace.
+SAVE_EVERY = 60.0
+_SAVED = "neighbours"
 
 Block = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
 
 
 def nearest_neighbours(
-    rows: NDArray[np.float16], count: int, progress: bool = False
+    rows: NDArray[np.float16],
+    count: int,
+    progress: bool = False,
+    work: Workspace | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return the nearest rows of each unit row (N, d), itself among them, and their cosines.
 
@@ -37,14 +45,20 @@ def nearest_neighbours(
         rows: unit rows.
         count: number k of neighbours, at most N.
         progress: show a progress bar.
+        work: where the search is saved from time to time, and goes on after a stop.
 
     Returns:
         numbers of rows (N, k), in no order, -1 where fewer were compared; and cosines (N, k).
     """
-    keys = np.full((len(rows), count), -1, dtype=np.int32)
-    cosines = np.full((len(rows), count), -np.inf, dtype=np.float32)
     buckets = max(1, len(rows) // BUCKET)
-    probes = _probes(rows, buckets, min(buckets, PROBES))
+    saved = work.arrays(_SAVED) if work is not None else None
+    if saved is None:
+        keys = np.full((len(rows), count), -1, dtype=np.int32)
+        cosines = np.full((len(rows), count), -np.inf, dtype=np.float32)
+        probes, done = _probes(rows, buckets, min(buckets, PROBES), progress), 0
+    else:
+        keys, cosines, probes = saved["keys"], saved["cosines"], saved["probes"]
+        done = int(saved["done"])
     queries, starts = _by_bucket(probes, buckets)
     members, firsts = _by_bucket(probes[:, :1], buckets)
 
@@ -58,24 +72,39 @@ def nearest_neighbours(
 
     def compare(task: tuple[NDArray[np.int64], NDArray[np.int64]]) -> Block:
         asking, group = task
-        products = rows[asking].astype(np.float32) @ rows[group].astype(np.float32).T
-        if len(group) <= count:
-            return asking, np.broadcast_to(group, products.shape).astype(np.int32), products
-        places = np.argpartition(-products, count - 1, axis=1)[:, :count]
-        return asking, group[places].astype(np.int32), np.take_along_axis(products, places, 1)
+        return asking, *nearest_in(rows[asking], rows[group], group, count)
 
     workers = os.cpu_count() or 1
-    work = iter(tasks())
-    with (
-        ThreadPoolExecutor(workers) as pool,
-        progress_bar(None, progress, desc="Nearest neighbours", total=len(queries)) as bar,
-    ):
+    compared = tasks()
+    bar = progress_bar(None, progress, desc="Nearest neighbours", total=len(queries))
+    bar.update(sum(len(asking) for asking, _ in itertools.islice(compared, done)))
+    last_saved = time.monotonic()
+    with ThreadPoolExecutor(workers) as pool, bar:
         # Some tasks at a time, so that finished ones do not wait in memory.
-        while batch := list(itertools.islice(work, 4 * workers)):
+        while batch := list(itertools.islice(compared, 4 * workers)):
             for asking, numbers, products in pool.map(compare, batch):
                 _merge(keys, cosines, asking, numbers, products)
                 bar.update(len(asking))
+            done += len(batch)
+            if work is not None and time.monotonic() - last_saved >= SAVE_EVERY:
+                arrays = {"keys": keys, "cosines": cosines, "probes": probes}
+                work.save(_SAVED, done=np.array(done), **arrays)
+                last_saved = time.monotonic()
     return keys, cosines
+
+
+def nearest_in(
+    queries: NDArray[np.float16],
+    rows: NDArray[np.float16],
+    numbers: NDArray[np.int64],
+    count: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Return the numbers of the ``count`` nearest rows of each query, and their cosines."""
+    products = queries.astype(np.float32) @ rows.astype(np.float32).T
+    if len(rows) <= count:
+        return np.broadcast_to(numbers, products.shape).astype(np.int32), products
+    places = np.argpartition(-products, count - 1, axis=1)[:, :count]
+    return numbers[places].astype(np.int32), np.take_along_axis(products, places, 1)
 
 
 def _merge(
@@ -93,13 +122,16 @@ def _merge(
     keys[asking] = np.take_along_axis(np.concatenate([keys[asking], numbers], 1), places, 1)
 
 
-def _probes(rows: NDArray[np.float16], buckets: int, count: int) -> NDArray[np.int32]:
+def _probes(
+    rows: NDArray[np.float16], buckets: int, count: int, progress: bool
+) -> NDArray[np.int32]:
     """Return the buckets with the nearest centroids for each row, (N, count), the nearest first."""
     probes = np.zeros((len(rows), count), dtype=np.int32)
     if buckets == 1:
         return probes
     centroids = _centroids(rows, buckets)
-    for start in range(0, len(rows), _BLOCK):
+    starts = range(0, len(rows), _BLOCK)
+    for start in progress_bar(starts, progress, desc="Dealing rows to buckets"):
         span = slice(start, start + _BLOCK)
         distances = -(rows[span].astype(np.float32) @ centroids.T)
         places = np.argpartition(distances, count - 1, axis=1)[:, :count]

@@ -53,6 +53,25 @@ VERDICTS = FALSE, NEARER, MATTERS, EASY = (
 MANY = 0.1
 
 
+@dataclass(frozen=True)
+class Sample:
+    """Rows that were drawn from a corpus to be inspected.
+
+    Attributes:
+        rows: (n,) numbers of the rows, ascending.
+        corpus: number N of rows in the corpus.
+    """
+
+    rows: NDArray[np.int64]
+    corpus: int
+
+    @property
+    def pairs(self) -> float:
+        """Share of all pairs of rows that are in the sample, ``n(n-1)/(N(N-1))``."""
+        count = len(self.rows)
+        return count * (count - 1) / (self.corpus * (self.corpus - 1))
+
+
 @dataclass(frozen=True, eq=False)
 class Inspection(Drawable):
     """Which pairs of sentences carry the gradient of a loss; see `gradlab.find_false_negatives`.
@@ -69,6 +88,8 @@ class Inspection(Drawable):
         seed: seed of batches and dropout.
         columns: names of text or embedding columns: ``sentence``, ``positive``, hard negatives.
         cuts: texts that the model read in part; None if it did not embed them.
+        sample: the rows that were drawn; None if all were inspected. Tables number rows as the
+            corpus does.
     """
 
     artist = "gradlab.inspection.picture:draw_inspection"
@@ -81,6 +102,7 @@ class Inspection(Drawable):
     seed: int
     columns: tuple[str, ...]
     cuts: Cuts | None = None
+    sample: Sample | None = None
 
     @functools.cached_property
     def repeated(self) -> list[int]:
@@ -92,7 +114,9 @@ class Inspection(Drawable):
 
     @property
     def can_mask(self) -> bool:
-        """Whether there are pairs to mask, at most `MOST_MASKED`."""
+        """Whether all rows were inspected and there are pairs to mask, at most `MOST_MASKED`."""
+        if self.sample is not None:
+            return False
         pairs = int(self.candidates.lines["rows"].sum()) + len(self.candidates.false_negatives)
         return 0 < pairs <= MOST_MASKED
 
@@ -107,7 +131,13 @@ class Inspection(Drawable):
 
     def text(self, number: int) -> str:
         """Return the text of a number; its row if texts are unknown."""
-        return f"row {number % self.totals.count}" if self.texts is None else self.texts[number]
+        if self.texts is None:
+            return f"row {self._rows(number % self.totals.count)}"
+        return self.texts[number]
+
+    def _rows(self, rows: Any) -> Any:
+        """Return the numbers in the corpus of rows that were inspected."""
+        return rows if self.sample is None else self.sample.rows[rows]
 
     def _named(self, pairs: pd.DataFrame, **columns: str) -> pd.DataFrame:
         """Return row, column and text of ``first`` and ``second``, as far as known.
@@ -117,7 +147,7 @@ class Inspection(Drawable):
         table: dict[str, Any] = {}
         for side in SIDES:
             column, row = np.divmod(pairs[side].to_numpy(), self.totals.count)
-            table[f"{side}_row"] = row
+            table[f"{side}_row"] = self._rows(row)
             if len(self.columns) > 1:
                 table[f"{side}_column"] = np.array(self.columns)[column]
             if self.texts is not None:
@@ -154,7 +184,7 @@ class Inspection(Drawable):
         )
         return pd.DataFrame(
             {
-                "row": rows,
+                "row": self._rows(rows),
                 **texts,
                 "times_met": totals.times_met[rows].astype(int),
                 "dissipation": totals.mean("dissipation")[rows],
@@ -193,7 +223,10 @@ class Inspection(Drawable):
         negatives = self.hard_negatives
         if negatives.empty:
             return pd.DataFrame({"row": []})
-        table = {"row": negatives["row"], "column": np.array(self.columns[2:])[negatives["column"]]}
+        table = {
+            "row": self._rows(negatives["row"].to_numpy()),
+            "column": np.array(self.columns[2:])[negatives["column"]],
+        }
         if self.texts is not None:
             columns = {"sentence": 0, "positive": 1, "hard_negative": negatives["column"] + 2}
             for name, column in columns.items():
@@ -255,7 +288,9 @@ class Inspection(Drawable):
             "candidate_lines": len(lines),
             "candidate_row_pairs": candidates.row_pairs,
             "can_mask": self.can_mask,
-            "rows_left_out": {} if self.texts is None else self.rows_left_out(),
+            "rows_left_out": {} if self.texts is None or self.sample else self.rows_left_out(),
+            "sampled_from": self.sample.corpus if self.sample else None,
+            "pairs_seen": self.sample.pairs if self.sample else 1.0,
             "near_duplicates": int((lines["kind"] == NEAR_DUPLICATE).sum()),
             "neighbours": int((lines["kind"] == NEIGHBOUR).sum()),
             "neighbours_from": float(candidates.threshold),
@@ -328,8 +363,13 @@ class Inspection(Drawable):
         """Return rows without duplicates of earlier rows; see `CandidatePairs.distinct_rows`.
 
         Raises:
-            GradlabError: only embeddings are known.
+            GradlabError: only embeddings, or only a sample of the rows, are known.
         """
+        if self.sample is not None:
+            raise GradlabError(
+                f"a sample of {len(self.sample.rows)} rows does not tell which of "
+                f"{self.sample.corpus} repeat others; inspect all rows"
+            )
         if self.texts is None:
             raise GradlabError(
                 "embeddings alone do not tell which rows repeat others; inspect the sentences too"

@@ -9,6 +9,9 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gradlab.data.training_file import TrainingFile
 from gradlab.errors import GradlabError
 
@@ -90,6 +93,14 @@ class Texts:
 
     def __iter__(self) -> Iterator[str]:
         return itertools.chain.from_iterable(self.columns.values())
+
+    def take(self, rows: NDArray[np.int64]) -> Texts:
+        """Return the texts of some rows."""
+        places = rows.tolist()
+        anchors, *further = ([column[row] for row in places] for column in self.columns.values())
+        if not further:
+            return Texts(anchors)
+        return Texts(anchors, further[0], dict(zip(self.negatives, further[1:], strict=True)))
 
     @property
     def count(self) -> int:

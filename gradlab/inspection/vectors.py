@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import shutil
-import tempfile
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gradlab.data.tokens import cache_folder
-from gradlab.errors import GradlabError, reason
+from gradlab.errors import GradlabError
 from gradlab.inspection.neighbours import nearest_neighbours
+from gradlab.inspection.workspace import Workspace
 from gradlab.waiting import progress_bar
 
 BLOCK = 8192
@@ -33,11 +29,6 @@ ROUNDING = 2**-20
 # Decimals in which unit rows of copies agree; rounding and the length that a row had change later
 # ones. Copies on both sides of a border between two roundings are each other's neighbours.
 DIGITS = 5
-
-
-# Folders of embeddings in the cache folder, and the lock in each. One without a lock is removed
-# when it is so many seconds old.
-_PREFIX, _LOCK, _BEGINNING = "inspect-", "lock", 60.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +102,16 @@ class Vectors:
         blocks = self.blocks(np.arange(self.shape[0]))
         return all((np.linalg.norm(block - first, axis=1) <= ROUNDING).all() for _, block in blocks)
 
+    def sha256(self) -> str:
+        """Return a hash of all numbers."""
+        digest = hashlib.sha256(str(self.shape).encode())
+        for array in self.arrays:
+            for start in range(0, len(array), BLOCK):
+                block = np.ascontiguousarray(array[start : start + BLOCK])
+                digest.update(block.dtype.str.encode())
+                digest.update(block.view(np.uint8).data)
+        return digest.hexdigest()
+
     def blocks(self, rows: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.float32]]]:
         """Yield the given rows block by block: a slice into ``rows``, and the embeddings."""
         for start in range(0, len(rows), BLOCK):
@@ -151,55 +152,18 @@ def given_arrays(embeddings: Any) -> Vectors:
     return Vectors(arrays)
 
 
-@contextlib.contextmanager
-def on_disk(blocks: Iterable[NDArray[Any]], dimension: int) -> Iterator[NDArray[np.float16]]:
-    """Write (n, D) arrays in half precision to a file in the cache folder, deleted after the block.
-
-    Raises:
-        GradlabError: a file that cannot be written (no permission, disk full).
-    """
-    from filelock import FileLock
-
-    folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(folder)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=_PREFIX) as place:
-            path = Path(place) / "embeddings.float16"
-            # Ends with the process, and so tells others whether it still runs.
-            with FileLock(Path(place) / _LOCK):
-                with path.open("wb") as file:
-                    for rows in blocks:
-                        rows.astype(np.float16).tofile(file)
-                yield np.memmap(path, np.float16, "r").reshape(-1, dimension)
-    except OSError as error:
-        raise GradlabError(
-            f"cannot write to {str(folder)!r} ({reason(error)}); "
-            "set GRADLAB_CACHE_DIR to a place with more room"
-        ) from error
-
-
-def _remove_abandoned(folder: Path) -> None:
-    """Delete folders of embeddings whose process was killed: nobody holds their lock."""
-    from filelock import FileLock, Timeout
-
-    for place in folder.glob(f"{_PREFIX}*"):
-        lock = place / _LOCK
-        # A folder without a lock may be that of a process that is just beginning.
-        with contextlib.suppress(OSError, Timeout):
-            abandoned = time.time() - place.stat().st_mtime > _BEGINNING
-            if lock.exists() or abandoned:
-                with FileLock(lock, timeout=0):
-                    shutil.rmtree(place, ignore_errors=True)
-
-
 def nearest_pairs(
-    vectors: Vectors, rows: NDArray[np.int64], most: int, progress: bool = False
+    vectors: Vectors,
+    rows: NDArray[np.int64],
+    most: int,
+    progress: bool = False,
+    work: Workspace | None = None,
 ) -> tuple[pd.DataFrame, NDArray[np.float32], float]:
     """Return the nearest pairs among some rows, found among the 8 nearest neighbours of each row.
 
     The search subtracts the mean of the embeddings, because untuned encoders give any two sentences
-    nearly the same large cosine (Mu and Viswanath, 2018).
+    nearly the same large cosine (Mu and Viswanath, 2018). A search in a workspace goes on after a
+    stop.
 
     Returns:
         the pairs, closest first: ``first`` and ``second``, places among the rows, the smaller
@@ -217,7 +181,7 @@ def nearest_pairs(
         norms = np.linalg.norm(coordinates, axis=1, keepdims=True)
         projected[span] = coordinates / np.where(norms > ROUNDING, norms, np.inf)
     count = min(NEIGHBOURS + 1, len(rows))
-    keys, cosines = nearest_neighbours(projected, count, progress)
+    keys, cosines = nearest_neighbours(projected, count, progress, work)
     pairs = _nearest(keys, cosines, most)
     neighbours = pd.DataFrame(pairs, columns=["first", "second"])
     neighbours["cosine"], neighbours["centred"] = cosines_of(vectors, rows[pairs], mean)

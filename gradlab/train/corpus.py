@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gradlab.data.roles import Roles
-from gradlab.data.tokens import Tokens, fingerprint, tokenize
+from gradlab.data.tokens import Tokens, tokenize
 from gradlab.data.training_file import TrainingFile
 from gradlab.encoder.files import check_place
 from gradlab.encoder.model import Encoder
@@ -191,14 +189,7 @@ class Guide:
 
     def sha256(self) -> str:
         """Return a hash of what determines the embeddings: weights, tokenizer, pooler, length."""
-        encoder = self.encoder
-        digest = hashlib.sha256(
-            json.dumps([fingerprint(encoder.tokenizer), encoder.pooler, self._length]).encode()
-        )
-        for name, weights in encoder.state_dict().items():
-            digest.update(name.encode())
-            digest.update(weights.cpu().contiguous().view(-1).view(torch.uint8).numpy())
-        return digest.hexdigest()
+        return self.encoder.sha256(self._length)
 
     @torch.no_grad()
     def _embed(self, sequences: list[np.ndarray]) -> Tensor:
