@@ -98,7 +98,7 @@ def test_a_search_for_neighbours_goes_on_after_a_stop(cache, monkeypatch):
     monkeypatch.setattr(neighbours, "_merge", interrupted)
     with pytest.raises(KeyboardInterrupt), open_workspace(["key"]) as work:
         nearest_neighbours(rows, 5, work=work)
-    saved_tasks = int(work.arrays("neighbours")["done"])
+    saved_tasks = int(work.arrays("neighbours")["tasks_finished"])
     assert 0 < saved_tasks < 20
     interrupted, calls = stop_at(0, merge)
     monkeypatch.setattr(neighbours, "_merge", interrupted)

@@ -110,7 +110,7 @@ def steps_of(
     The arguments are those of `gradlab.inspection.Inspection.write`.
     """
     steps: list[tuple[str, str]] = []
-    if numbers["sampled_from"] and file is not None and command:
+    if numbers.get("sampled_from") and file is not None and command:
         return _whole_steps(file, command)
     if file is not None and file.roles.positive is not None and numbers["duplicates"]:
         steps.append(

@@ -25,7 +25,7 @@ _TRIED = 512  # texts, or rows that are compared, in a trial
 def expected_seconds(
     count: int, texts: Texts | None, source: ModelSource | None, batches: int, batch_size: int
 ) -> dict[str, float]:
-    """Return the expected seconds of each stage, for ``count`` texts or embeddings.
+    """Return the expected seconds of every stage, for ``count`` texts or embeddings.
 
     Args:
         count: number of texts or embeddings.
@@ -38,9 +38,9 @@ def expected_seconds(
     if source is not None:
         tried = _spread(source.texts, min(2 * batch_size, count))
         source.encode(tried[:8], batch_size)  # the first call sets things up
-        each = _seconds(source.encode, tried, batch_size) / len(tried)
-        stages["encoding"] = each * count
-        stages["batches"] = 2 * each * batches * batch_size
+        seconds_per_text = _seconds(source.encode, tried, batch_size) / len(tried)
+        stages["encoding"] = seconds_per_text * count
+        stages["batches"] = 2 * seconds_per_text * batches * batch_size
     if texts is not None:
         tried = _spread(texts, _TRIED)
         stages["words"] = 2 * _seconds(read_words, tried) * count / len(tried)
@@ -58,16 +58,16 @@ def announcement(stages: Mapping[str, float], rows: int) -> str:
     if total < LONG:
         return ""
     longest = sorted(stages, key=lambda stage: -stages[stage])
-    parts = [f"{stage} {minutes(stages[stage])}" for stage in longest if stages[stage] >= 30]
+    phrases = [f"{stage} {minutes(stages[stage])}" for stage in longest if stages[stage] >= 30]
     tenth = max(1000, rows // 10)
     hint = f"; --sample {tenth} takes a tenth and sees {(tenth / rows) ** 2:.1%} of all pairs"
-    return f"This takes about {minutes(total)}: {', '.join(parts)}{hint if tenth < rows else ''}"
+    return f"This takes about {minutes(total)}: {', '.join(phrases)}{hint if tenth < rows else ''}"
 
 
 def minutes(seconds: float) -> str:
     """Return a duration in hours and minutes."""
-    hours, rest = divmod(max(1, round(seconds / 60)), 60)
-    return f"{hours} h {rest} min" if hours else f"{rest} min"
+    hours, remainder = divmod(max(1, round(seconds / 60)), 60)
+    return f"{hours} h {remainder} min" if hours else f"{remainder} min"
 
 
 def _spread(texts: Texts, count: int) -> list[str]:

@@ -55,10 +55,10 @@ def nearest_neighbours(
     if saved is None:
         keys = np.full((len(rows), count), -1, dtype=np.int32)
         cosines = np.full((len(rows), count), -np.inf, dtype=np.float32)
-        probes, done = _probes(rows, buckets, min(buckets, PROBES), progress), 0
+        probes, tasks_finished = _probes(rows, buckets, min(buckets, PROBES), progress), 0
     else:
         keys, cosines, probes = saved["keys"], saved["cosines"], saved["probes"]
-        done = int(saved["done"])
+        tasks_finished = int(saved["tasks_finished"])
     queries, starts = _by_bucket(probes, buckets)
     members, firsts = _by_bucket(probes[:, :1], buckets)
 
@@ -77,7 +77,7 @@ def nearest_neighbours(
     workers = os.cpu_count() or 1
     compared = tasks()
     bar = progress_bar(None, progress, desc="Nearest neighbours", total=len(queries))
-    bar.update(sum(len(asking) for asking, _ in itertools.islice(compared, done)))
+    bar.update(sum(len(asking) for asking, _ in itertools.islice(compared, tasks_finished)))
     last_saved = time.monotonic()
     with ThreadPoolExecutor(workers) as pool, bar:
         # Some tasks at a time, so that finished ones do not wait in memory.
@@ -85,10 +85,10 @@ def nearest_neighbours(
             for asking, numbers, products in pool.map(compare, batch):
                 _merge(keys, cosines, asking, numbers, products)
                 bar.update(len(asking))
-            done += len(batch)
+            tasks_finished += len(batch)
             if work is not None and time.monotonic() - last_saved >= SAVE_EVERY:
                 arrays = {"keys": keys, "cosines": cosines, "probes": probes}
-                work.save(_SAVED, done=np.array(done), **arrays)
+                work.save(_SAVED, tasks_finished=np.array(tasks_finished), **arrays)
                 last_saved = time.monotonic()
     return keys, cosines
 

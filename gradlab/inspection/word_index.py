@@ -106,8 +106,8 @@ class WordIndex(Groups):
         # Words with the same place count as one, which is rare among 4 million places.
         weights = np.log(count / np.clip(frequency, 1, count))
         ends = np.append(0, np.cumsum(np.concatenate(lengths), dtype=np.int64))
-        ones = np.ones(len(of_texts), dtype=np.int8)
-        matrix = scipy.sparse.csr_array((ones, of_texts, ends), shape=(count, _WORDS))
+        presence = np.ones(len(of_texts), dtype=np.int8)
+        matrix = scipy.sparse.csr_array((presence, of_texts, ends), shape=(count, _WORDS))
         return cls(
             *(same.group, same.first, same.size, close, texts),
             *(matrix[same.first], weights, numerals, capitals),

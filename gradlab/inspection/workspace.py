@@ -30,7 +30,7 @@ FORMAT = 1
 # Seconds of work from which on a stopped inspection is continued.
 WORTH_KEEPING = 60.0
 # Seconds after which the next inspection deletes what a stopped one left.
-KEPT = 7 * 24 * 3600.0
+LIFETIME = 7 * 24 * 3600.0
 _PREFIX, _LOCK = "inspect-", "lock"
 
 
@@ -134,6 +134,6 @@ def _remove_abandoned(folder: Path) -> None:
     for place in folder.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError, Timeout):
             times = [path.stat().st_mtime for path in (place, *place.iterdir())]
-            if time.time() - max(times) > KEPT:
+            if time.time() - max(times) > LIFETIME:
                 with FileLock(place / _LOCK, timeout=0):
                     shutil.rmtree(place, ignore_errors=True)
