@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ def interpreter(monkeypatch):
 
     for name in ("HALF", "TF32", "FLOAT32"):
         monkeypatch.setattr(triton_kernels, name, getattr(triton_kernels, name) | SMALL)
+    monkeypatch.setattr(triton_kernels, "TILES", 1)  # so that sums have several parts
 
 
 def assert_exact(
@@ -81,6 +83,137 @@ def test_equals_autograd_in_float64(spec: str) -> None:
 )
 def test_batches_of_any_size(spec: str, size: int, dimensions: int) -> None:
     assert_exact(spec, views(size, 0, dimensions, torch.float32))
+
+
+@pytest.mark.parametrize("spec", ["infonce", "symmetric(tvmf)"])
+def test_tiles_loaded_by_pointers(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the GPU has no memory engine; other tests load by descriptors if D allows it."""
+    from gradlab.scale import triton_kernels
+
+    monkeypatch.setattr(triton_kernels, "DESCRIPTORS", False)
+    assert_exact(spec, views(18, 3, 12, torch.float32))
+
+
+@pytest.mark.parametrize("spec", ["infonce", "symmetric(infonce(temperature=0.01))"])
+def test_results_do_not_depend_on_the_order_of_programs(
+    spec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triton.runtime import interpreter
+
+    builder = type(interpreter.interpreter_builder)
+    rows, loss = views(34, 0, 8, torch.float32), gradlab.blockwise(spec, kernels=True)
+    expected = gradients(loss, rows, "mean", torch.tensor(1.0))
+    set_place = builder.set_grid_idx
+
+    def last_first(self: Any, *place: int) -> None:
+        set_place(self, *(size - 1 - at for size, at in zip(self.grid_dim, place, strict=True)))
+
+    monkeypatch.setattr(builder, "set_grid_idx", last_first)
+    computed = gradients(loss, rows, "mean", torch.tensor(1.0))
+    assert torch.equal(computed[0], expected[0])
+    assert all(map(torch.equal, computed[1], expected[1]))
+
+
+@pytest.fixture
+def products(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Matrix products of n x k x D by what makes them."""
+    from gradlab.scale import kernels, triton_kernels
+
+    counts: Counter[str] = Counter()
+
+    def counted(owner: Any, name: str) -> None:
+        function = getattr(owner, name)
+
+        def wrapper(*arguments: Any, **options: Any) -> Any:
+            counts[name] += 1
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, wrapper)
+
+    for name in ("log_sum_exps", "coefficients"):
+        counted(triton_kernels, name)
+    counted(kernels.Operands, "add_product")
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("spec", "cosines", "differentiated"),
+    [
+        ("infonce", 1, 3),
+        ("tvmf", 1, 3),
+        ("infonce(temperature=0.01)", 1, 4),  # exponentials would underflow
+        ("symmetric(infonce)", 1, 4),
+        ("symmetric(tvmf)", 1, 4),
+        ("symmetric(infonce, reverse=tvmf)", 2, 6),
+        ("dhel", 1, 3),  # pairs within a view have one coefficient for both sentences
+    ],
+)
+def test_products_of_a_value_and_of_a_gradient(
+    products: Counter[str], spec: str, cosines: int, differentiated: int
+) -> None:
+    """2 N² D operations each; one direction computes each cosine once, both directions twice."""
+    loss, rows = gradlab.blockwise(spec, kernels=True), views(18, 0, 12, torch.float32)
+    with torch.no_grad():
+        loss(*rows)
+    assert products == {"log_sum_exps": cosines}
+    products.clear()
+    loss(*rows).backward()
+    assert products.total() == differentiated
+    assert products["add_product"] == 2 * cosines - (spec == "dhel")
+
+
+def test_bfloat16_rows_with_kernels_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What surrounds the kernels on a GPU: the interpreter multiplies no bfloat16."""
+    from gradlab.scale import triton_kernels
+
+    def cosines(rows: torch.Tensor, columns: torch.Tensor, own: int | None) -> torch.Tensor:
+        assert rows.dtype == columns.dtype == torch.bfloat16
+        similarities = rows.float() @ columns.float().T
+        if own is not None:
+            similarities.diagonal(own).fill_(-torch.inf)
+        return similarities
+
+    def log_sum_exps(rows: Any, columns: Any, own: Any, link: Any, **asked: bool) -> Any:
+        logits = cosines(rows, columns, own) / 0.05
+        terms = ((logits - link.reference).exp() / 0.05).bfloat16()
+        return triton_kernels.Sums(
+            logits.logsumexp(1),
+            logits.logsumexp(0) if asked.get("both") else None,
+            terms if asked.get("exponentials") else None,
+        )
+
+    def coefficients(rows: Any, columns: Any, own: Any, _: Any, *softmaxes: Any) -> Any:
+        logits = cosines(rows, columns, own) / 0.05
+        (of_rows, by_rows), (of_columns, by_columns) = softmaxes
+        terms = by_rows[:, None] * (logits - of_rows[:, None]).exp()
+        return ((terms + by_columns * (logits - of_columns).exp()) / 0.05).bfloat16()
+
+    def mm(left: Any, right: Any, *, out_dtype: torch.dtype) -> torch.Tensor:
+        assert left.dtype == right.dtype == torch.bfloat16
+        assert out_dtype == torch.float32
+        return left.float() @ right.float()
+
+    def addmm(total: Any, left: Any, right: Any, *, out_dtype: torch.dtype, out: Any) -> Any:
+        assert out is total
+        return total.add_(mm(left, right, out_dtype=out_dtype))
+
+    monkeypatch.setattr(triton_kernels, "log_sum_exps", log_sum_exps)
+    monkeypatch.setattr(triton_kernels, "coefficients", coefficients)
+    monkeypatch.setattr(torch, "mm", mm)
+    monkeypatch.setattr(torch, "addmm", addmm)
+    monkeypatch.setattr(sys.modules["gradlab.scale.blockwise"], "check_rows", lambda rows: None)
+    for spec in ("infonce", "symmetric(infonce)"):
+        rows = [
+            None if view is None else view.detach().bfloat16().requires_grad_()
+            for view in views(20, 0, 12, torch.float32)
+        ]
+        loss = gradlab.get_loss(spec)
+        expected = exact(loss, rows, "mean", torch.tensor(1.7))
+        value, computed = gradients(
+            gradlab.blockwise(loss, 8, kernels=True), rows, "mean", torch.tensor(1.7)
+        )
+        for actual, reference in zip([value, *computed], expected, strict=True):
+            assert float((actual - reference).abs().max() / reference.abs().max()) < 2 * 2**-8
 
 
 def test_rows_all_around() -> None:
@@ -204,9 +337,14 @@ def test_rows_that_are_not_served_are_refused(rows: list[Any], words: str) -> No
 def test_no_similarities_are_held() -> None:
     """Coefficients of at most 8 rows, which the interpreter copies as bytes; one block holds N²."""
     rows = views(34, 0, 3, torch.float32)
-    with LargestTensor() as largest:
-        gradlab.blockwise("symmetric(infonce)", 8, kernels=True)(*rows).backward()
-    assert largest.entries <= 4 * 8 * 34
+    for spec in ("symmetric(infonce)", "infonce"):
+        loss = gradlab.blockwise(spec, 8, kernels=True)
+        with LargestTensor() as largest:
+            loss(*rows).backward()
+        assert largest.entries <= 4 * 8 * 34
+        with torch.no_grad(), LargestTensor() as largest:
+            loss(*rows)
+        assert largest.entries <= 4 * 3 * 34  # sums of each tile's columns
     with LargestTensor() as largest:
         gradlab.blockwise("symmetric(infonce)")(*rows).backward()
     assert largest.entries >= 34 * 34
@@ -222,21 +360,28 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from gradlab.scale import triton_kernels as kernels
 from gradlab.scale.links import link_of
-link = kernels._function(link_of(gradlab.get_loss("tvmf").negative_logits))
+link = kernels._function(link_of(gradlab.get_loss("tvmf").negative_logits).source)
 options = dict(kernels.HALF)
 launch = {name: options.pop(name) for name in ("num_warps", "num_stages")}
-fixed = {"OWN": True, "LINK": link, "PRECISION": "tf32", "BY_ROWS": True,
-  "BY_COLUMNS": True, "ROUND": False} | options
-for kernel in (kernels._log_sum_exps, kernels._coefficients):
-    types = dict.fromkeys(kernel.arg_names, "i32") | {"rows": "*bf16", "columns": "*bf16"}
-    for name in ("total_i", "upstream_i", "total_j", "upstream_j"):
+fixed = {"OWN": True, "LINK": link, "PRECISION": "tf32", "FIXED": True, "BY_ROWS": True,
+  "BY_COLUMNS": True, "BOTH": True, "STORE": True, "ROUND": False, "FLATTEN": False,
+  "TILES": 8} | options
+for kernel, capability in ((kernels._sums, 90), (kernels._coefficients, 80)):
+    described = capability == 90
+    types = dict.fromkeys(kernel.arg_names, "i32") | {"reference": "fp32"}
+    for name in ("of_rows", "of_columns", "total_i", "upstream_i", "total_j", "upstream_j"):
         types[name] = "*fp32"
-    types["destination"] = "*fp32" if kernel is kernels._log_sum_exps else "*bf16"
-    types = {name: "constexpr" if name in fixed else types[name] for name in kernel.arg_names}
-    values = {name: value for name, value in fixed.items() if name in kernel.arg_names}
+    types["destination"] = types["exponentials"] = "*bf16"
+    for name, side in (("rows", "ROWS"), ("columns", "COLUMNS")):
+        tile = f"tensordesc<bf16[{options[side]},{options['DEPTH']}]>"
+        types[name] = tile if described else "*bf16"
+    values = {name: value for name, value in (fixed | {"DESCRIBED": described}).items()
+      if name in kernel.arg_names}
+    types = {name: "constexpr" if name in values else types[name] for name in kernel.arg_names}
     made = triton.compile(ASTSource(kernel, types, values),
-      target=GPUTarget("cuda", 80, 32), options=launch)
+      target=GPUTarget("cuda", capability, 32), options=launch)
     assert "mma" in made.asm["ptx"]
+    assert ("cp.async.bulk.tensor" in made.asm["ptx"]) is described
 """
 
 

@@ -27,7 +27,7 @@ from gradlab.losses.combinator import Combinator
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.scale.blocks import Blocks, Gradients
 from gradlab.scale.columns import Columns
-from gradlab.scale.kernels import KernelLaps
+from gradlab.scale.kernels import KernelBlocks, KernelLaps, Operands, rows_in_slice
 from gradlab.scale.laps import Laps
 from gradlab.scale.processes import Processes
 from gradlab.scale.products import default_block_size, in_tf32, slices
@@ -153,17 +153,20 @@ class Evaluation:
         gradients = Gradients()
         by_settings = [torch.zeros_like(setting) for setting in self.learned]
         terms = _terms(self.loss, batch, 1.0)
-        if self.kernels is None:
+        operands = None if self.kernels is None else Operands(self.kernels)
+        if operands is None:
             laps = Laps(self.processes, self.block_size)
-            softmaxes = [term for term in terms if len(terms) > 1 and _is_softmax(term)]
-            on_all_rows = [_needs_all_rows(term, softmaxes) for term in terms]
         else:
-            laps = KernelLaps(self.processes, self.block_size, self.kernels, self.loss.name)
-            on_all_rows = [True] * len(terms)
+            laps = KernelLaps(self.processes, self.block_size, operands, self.loss.name)
+        # Blocks share cosines between softmaxes of any temperatures, kernels between equal logits.
+        shares = _is_softmax if operands is None else _is_default_pair
+        sharing = [term for term in terms if len(terms) > 1 and shares(term)]
+        equal = operands is not None
+        on_all_rows = [_needs_all_rows(term, sharing, equal) for term in terms]
         pair_terms = [term for term, needed in zip(terms, on_all_rows, strict=True) if not needed]
         batch_terms = list(itertools.compress(terms, on_all_rows))
         with contextlib.closing(laps):
-            values = self._sum_in_blocks(pair_terms, scale, gradients, by_settings)
+            values = self._sum_in_blocks(pair_terms, scale, gradients, by_settings, operands)
             total = self._sum_in_laps(batch_terms, laps)
             if total is not None:
                 values = values + (total.detach()[self.anchors] if total.ndim else total.detach())
@@ -190,13 +193,20 @@ class Evaluation:
         scale: Tensor | None,
         gradients: Gradients,
         by_settings: list[Tensor],
+        operands: Operands | None,
     ) -> Any:
         """Return the weighted sum of losses of pairs; an error is raised on all processes."""
         values: Any = 0.0
         error = None
         try:
             for term in terms:
-                values = values + term.weight * self._in_blocks(term, scale, gradients, by_settings)
+                blocks = (
+                    Blocks(gradients, self.learned)
+                    if operands is None
+                    else KernelBlocks(gradients, operands, self.loss.name)
+                )
+                in_blocks = self._in_blocks(term, scale, gradients, by_settings, blocks)
+                values = values + term.weight * in_blocks
         except GradlabError as problem:  # reported to all processes below
             error = str(problem)
         if error is not None or self.processes.count > 1:
@@ -223,7 +233,7 @@ class Evaluation:
                     "blocks never hold; see gradlab.BatchLoss for what they answer"
                 ) from error
             total = value if total is None else total + value
-        if isinstance(laps, KernelLaps) and not laps.used:
+        if terms and isinstance(laps, KernelLaps) and not laps.used:
             laps.refuse()
         if state is not None and not torch.equal(state, torch.get_rng_state()):
             raise GradlabError(
@@ -232,16 +242,19 @@ class Evaluation:
         return total
 
     def _in_blocks(
-        self, term: _Term, scale: Tensor | None, gradients: Gradients, by_settings: list[Tensor]
+        self,
+        term: _Term,
+        scale: Tensor | None,
+        gradients: Gradients,
+        by_settings: list[Tensor],
+        blocks: Blocks,
     ) -> Tensor:
         """Return this process's ``L_i`` of a loss of pairs, (n,); add gradients if ``scale``."""
-        blocks = Blocks(gradients, self.learned)
         whole = dataclasses.replace(
             term.batch.mapped(lambda _, rows: gradients.detached(rows)), comparison=blocks
         )
-        columns = len(whole.candidates.pools) * whole.count + whole.extra_count
-        size = self.block_size or default_block_size(columns, whole.anchors.device)
         first, stop = self.anchors.start, self.anchors.stop
+        size = self._rows_in_block(whole, blocks, scale is not None)
         values = whole.anchors.new_empty(stop - first)
         kinds = term.batch.anchors, term.batch.positives, term.batch.own_negatives
         totals = [None if rows is None else gradients.by(rows) for rows in kinds]
@@ -274,7 +287,17 @@ class Evaluation:
                 if derivative is not None:
                     total += derivative
             del value, derivatives
+        if isinstance(blocks, KernelBlocks) and not blocks.used:
+            blocks.refuse()
         return values
+
+    def _rows_in_block(self, whole: Batch, blocks: Blocks, differentiated: bool) -> int:
+        columns = len(whole.candidates.pools) * whole.count + whole.extra_count
+        if not isinstance(blocks, KernelBlocks):
+            return self.block_size or default_block_size(columns, whole.anchors.device)
+        if not differentiated:  # kernels then store nothing
+            return max(1, len(whole.anchors))
+        return self.block_size or rows_in_slice(columns, whole.anchors, blocks.operands.dtype)
 
     @torch.no_grad()
     def _through(
@@ -363,25 +386,38 @@ def _terms(loss: Loss, batch: Batch, weight: float) -> list[_Term]:
     ]
 
 
-def _needs_all_rows(term: _Term, softmaxes: list[_Term]) -> bool:
-    """Whether a term runs on all rows at once: a batch loss, or one of two softmax directions."""
+def _needs_all_rows(term: _Term, sharing: list[_Term], equal: bool) -> bool:
+    """Whether a term runs on all rows at once: a batch loss, or one of two ``sharing`` directions.
+
+    ``equal``: whether only equal losses can share their cosines.
+    """
     if not isinstance(term.loss, PairLoss | CandidateLoss):
         return True
     anchors, positives = term.batch.anchors, term.batch.positives
-    return any(term is softmax for softmax in softmaxes) and any(
-        anchors is opposite.batch.positives and positives is opposite.batch.anchors
-        for opposite in softmaxes
+    return any(term is direction for direction in sharing) and any(
+        anchors is opposite.batch.positives
+        and positives is opposite.batch.anchors
+        and (not equal or term.loss == opposite.loss)
+        for opposite in sharing
     )
 
 
 def _is_softmax(term: _Term) -> bool:
     """Whether a loss uses only the log-sum-exp of the usual negatives."""
-    loss, batch = term.loss, term.batch
+    loss = term.loss
     return (
-        isinstance(loss, PairLoss)
+        _is_default_pair(term)
+        and isinstance(loss, PairLoss)
         and loss.takes_hardness
         and not isinstance(getattr(loss, "temperature", None), Tensor)
-        and batch.candidates == DEFAULT_CANDIDATES
-        and batch.in_batch_negatives
-        and batch.count > 1
+    )
+
+
+def _is_default_pair(term: _Term) -> bool:
+    """Whether a loss of pairs takes the usual negatives, as both directions of a loss may."""
+    return (
+        isinstance(term.loss, PairLoss)
+        and term.batch.candidates == DEFAULT_CANDIDATES
+        and term.batch.in_batch_negatives
+        and term.batch.count > 1
     )

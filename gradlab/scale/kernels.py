@@ -1,7 +1,11 @@
-"""Evaluation of a whole batch by fused kernels that store no similarities; losses run as in `laps`.
+"""Evaluation by fused kernels, which store no similarities of the whole batch.
 
-The gradient's coefficients are stored for some rows at a time, because torch's matrix products are
-the fastest.
+A loss of pairs runs on some rows at a time, as in `blocks`. One kernel computes the log-sum-exps of
+these rows and stores their exponentials, from which torch's matrix products, the fastest, make the
+gradient: each cosine is computed once, 6 N² D operations in all. Where that is not possible, a
+second kernel computes the cosines again as coefficients: for losses that run as in `laps`, such as
+the two directions of a symmetric one, which share their cosines, and for logits whose exponentials
+would underflow. These take 8 N² D operations, and a value without gradient takes 2 N² D.
 
 A loss may use only log-sum-exps of its negatives; anything else is refused. `triton_kernels`, which
 needs Triton, is imported at the first computation.
@@ -23,11 +27,12 @@ from torch import Tensor
 from gradlab.arrays import cached_property
 from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import Block, Rule
+from gradlab.batch.comparison import own_cosines
 from gradlab.batch.similarity import Negatives, OfEach
 from gradlab.errors import GradlabError
-from gradlab.scale.blocks import Gradients
+from gradlab.scale.blocks import Blocks, Gradients
 from gradlab.scale.laps import Laps
-from gradlab.scale.links import link_at, link_of
+from gradlab.scale.links import Link, link_at, link_of
 from gradlab.scale.processes import Processes
 from gradlab.scale.products import default_block_size, in_tf32, slices, tf32_allowed
 
@@ -72,50 +77,200 @@ def check_rows(rows: Any) -> None:
         )
 
 
-class KernelLaps(Laps):
-    """Compares all rows with all columns by kernels, for losses that use log-sum-exps of negatives.
+def rows_in_slice(columns: int, rows: Tensor, dtype: torch.dtype) -> int:
+    """Return how many rows have their coefficients stored at a time, in the memory of blocks."""
+    size = default_block_size(columns, rows.device) * BLOCK_BYTES
+    size //= 2 if dtype == torch.bfloat16 else 4
+    return size - size % TILE
 
-    Where `Laps` takes a temperature, it takes a logit's Triton source, see `gradlab.scale.links`.
+
+class Operands:
+    """Rows in the dtype in which they are multiplied, and products that accumulate in float32."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        """Set the dtype of the rows that are multiplied."""
+        self.dtype = dtype
+        self._operands: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def of(self, rows: Tensor) -> Tensor:
+        """Return the rows of a whole batch, converted once."""
+        if id(rows) not in self._operands:
+            self._operands[id(rows)] = rows, self.converted(rows)
+        return self._operands[id(rows)][1]
+
+    def converted(self, rows: Tensor) -> Tensor:
+        """Return rows without their graph, rounded as they are multiplied."""
+        operand = rows.detach().to(self.dtype).contiguous()
+        return _in_tf32(operand) if operand.dtype == torch.float32 and tf32_allowed() else operand
+
+    def scaled(self, rows: Tensor, factors: Tensor) -> Tensor:
+        """Return rows times factors (n,), as the right-hand side of `add_product`."""
+        product = rows.float() * factors[:, None]
+        if self.dtype == torch.bfloat16:
+            return product.to(torch.bfloat16)
+        return _in_tf32(product) if self.dtype == torch.float16 or tf32_allowed() else product
+
+    def add_product(
+        self, total: Tensor, left: Tensor, right: Tensor, factors: Tensor | None = None
+    ) -> None:
+        """Add the product of coefficients and rows, times factors (n,) of its rows, in float32."""
+        # float16 rows, and coefficients that were rounded for them, are represented in TF32.
+        with in_tf32(self.dtype == torch.float16):
+            if self.dtype != torch.bfloat16:
+                right = right.float()
+                if factors is None:
+                    total.addmm_(left, right)
+                else:
+                    total.addcmul_(left @ right, factors[:, None])
+            elif factors is None:  # on a GPU, which adds to float32 without another pass
+                torch.addmm(total, left, right, out_dtype=torch.float32, out=total)
+            else:
+                product = torch.mm(left, right, out_dtype=torch.float32)
+                total.addcmul_(product, factors[:, None])
+
+    def clear(self) -> None:
+        """Release the rows."""
+        self._operands.clear()
+
+
+def _in_tf32(rows: Tensor) -> Tensor:
+    """Round to the ten mantissa bits of TF32, because tensor cores would truncate to them."""
+    return ((rows.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
+
+
+class Served:
+    """What kernels serve: log-sum-exps of negatives as they are.
+
+    Attributes:
+        loss_name: the name of the loss, for errors.
+        used: whether kernels, or products with own negatives, have computed anything.
     """
 
-    def __init__(
-        self, processes: Processes, block_size: int | None, dtype: torch.dtype, name: str
-    ) -> None:
-        """Set the rows in a slice of coefficients, the dtype, and the loss's name.
-
-        Rows are multiplied in this dtype; errors give the name.
-        """
-        super().__init__(processes, block_size)
-        self._dtype, self._name = dtype, name
-        self._operands: dict[int, tuple[Tensor, Tensor]] = {}
-        self._multiplied_own = False
-
-    @property
-    def used(self) -> bool:
-        """Whether kernels have computed anything."""
-        return bool(self._totals) or self._multiplied_own
+    loss_name: str
+    used: bool
 
     def refuse(self) -> NoReturn:
         """Raise the error that kernels do not serve this loss."""
         raise GradlabError(
             "kernels=True serves losses that take nothing but log-sum-exps from their negatives; "
-            f"{self._name} takes something else"
+            f"{self.loss_name} takes something else"
         )
 
     def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> Negatives:
-        """Return the negatives of all rows, not yet computed."""
+        """Return negatives that are not computed yet."""
         if (
             rules
             or batch.candidates.hardness
             or any(block.name.startswith("positive") for block in blocks)
         ):
             raise GradlabError(
-                f"kernels=True takes all pairs as they are; {self._name} leaves some out, "
+                f"kernels=True takes all pairs as they are; {self.loss_name} leaves some out, "
                 "changes them or compares positives"
             )
         if blocks[-1].name == "own":
-            return KernelColumns(self, blocks[:-1], (blocks[-1], batch.own_start))
-        return KernelColumns(self, blocks, None)
+            return KernelColumns(self, blocks[:-1], (blocks[-1], batch.own_start))  # type: ignore[arg-type]  # one of its two subclasses
+        return KernelColumns(self, blocks, None)  # type: ignore[arg-type]  # one of its two subclasses
+
+
+class KernelBlocks(Served, Blocks):
+    """Compares some rows with all columns by a kernel; their exponentials make the gradient."""
+
+    def __init__(self, gradients: Gradients, operands: Operands, loss_name: str) -> None:
+        """Set the accumulator of gradients, the rows as they are multiplied, the loss's name."""
+        super().__init__(gradients)
+        self.gradients, self.operands = gradients, operands
+        self.loss_name, self.used = loss_name, False
+
+    def log_sum_exp(self, blocks: list[Block], link: Link) -> Tensor:
+        """Return ``log Σ_k exp(φ_ik)`` of each row, (n,)."""
+        self.used = True
+        rows = blocks[0].rows
+        arguments = self, blocks, link, torch.is_grad_enabled(), self._total(rows)
+        sums: Tensor = _LogSumExp.apply(rows, self.trigger, *arguments)
+        return sums
+
+    def own_cosines(self, block: Block, first: int) -> Tensor:
+        """Return the cosines of rows with their own negatives, which need no kernel."""
+        self.used = True
+        return own_cosines(block.rows, block.vectors)
+
+
+class _LogSumExp(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: Tensor,
+        trigger: Tensor,
+        comparison: KernelBlocks,
+        blocks: list[Block],
+        link: Link,
+        differentiated: bool,
+        total: Tensor | None,
+    ) -> Tensor:
+        from gradlab.scale.triton_kernels import log_sum_exps
+
+        operand = comparison.operands.converted(rows)
+        stored = differentiated and link.reference is not None
+        parts = [
+            log_sum_exps(
+                operand,
+                comparison.operands.of(block.vectors),
+                block.own,
+                link,
+                exponentials=stored,
+            )
+            for block in blocks
+        ]
+        sums = functools.reduce(torch.logaddexp, [part.rows for part in parts])
+        if differentiated:
+            ctx.arguments = comparison, blocks, link, total, operand, sums
+            ctx.exponentials = [part.exponentials for part in parts]
+        return sums
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[None, ...]:
+        from gradlab.scale.triton_kernels import coefficients
+
+        comparison, blocks, link, by_rows, rows, sums = ctx.arguments
+        operands, upstream = comparison.operands, upstream.contiguous()
+        exponentials, ctx.exponentials = ctx.exponentials, None
+        factors, scaled = None, rows
+        if link.reference is not None:
+            factors = upstream * (link.reference - sums).exp()
+            scaled = operands.scaled(rows, factors)
+        for place, block in enumerate(blocks):
+            by_columns = comparison.gradients.by(block.vectors)
+            columns, terms = operands.of(block.vectors), exponentials[place]
+            if terms is None:
+                terms = coefficients(rows, columns, block.own, link, (sums, upstream), None)
+            exponentials[place] = None
+            if by_rows is not None:
+                operands.add_product(by_rows, terms, columns, factors)
+            if by_columns is not None:
+                operands.add_product(by_columns, terms.T, scaled)
+            del terms  # before the next block takes its memory
+        return (None,) * 7
+
+
+class KernelLaps(Served, Laps):
+    """Compares all rows with all columns by kernels, for losses that use log-sum-exps of negatives.
+
+    Where `Laps` takes a temperature, it takes a `Link`.
+    """
+
+    def __init__(
+        self, processes: Processes, block_size: int | None, operands: Operands, loss_name: str
+    ) -> None:
+        """Set the rows in a slice of coefficients, the rows as multiplied, and the loss's name."""
+        super().__init__(processes, block_size)
+        self._operands, self.loss_name = operands, loss_name
+        self._multiplied_own = False
+        self._parts: dict[Any, Tensor] = {}  # log-sum-exps by product and link
+
+    @property
+    def used(self) -> bool:  # type: ignore[override]  # an attribute there
+        """Whether kernels have computed anything."""
+        return bool(self._totals) or self._multiplied_own
 
     def own_cosines(self, block: Block, first: int) -> Tensor:
         """Return the cosines of all rows with their own negatives, which need no kernel."""
@@ -138,20 +293,28 @@ class KernelLaps(Laps):
     def _sum_exponentials(
         self, products: list[Any], temperature: Any, pushes: Gradients | None = None
     ) -> tuple[Tensor, None]:
+        parts = [self._part(product, temperature) for product in products]
+        return functools.reduce(torch.logaddexp, parts), None
+
+    def _part(self, product: Any, link: Link) -> Tensor:
+        """Return log-sum-exps of a product's rows; pairs across views serve both directions."""
         from gradlab.scale.triton_kernels import log_sum_exps
 
-        n = len(products[0].rows)
-        share = self._share(n)
-        log_sums = [
-            log_sum_exps(
-                self._operand(product.rows)[share],
-                self._operand(product.columns),
+        if (product.key, link) not in self._parts:
+            n, k = len(product.rows), len(product.columns)
+            share, both = self._share(n), product.own and not product.within
+            sums = log_sum_exps(
+                self._operands.of(product.rows)[share],
+                self._operands.of(product.columns),
                 share.start if product.own else None,
-                temperature,
+                link,
+                both=both,
             )
-            for product in products
-        ]
-        return self.gather(functools.reduce(torch.logaddexp, log_sums), n), None
+            self._parts[product.key, link] = self.gather(sums.rows, n)
+            if sums.columns is not None:
+                of_all = self.processes.gather(sums.columns, [k] * self.processes.count)
+                self._parts[product.transposed.key, link] = of_all.view(-1, k).logsumexp(0)
+        return self._parts[product.key, link]
 
     def _add_softmax(self, softmax: Any, gradients: Gradients) -> None:
         from gradlab.scale.triton_kernels import coefficients
@@ -160,51 +323,27 @@ class KernelLaps(Laps):
         by_rows, by_columns = gradients.by(product.rows), gradients.by(product.columns)
         if by_rows is None and by_columns is None:
             return
-        rows, columns = self._operand(product.rows), self._operand(product.columns)
+        operands = self._operands
+        rows, columns = operands.of(product.rows), operands.of(product.columns)
         of_rows, of_columns = (_merged(softmax.terms, axis) for axis in (0, 1))
         if self._half(product):  # all coefficients of a row in one pass
             of_columns, by_columns = of_rows, None
-        half = rows.dtype == torch.bfloat16
-        size = self._block_size
-        if size is None:
-            size = default_block_size(len(columns), rows.device) * BLOCK_BYTES // (2 if half else 4)
-            size -= size % TILE
-        right = (rows, columns) if half else (rows.float(), columns.float())
+        size = self._block_size or rows_in_slice(len(columns), rows, operands.dtype)
         share = self._share(len(rows))
         for few in slices(share.start, share.stop, size):
             of_few = None if of_rows is None else (of_rows[0][few], of_rows[1][few])
             own = few.start if product.own else None
             factors = coefficients(rows[few], columns, own, link, of_few, of_columns)
-            # float16 rows, and coefficients that were rounded for them, are represented in TF32.
-            with in_tf32(rows.dtype == torch.float16):
-                if by_rows is not None:
-                    _add_product(by_rows[few], factors, right[1])
-                if by_columns is not None:
-                    _add_product(by_columns, factors.T, right[0][few])
+            if by_rows is not None:
+                operands.add_product(by_rows[few], factors, columns)
+            if by_columns is not None:
+                operands.add_product(by_columns, factors.T, rows[few])
             del factors  # before the next slice takes its memory
-
-    def _operand(self, rows: Tensor) -> Tensor:
-        """Return the rows in the dtype in which they are multiplied."""
-        if id(rows) not in self._operands:
-            operand = rows.detach().to(self._dtype).contiguous()
-            if operand.dtype == torch.float32 and tf32_allowed():
-                # Rounded to the ten mantissa bits of TF32: tensor cores would truncate to them.
-                operand = ((operand.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
-            self._operands[id(rows)] = rows, operand
-        return self._operands[id(rows)][1]
 
     def close(self) -> None:
         """Release the batches, which hold a reference to this object."""
         super().close()
-        self._operands.clear()
-
-
-def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """Add the matrix product of coefficients and rows to a float32 matrix."""
-    if left.dtype == torch.bfloat16:
-        total += torch.mm(left, right, out_dtype=torch.float32)
-    else:
-        total.addmm_(left, right)
+        self._parts.clear()
 
 
 def _merged(terms: list[tuple[int, Tensor, Tensor]], axis: int) -> tuple[Tensor, Tensor] | None:
@@ -223,12 +362,18 @@ def _merged(terms: list[tuple[int, Tensor, Tensor]], axis: int) -> tuple[Tensor,
 
 
 class KernelColumns(Negatives):
-    """Negatives of all rows of a batch that are never stored and provide only log-sum-exps."""
+    """Negatives of rows, in a kernel or to be computed by one, that provide only log-sum-exps."""
 
     def __init__(
-        self, laps: KernelLaps, blocks: list[Block], own: tuple[Block, int] | None
+        self,
+        laps: KernelLaps | KernelBlocks,
+        blocks: list[Block],
+        own: tuple[Block, int] | None,
     ) -> None:
-        """Store blocks of all rows, and own negatives with the index of their first row."""
+        """Store blocks of columns, and own negatives with the index of their first row.
+
+        ``laps`` computes the answers, for all rows or for some.
+        """
         self._laps, self._blocks, self._own = laps, blocks, own
 
     def __repr__(self) -> str:
@@ -250,7 +395,10 @@ class KernelColumns(Negatives):
 
     def shares_of_all(self, temperature: float) -> Tensor:
         """Return each anchor's share of a softmax over all pairs, (n,), without gradient."""
-        return torch.softmax(self._laps.fixed_log_sum_exp(self._blocks, link_at(temperature)), 0)
+        if isinstance(self._laps, KernelBlocks):
+            self._laps.refuse()
+        link: Any = link_at(temperature)
+        return torch.softmax(self._laps.fixed_log_sum_exp(self._blocks, link), 0)
 
     @cached_property
     def count(self) -> Tensor:

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import math
 import operator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -55,17 +55,32 @@ OPERATIONS = {
     "zeros_like": CONSTANT.format("0.0"),
 }
 POWERS = (1, 2, 3, 4)
+# Largest range of logits whose exponentials float32 represents relative to the largest of all.
+RANGE = 80.0
 
 
-def link_at(temperature: float) -> str:
-    """Return the source of the logit ``cos θ/τ``, whose derivative is 1/τ."""
+class Link(NamedTuple):
+    """A logit φ of a cosine.
+
+    Attributes:
+        source: a Triton function ``link(cosine)``, which returns φ and dφ/d cos θ.
+        reference: the largest φ, if ``exp(φ - reference)`` does not underflow for any cosine.
+    """
+
+    source: str
+    reference: float | None
+
+
+def link_at(temperature: float) -> Link:
+    """Return the logit ``cos θ/τ``, whose derivative is 1/τ."""
     factor = repr(1 / temperature)
-    return f"def link(cosine):\n    return cosine * {factor}, {CONSTANT.format(factor)}\n"
+    source = f"def link(cosine):\n    return cosine * {factor}, {CONSTANT.format(factor)}\n"
+    return Link(source, 1 / temperature if 2 / temperature < RANGE else None)
 
 
 @functools.lru_cache(maxsize=256)
-def link_of(logit: OfEach) -> str:
-    """Return the source of a Triton function ``link(cosine)``, which returns φ and dφ/d cos θ.
+def link_of(logit: OfEach) -> Link:
+    """Return a logit that torch has traced.
 
     Args:
         logit: maps negatives to their logits ``φ``, each of which depends only on its own cosine.
@@ -86,7 +101,9 @@ def link_of(logit: OfEach) -> str:
         raise GradlabError(
             "no kernel can be made of a logit that depends on sizes or on other cosines"
         )
-    return first
+    logits = logit(Negatives.from_cosines(torch.linspace(-1, 1, 2001).view(1, -1))).detach()
+    smallest, largest = float(logits.min()), float(logits.max())
+    return Link(first, largest if largest - smallest < RANGE else None)  # a NaN is no reference
 
 
 def _source(logit: OfEach, example: Tensor) -> str:
