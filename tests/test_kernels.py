@@ -178,7 +178,7 @@ def test_bfloat16_rows_with_kernels_in_torch(monkeypatch: pytest.MonkeyPatch) ->
         terms = ((logits - link.reference).exp() / 0.05).bfloat16()
         return triton_kernels.Sums(
             logits.logsumexp(1),
-            logits.logsumexp(0) if asked.get("both") else None,
+            logits.logsumexp(0) if asked.get("column_sums") else None,
             terms if asked.get("exponentials") else None,
         )
 
@@ -364,7 +364,7 @@ link = kernels._function(link_of(gradlab.get_loss("tvmf").negative_logits).sourc
 options = dict(kernels.HALF)
 launch = {name: options.pop(name) for name in ("num_warps", "num_stages")}
 fixed = {"OWN": True, "LINK": link, "PRECISION": "tf32", "FIXED": True, "BY_ROWS": True,
-  "BY_COLUMNS": True, "BOTH": True, "STORE": True, "ROUND": False, "FLATTEN": False,
+  "BY_COLUMNS": True, "COLUMN_SUMS": True, "STORE": True, "ROUND": False, "FLATTEN": False,
   "TILES": 8} | options
 for kernel, capability in ((kernels._sums, 90), (kernels._coefficients, 80)):
     described = capability == 90

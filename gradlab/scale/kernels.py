@@ -211,7 +211,7 @@ class _LogSumExp(torch.autograd.Function):
 
         operand = comparison.operands.converted(rows)
         stored = differentiated and link.reference is not None
-        parts = [
+        sums_by_block = [
             log_sum_exps(
                 operand,
                 comparison.operands.of(block.vectors),
@@ -221,11 +221,11 @@ class _LogSumExp(torch.autograd.Function):
             )
             for block in blocks
         ]
-        sums = functools.reduce(torch.logaddexp, [part.rows for part in parts])
+        log_sums = functools.reduce(torch.logaddexp, [sums.rows for sums in sums_by_block])
         if differentiated:
-            ctx.arguments = comparison, blocks, link, total, operand, sums
-            ctx.exponentials = [part.exponentials for part in parts]
-        return sums
+            ctx.arguments = comparison, blocks, link, total, operand, log_sums
+            ctx.exponentials = [sums.exponentials for sums in sums_by_block]
+        return log_sums
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[None, ...]:
@@ -265,7 +265,7 @@ class KernelLaps(Served, Laps):
         super().__init__(processes, block_size)
         self._operands, self.loss_name = operands, loss_name
         self._multiplied_own = False
-        self._parts: dict[Any, Tensor] = {}  # log-sum-exps by product and link
+        self._sums_by_product: dict[Any, Tensor] = {}  # log-sum-exps by product and link
 
     @property
     def used(self) -> bool:  # type: ignore[override]  # an attribute there
@@ -293,28 +293,30 @@ class KernelLaps(Served, Laps):
     def _sum_exponentials(
         self, products: list[Any], temperature: Any, pushes: Gradients | None = None
     ) -> tuple[Tensor, None]:
-        parts = [self._part(product, temperature) for product in products]
-        return functools.reduce(torch.logaddexp, parts), None
+        log_sums = [self._log_sums(product, temperature) for product in products]
+        return functools.reduce(torch.logaddexp, log_sums), None
 
-    def _part(self, product: Any, link: Link) -> Tensor:
+    def _log_sums(self, product: Any, link: Link) -> Tensor:
         """Return log-sum-exps of a product's rows; pairs across views serve both directions."""
         from gradlab.scale.triton_kernels import log_sum_exps
 
-        if (product.key, link) not in self._parts:
+        if (product.key, link) not in self._sums_by_product:
             n, k = len(product.rows), len(product.columns)
-            share, both = self._share(n), product.own and not product.within
+            share, across = self._share(n), product.own and not product.within
             sums = log_sum_exps(
                 self._operands.of(product.rows)[share],
                 self._operands.of(product.columns),
                 share.start if product.own else None,
                 link,
-                both=both,
+                column_sums=across,
             )
-            self._parts[product.key, link] = self.gather(sums.rows, n)
+            self._sums_by_product[product.key, link] = self.gather(sums.rows, n)
             if sums.columns is not None:
                 of_all = self.processes.gather(sums.columns, [k] * self.processes.count)
-                self._parts[product.transposed.key, link] = of_all.view(-1, k).logsumexp(0)
-        return self._parts[product.key, link]
+                self._sums_by_product[product.transposed.key, link] = of_all.view(-1, k).logsumexp(
+                    0
+                )
+        return self._sums_by_product[product.key, link]
 
     def _add_softmax(self, softmax: Any, gradients: Gradients) -> None:
         from gradlab.scale.triton_kernels import coefficients
@@ -343,7 +345,7 @@ class KernelLaps(Served, Laps):
     def close(self) -> None:
         """Release the batches, which hold a reference to this object."""
         super().close()
-        self._parts.clear()
+        self._sums_by_product.clear()
 
 
 def _merged(terms: list[tuple[int, Tensor, Tensor]], axis: int) -> tuple[Tensor, Tensor] | None:

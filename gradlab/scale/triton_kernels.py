@@ -55,7 +55,7 @@ def log_sum_exps(
     own: int | None,
     link: Link,
     *,
-    both: bool = False,
+    column_sums: bool = False,
     exponentials: bool = False,
 ) -> Sums:
     """Return ``l_i = log Σ_j exp φ(h_i · h_j)`` of each row, (n,), float32.
@@ -65,7 +65,7 @@ def log_sum_exps(
         columns: (k, D), of the same dtype.
         own: leave out column ``i + own`` of row i; None leaves out none.
         link: source of φ, see `gradlab.scale.links`.
-        both: also return the log-sum-exps of columns, (k,), from the same cosines.
+        column_sums: also return the log-sum-exps of columns, (k,), from the same cosines.
         exponentials: also return ``exp(φ - reference) φ'``, (n, k), in the dtype of `coefficients`;
             the link must have a reference.
     """
@@ -73,11 +73,11 @@ def log_sum_exps(
     terms = _coefficient_memory(rows, columns) if exponentials else None
     if not (n and k):
         empty = functools.partial(rows.new_full, fill_value=-torch.inf, dtype=torch.float32)
-        return Sums(empty((n,)), empty((k,)) if both else None, terms)
+        return Sums(empty((n,)), empty((k,)) if column_sums else None, terms)
     common = _common(rows, columns, own, link)
     grid = _grid(n, k, common)
     of_rows = rows.new_empty(grid[1], n, dtype=torch.float32)
-    of_columns = rows.new_empty(grid[0], k, dtype=torch.float32) if both else None
+    of_columns = rows.new_empty(grid[0], k, dtype=torch.float32) if column_sums else None
     with torch.cuda.device_of(rows):
         _sums[grid](
             of_rows,
@@ -85,7 +85,7 @@ def log_sum_exps(
             of_rows if terms is None else terms,
             reference=0.0 if link.reference is None else link.reference,
             FIXED=link.reference is not None,
-            BOTH=both,
+            COLUMN_SUMS=column_sums,
             STORE=exponentials,
             **common,
         )
@@ -272,7 +272,7 @@ def _store(destination, terms, i, j, n, k, ROUND: tl.constexpr):
 @triton.jit
 def _sums(
     of_rows, of_columns, exponentials, rows, columns, n, k, D, own, reference,
-    FIXED: tl.constexpr, BOTH: tl.constexpr, STORE: tl.constexpr, ROUND: tl.constexpr,
+    FIXED: tl.constexpr, COLUMN_SUMS: tl.constexpr, STORE: tl.constexpr, ROUND: tl.constexpr,
     OWN: tl.constexpr, LINK: tl.constexpr, PRECISION: tl.constexpr, DESCRIBED: tl.constexpr,
     FLATTEN: tl.constexpr, TILES: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
@@ -296,7 +296,7 @@ def _sums(
         if FIXED:
             exponential = tl.exp(logit - reference)
             total += tl.sum(exponential, 1)
-            if BOTH:
+            if COLUMN_SUMS:
                 tl.store(of_column, tl.sum(exponential, 0), mask=j < k)
             if STORE:
                 _store(exponentials, exponential * slope, i, j, n, k, ROUND)
@@ -305,7 +305,7 @@ def _sums(
             shift = tl.where(larger == float("-inf"), 0.0, larger)  # -inf: nothing counted yet
             total = total * tl.exp(largest - shift) + tl.sum(tl.exp(logit - shift[:, None]), 1)
             largest = larger
-            if BOTH:
+            if COLUMN_SUMS:
                 larger = tl.max(logit, 0)
                 shift = tl.where(larger == float("-inf"), 0.0, larger)
                 column_total = tl.sum(tl.exp(logit - shift[None, :]), 0)
