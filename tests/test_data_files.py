@@ -133,8 +133,8 @@ def test_lists_are_positives_and_own_hard_negatives(tmp_path, form):
     assert list(file.rows()) == expected
     assert file.columns[2:] == ("negative_1", "negative_2", "negative_3")
     assert "1 to 3 hard negatives a row" in file.summary()
-    assert f"{COUNT} further positives not used; --positives all" in file.summary()
-    all_pairs = list(TrainingFile.open(path, positives="all", negatives_per_row=1).rows())
+    assert f"{COUNT} further positives not used; --positives-per-row all" in file.summary()
+    all_pairs = list(TrainingFile.open(path, positives_per_row="all", negatives_per_row=1).rows())
     assert [row[:2] for row in all_pairs] == [
         (row["query"], text) for row in LISTS for text in row["pos"]
     ]
@@ -166,7 +166,7 @@ def test_a_folder_of_beir_gives_queries_with_their_documents(tmp_path):
     assert rows_of(relevances) == expected
     relevances.rename(relevances.with_name("train.tsv"))
     assert rows_of(tmp_path) == expected
-    assert len(rows_of(tmp_path, positives="all")) == COUNT + 1
+    assert len(rows_of(tmp_path, positives_per_row="all")) == COUNT + 1
 
 
 @pytest.mark.parametrize(
@@ -193,6 +193,19 @@ def test_roles_are_found_by_name(tmp_path, names, roles):
         assert name in file.describe().splitlines()[-1]
     # What is named is all that is used.
     assert TrainingFile.open(path, Roles(names[-1])).roles == Roles(names[-1])
+
+
+def test_hard_negatives_or_scores_are_named_and_the_pair_is_found_by_name(tmp_path):
+    path = tmp_path / "a.csv"
+    names = ["query", "hard", "answer", "negative", "rating"]
+    path.write_text(separated([names, *[[f"{name} {row}." for name in names] for row in range(3)]]))
+    pairs = {"anchor": "query", "positive": "answer"}
+    file = TrainingFile.open(path, Roles(negatives=("hard",)))
+    assert file.roles == Roles(**pairs, negatives=("hard",))
+    file = TrainingFile.open(path, Roles(score="rating"))
+    assert file.roles == Roles(**pairs, negatives=("negative",), score="rating")
+    with pytest.raises(GradlabError, match="hard negatives need positives too"):
+        TrainingFile.open(path, Roles("query", negatives=("hard",)))
 
 
 def table(answers, name="answer", **columns):

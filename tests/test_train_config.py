@@ -24,7 +24,6 @@ COLUMNS = {"negative_columns": "c", "column": "a", "positive_column": "b"}
         ({"queue_initial": 3}, "queue_size"),
         ({**COLUMNS, "negative_columns": "c+d+c"}, "the column 'c' is named twice"),
         ({**COLUMNS, "negative_columns": "b"}, "the column 'b' is named twice"),
-        ({"in_batch_negatives": False}, "queue_size"),
         ({"momentum": 0.9, "momentum_use": "queue"}, "queue_size"),
         ({"keys_gradient": True}, "momentum"),
         ({"chunk_size": 4, "fgsm": 1e-3}, "chunk_size"),
@@ -77,7 +76,6 @@ def test_learning_rate_by_step(schedule, warmup, expected):
     [
         ({"momentum_end": 0.9}, "without momentum"),
         ({"head_rate": 2.0}, "without heads"),
-        ({"hard_negatives": "shared"}, "without negative_columns"),
         ({"momentum": 0.5, "momentum_end": 0.9, "momentum_schedule": "cosine"}, None),
         ({"momentum": 0.0, "momentum_dropout": False, "momentum_modules": "encoder"}, None),
         ({"pooler": "cls_mlp", "head_rate": 2.0, "pooler_activation": "none"}, None),

@@ -18,6 +18,7 @@ from gradlab import GradlabError
 from gradlab.batch.batch import unit_rows
 from gradlab.encoder.model import Encoder
 from gradlab.train import Objective, Trainer, train
+from gradlab.train.corpus import training_file
 from tests.tiny_models import make_roberta, make_sentences
 from tests.train_helpers import OutputRecorder, final_weights, recorded, small_config, write_columns
 
@@ -198,3 +199,17 @@ def test_the_guide_embeds_the_sentences_of_the_batch(bert, teacher, tmp_path):
     assert 0 < np.mean(masked) < 7
     assert max(trainer.history.series("diagnostics", "masked_pairs")[1]) > 0
     assert not any("guide" in name for name in final_weights(config.output))
+
+
+def test_columns_that_are_found_by_name_have_scores_and_negatives(tmp_path):
+    file = str(write_columns(tmp_path, {"text": ["a", "b"], "score": [1.0, 2.0]}))
+    config = small_config("model", tmp_path, train_file=file, loss="cosent", score_column="score")
+    with pytest.raises(GradlabError, match="scores are of pairs; name the column of positives"):
+        training_file(config)
+    config = small_config("model", tmp_path, train_file=file, in_batch_negatives=False)
+    with pytest.raises(GradlabError, match="no negatives are left"):
+        training_file(config)
+    texts = {name: ["a", "b"] for name in ("text", "positive", "negative")}
+    file = str(write_columns(tmp_path, texts))
+    config = small_config("model", tmp_path, train_file=file, in_batch_negatives=False)
+    assert training_file(config).roles.negatives == ("negative",)

@@ -172,7 +172,7 @@ def test_epochs_count_batches(bert, tmp_path):
     ("changes", "message"),
     [
         ({"batch_size": 201}, "200 training sentences do not fill a batch of 201"),
-        ({"max_length": 65}, "max_length 65 exceeds the model's 64"),
+        ({"max_length": 65}, "max_length is 65, and the model has places for 64 tokens"),
         ({"held_out": 0.005}, "to measure takes two"),
         ({"momentum": 0.9, "momentum_modules": "encoder,pooler"}, "not 'pooler'"),
     ],

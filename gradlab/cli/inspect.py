@@ -109,9 +109,7 @@ def command(
     )
     arguments = {"loss": loss_name, "set": assignments} | click.get_current_context().params
     settings = {name: str(value) for name, value in arguments.items() if name not in elsewhere}
-    replaced = check_existing(
-        output / "inspect", (".html", ".json"), {"settings": settings}, overwrite
-    )
+    check_existing(output / "inspect", (".html", ".json"), {"settings": settings}, overwrite)
 
     from gradlab.data.copies import check_copy, copy_rows
     from gradlab.inspection.advice import NOTHING, WRITE_CLEAN, left_out_in_words
@@ -125,8 +123,10 @@ def command(
         if options["sample"] is not None:
             raise GradlabError("--write-clean looks at all rows; leave --sample out")
         check_copy(train_file, write_clean)
-        if options["positives_of_lists"] == "all":
-            raise GradlabError("--write-clean keeps or leaves whole rows; use --positives first")
+        if options["positives_per_row"] == "all":
+            raise GradlabError(
+                "--write-clean keeps or leaves whole rows; use --positives-per-row first"
+            )
         check_writable(write_clean, folder=train_file.is_dir())
     with terminable():  # SIGTERM, too, deletes the embeddings on disk
         file, texts = open_training_file(train_file, options), None
@@ -149,6 +149,7 @@ def command(
                 click.echo(f"  {label}:\n{textwrap.indent(code, '    ')}\n")
         if not (advice or as_json):
             click.echo(f"{NOTHING}\n")
+        earlier = set(output.glob("*"))
         with waiting("Writing"):
             written = inspection.write(output, settings, command_line, file)
             if write_clean is not None and file is not None:
@@ -165,7 +166,7 @@ def command(
             files = [str(path) for path in written]
             print_json(grade, {"findings": findings, "numbers": inspection.numbers, "files": files})
         for path in () if as_json else written:
-            click.echo(f"{'Replaced' if replaced else 'Wrote'} {path}")
+            click.echo(f"Wrote {path}{' in place of an earlier one' if path in earlier else ''}")
     end_with(grade, fail_on)
 
 

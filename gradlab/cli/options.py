@@ -94,10 +94,10 @@ pooler_option = option(
 )
 data_option = option(
     "--data",
-    "SentEval's data/downstream folder, or a SentEval checkout.",
+    "SentEval's data/downstream folder, a SentEval checkout, or a retrieval task in BEIR's layout.",
     kind=Path,
     required=True,
-    metavar="SENTEVAL_DIR",
+    metavar="FOLDER",
 )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Arguments of the options, by which columns are named and rows are read.
 COLUMNS = ("column", "positive_column", "negative_columns")
-READING = ("positives_of_lists", "negatives_per_row", "faulty_rows", "encoding")
+READING = ("positives_per_row", "negatives_per_row", "faulty_rows", "encoding")
 
 
 def training_file_options(*, required: bool = False) -> Callable[[Any], Any]:
@@ -33,7 +33,7 @@ def training_file_options(*, required: bool = False) -> Callable[[Any], Any]:
         option("--positive-column", "Column with the positives; without one, dropout makes them."),
         option("--negative-columns", "Columns with hard negatives, joined by +."),
         option(
-            "--positives positives_of_lists",
+            "--positives-per-row",
             "Of a list of positives: the first, or a row for each of them.",
             "first",
             ["first", "all"],
@@ -72,7 +72,6 @@ def open_training_file(path: Path | None, options: dict[str, Any]) -> TrainingFi
 
     names = {name: options.pop(name) for name in COLUMNS}
     reading = {name: options.pop(name) for name in READING}
-    reading["positives"] = reading.pop("positives_of_lists")
     if path is None:
         if any(names.values()):
             raise GradlabError(

@@ -176,7 +176,8 @@ class Census:
             )
         if self.dropped:
             remarks.append(
-                f"{self.dropped:,} further positives not used; --positives all makes a row of each"
+                f"{self.dropped:,} further positives not used; --positives-per-row all makes a row "
+                "of each"
             )
         return "; ".join(remarks)
 

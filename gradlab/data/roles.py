@@ -68,8 +68,8 @@ def find_roles(table: Table, asked: Roles) -> Roles:
 
     Args:
         table: the columns.
-        asked: columns that the user names. If texts are among them, only these are used; without
-            an anchor it is found by its name.
+        asked: columns that the user names. If anchor or positive are among them, only named
+            columns are used; without an anchor it is found by its name.
 
     Raises:
         GradlabError: a column is named that is not there, or no name says where the sentences are.
@@ -92,9 +92,9 @@ def find_roles(table: Table, asked: Roles) -> Roles:
             f"{table.path} ({table.form}) has the columns {listed_names(names)}{hint}; {ASK}"
         )
     positive, negatives = asked.positive, asked.negatives
-    if not asked.texts:
-        positive = _first([name for name in names if name != anchor], POSITIVES)
-        if positive is not None:
+    if asked.anchor is None and positive is None:
+        positive = _first([name for name in names if name not in (anchor, *negatives)], POSITIVES)
+        if positive is not None and not negatives:
             negatives = tuple(name for name in names if _NEGATIVE.fullmatch(_plain(name)))
     if negatives and positive is None:
         raise GradlabError("hard negatives need positives too; name them by --positive-column")

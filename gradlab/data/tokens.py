@@ -167,7 +167,7 @@ def _settings_of(file: TrainingFile) -> list[Any]:
     """Return what decides, beside its content, how a file is read."""
     roles = file.roles
     columns = [roles.anchor, roles.positive, *roles.negatives]
-    reading = [file.positives, file.negatives_per_row, file.faulty_rows]
+    reading = [file.positives_per_row, file.negatives_per_row, file.faulty_rows]
     return [columns, reading, file.table.form, file.table.encoding]
 
 

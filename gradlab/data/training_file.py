@@ -28,7 +28,7 @@ class Example(NamedTuple):
 
     Attributes:
         number: the row's number in the file, from 1 behind any header; shared by the rows that
-            ``positives="all"`` makes of it.
+            ``positives_per_row="all"`` makes of it.
         texts: the anchor and, if there is one, the positive.
         negatives: the row's own hard negatives.
         label, score: as texts; empty without such a column.
@@ -48,14 +48,14 @@ class TrainingFile:
     Attributes:
         table: its columns.
         roles: what they hold.
-        positives: of a list of positives, the ``first``, or a row for each (``all``).
+        positives_per_row: of a list of positives, the ``first``, or a row for each (``all``).
         negatives_per_row: hard negatives taken from each row; None for as many as there are.
         faulty_rows: one of `gradlab.data.faults.POLICIES`.
     """
 
     table: Table
     roles: Roles
-    positives: str = "first"
+    positives_per_row: str = "first"
     negatives_per_row: int | None = None
     faulty_rows: str = "refuse"
 
@@ -66,7 +66,7 @@ class TrainingFile:
         roles: Roles | None = None,
         *,
         encoding: str = "utf-8",
-        positives: str = "first",
+        positives_per_row: str = "first",
         negatives_per_row: int | None = None,
         faulty_rows: str = "refuse",
     ) -> Self:
@@ -75,14 +75,13 @@ class TrainingFile:
         Raises:
             GradlabError: the file cannot be read, or its columns do not say what they hold.
         """
-        check_known("choice of positives", positives, POSITIVES)
+        check_known("choice of positives", positives_per_row, POSITIVES)
         check_known("treatment of faulty rows", faulty_rows, POLICIES)
         if negatives_per_row is not None:
             check_whole("negatives_per_row", negatives_per_row, 1)
         table = open_table(path, encoding)
-        return cls(
-            table, find_roles(table, roles or Roles()), positives, negatives_per_row, faulty_rows
-        )
+        roles = find_roles(table, roles or Roles())
+        return cls(table, roles, positives_per_row, negatives_per_row, faulty_rows)
 
     @property
     def path(self) -> Path:
@@ -161,7 +160,7 @@ class TrainingFile:
                 for name in (roles.label, roles.score)
             ]
             anchors, positives, *columns = [*texts, []][: max(2, len(texts))]
-            chosen = positives if self.positives == "all" else positives[:1]
+            chosen = positives if self.positives_per_row == "all" else positives[:1]
             if census is not None:
                 census.dropped += len(positives) - len(chosen)
             hard = tuple(itertools.chain.from_iterable(columns))[: self.negatives_per_row]
@@ -185,7 +184,9 @@ class TrainingFile:
             "--column": roles.anchor,
             "--positive-column": roles.positive,
             "--negative-columns": "+".join(roles.negatives),
-            "--positives": "" if self.positives == "first" else self.positives,
+            "--positives-per-row": ""
+            if self.positives_per_row == "first"
+            else self.positives_per_row,
             "--negatives-per-row": self.negatives_per_row,
             "--faulty-rows": "" if self.faulty_rows == "refuse" else self.faulty_rows,
             "--encoding": "" if self.table.encoding == "utf-8" else self.table.encoding,
@@ -201,7 +202,11 @@ class TrainingFile:
         arguments = [repr(str(path or self.path))]
         if names:
             arguments.append(f"Roles({', '.join(map(repr, names))})")
-        defaults = {"positives": "first", "negatives_per_row": None, "faulty_rows": "refuse"}
+        defaults = {
+            "positives_per_row": "first",
+            "negatives_per_row": None,
+            "faulty_rows": "refuse",
+        }
         reading = {name: getattr(self, name) for name in defaults} | {
             "encoding": self.table.encoding
         }

@@ -42,13 +42,11 @@ class Encoder(nn.Module):
         self.model = model
         self.tokenizer = tokenizer
         self.pooler = pooler
-        places = _positions(model)
         # Without a limit a tokenizer says 1e30, and `_positions` 2**20.
-        self.max_length = max_length or int(min(tokenizer.model_max_length, places))
-        if self.max_length > places:
-            raise GradlabError(
-                f"max_length is {self.max_length}, and the model has places for {places} tokens"
-            )
+        self.max_length = int(min(tokenizer.model_max_length, _positions(model)))
+        if max_length is not None:
+            self._check_length(max_length)
+            self.max_length = max_length
         # Saved with the model, so that AutoModel returns the layers that "first_last" needs.
         model.config.output_hidden_states = pooler == "first_last"
 
@@ -86,6 +84,21 @@ class Encoder(nn.Module):
         name = os.fspath(name_or_path)
         model, tokenizer, pooler, length = load_pretrained(name, pooler, dropout, attention)
         return cls(model, tokenizer, pooler, max_length or length).to(device).eval()
+
+    def lengthen(self, max_length: int) -> None:
+        """Let the encoder read at least so many tokens, even if fewer are stored with the model.
+
+        Raises:
+            GradlabError: the model has fewer positions.
+        """
+        self._check_length(max_length)
+        self.max_length = max(self.max_length, max_length)
+
+    def _check_length(self, max_length: int) -> None:
+        if max_length > (places := _positions(self.model)):
+            raise GradlabError(
+                f"max_length is {max_length}, and the model has places for {places} tokens"
+            )
 
     @property
     def dimension(self) -> int:

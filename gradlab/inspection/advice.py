@@ -138,8 +138,8 @@ def steps_of(
     model = settings.get("model", "None")
     if file is not None and model != "None" and not numbers["hard_negatives"]:
         words = ["gradlab", "train", "--model", model, *file.options()]
-        if (length := settings.get("max_length", "None")) != "None":
-            words += ["--max-length", length]
+        if numbers["max_length"]:
+            words += ["--max-length", str(numbers["max_length"])]
         words += ["--batch-size", str(numbers["batch_size"])]
         words += ["--output", "runs/masked", "--loss", loss]
         steps.append(("or in gradlab", shlex.join(words)))

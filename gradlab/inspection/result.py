@@ -391,7 +391,7 @@ class Inspection(Drawable):
         Args:
             folder: folder to write to, created if absent.
             settings: settings of the inspection, for ``inspect.json``; commands in the advice take
-                ``model`` and ``max_length`` from them.
+                the model from them.
             command: command line of the inspection, for the advice.
             file: the training file, for the advice.
 

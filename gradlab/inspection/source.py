@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
-from gradlab.errors import GradlabError
 from gradlab.inspection.texts import Cuts, Texts
 from gradlab.inspection.word_index import chunks
 from gradlab.inspection.workspace import Workspace, explained
@@ -54,10 +53,7 @@ class ModelSource:
             placement: dict[str, Any] = {"attention": attention_for(place), "device": place}
             encoder = Encoder.load(model, pooler, max_length=max_length, **placement)
         max_length = max_length or encoder.max_length
-        if max_length > encoder.max_length:
-            raise GradlabError(
-                f"max_length {max_length} exceeds the model's {encoder.max_length} tokens"
-            )
+        encoder.lengthen(max_length)
         self.encoder, self.texts, self.max_length = encoder, texts, max_length
         # Packs and embeds sequences as in training; the loss is not used.
         self._objective = Objective(

@@ -125,7 +125,7 @@ class DataSettings(Settings):
         None, "Column with how similar the two sentences of a row are, for cosent."
     )
     encoding: str = setting("utf-8", "Encoding of a text, JSON or CSV file.")
-    positives: str = choice(
+    positives_per_row: str = choice(
         "Of a list of positives: the first, or a row for each of them.", "first", "all"
     )
     negatives_per_row: int | None = setting(
@@ -166,13 +166,12 @@ class LossSettings(Settings):
     )
     in_batch_negatives: bool = setting(True, "The other sentences of the batch are negatives.")
     negative_columns: str | None = setting(
-        None, "Columns of hard negatives, joined by +, one for every row; needs --positive-column."
+        None, "Columns of hard negatives, joined by +; unset: found by their names."
     )
     hard_negatives: str = choice(
         "Which anchors they push: own, that of their row alone; shared, every anchor.",
         "own",
         "shared",
-        needs="negative_columns",
     )
     queue_size: int = setting(0, "Negatives from earlier steps; 0 for no queue.", at_least=0)
     queue_initial: int = setting(0, "Random vectors that the queue begins with.", at_least=0)
@@ -291,12 +290,9 @@ _KINDS_OF_PLACE = {
 # Settings of earlier versions that no run has now, and their value where they were off.
 _RETIRED = {"open_shares": None, "open_shares_use": "random"}
 # Settings of earlier versions by the name that they have now.
-_RENAMED = {"second_column": "positive_column"}
+_RENAMED = {"second_column": "positive_column", "positives": "positives_per_row"}
 # Settings that cannot do without another one.
 _REQUIRED = {
-    "positive_column": "column",
-    "score_column": "positive_column",
-    "negative_columns": "positive_column",
     "queue_ages": "queue_size",
     "keys_gradient": "momentum",
 }
@@ -364,10 +360,6 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
 
         loss = get_loss(self.loss, **self.loss_settings)
         if not self.in_batch_negatives:
-            if not (self.queue_size or self.negatives):
-                raise GradlabError(
-                    "no negatives are left; give queue_size, negative_columns or in_batch_negatives"
-                )
             whole = [base.name for base in loss.bases if isinstance(base, BatchLoss)]
             if whole or loss.has(Symmetric):
                 raise GradlabError(
@@ -400,10 +392,9 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         return value is None or (not value and name != "momentum")  # 0 is a momentum, too
 
     @property
-    def columns(self) -> tuple[str | None, ...]:
-        """Names of the columns of first views and, if named, of second views and hard negatives."""
-        pairs = self.positive_column is not None
-        return (self.column, *((self.positive_column, *self.negatives) if pairs else ()))
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of first views, second views and hard negatives, if named."""
+        return tuple(filter(None, (self.column, self.positive_column, *self.negatives)))
 
     @property
     def heads(self) -> bool:

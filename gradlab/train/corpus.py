@@ -63,10 +63,7 @@ class Corpus:
                 f"a batch of {config.batch_size} does not divide into equal parts for "
                 f"{processes.count} processes"
             )
-        if config.max_length > encoder.max_length:
-            raise GradlabError(
-                f"max_length {config.max_length} exceeds the model's {encoder.max_length} tokens"
-            )
+        encoder.lengthen(config.max_length)
         file = training_file(config)
         if processes.is_main:
             say(file.describe())
@@ -120,7 +117,7 @@ def training_file(config: TrainConfig) -> TrainingFile:
             config.score_column,
         ),
         encoding=config.encoding,
-        positives=config.positives,
+        positives_per_row=config.positives_per_row,
         negatives_per_row=config.negatives_per_row,
         faulty_rows=config.faulty_rows,
     )
@@ -140,6 +137,15 @@ def training_file(config: TrainConfig) -> TrainingFile:
                     f"{config.train_file} has the columns {roles.anchor}, {names}, and {reason}; "
                     f"to train on the sentences only, give --column {roles.anchor}"
                 )
+    if roles.score is not None and roles.positive is None:
+        raise GradlabError(
+            f"{config.train_file}: scores are of pairs; name the column of positives by "
+            "--positive-column"
+        )
+    if not (config.in_batch_negatives or config.queue_size or roles.negatives):
+        raise GradlabError(
+            "no negatives are left; give queue_size, negative_columns or in_batch_negatives"
+        )
     loss = get_loss(config.loss, **config.loss_settings)
     if roles.negatives and config.hard_negatives == "own" and "own_negatives" not in loss.looks_at:
         raise GradlabError(f"{loss.name} compares whole views; give hard_negatives shared")
