@@ -43,10 +43,8 @@ class Encoder(nn.Module):
         self.tokenizer = tokenizer
         self.pooler = pooler
         # Without a limit a tokenizer says 1e30, and `_positions` 2**20.
-        self.max_length = int(min(tokenizer.model_max_length, _positions(model)))
-        if max_length is not None:
-            self._check_length(max_length)
-            self.max_length = max_length
+        self.max_length = max_length or int(min(tokenizer.model_max_length, _positions(model)))
+        self._check_length(self.max_length)
         # Saved with the model, so that AutoModel returns the layers that "first_last" needs.
         model.config.output_hidden_states = pooler == "first_last"
 
