@@ -98,3 +98,28 @@ def energy(anchors, positives, margin=0.4, width=0.1):
 def wrong_sign(anchors, positives):
     """InfoNCE of dissimilarities: the logits have lost their minus."""
     return cross_entropy(-(anchors @ positives.T) / TAU, torch.arange(len(anchors)))
+
+
+# Written after the sentences of `decompose` were: none of its limits was chosen on them.
+
+
+def dclr(anchors, positives, *, teacher, phi=0.5):
+    """DCLR (Zhou et al. 2022): negatives that a fixed model finds too similar get no weight."""
+    s = anchors @ positives.T
+    false = _off_diagonal(s) & (teacher[0] @ teacher[1].T >= phi)
+    return cross_entropy((s / TAU).masked_fill(false, float("-inf")), torch.arange(len(s)))
+
+
+def dystress(anchors, positives, low=0.07, high=0.2):
+    """DySTreSS (Manna et al. 2023): the temperature follows the cosine, by a cosine."""
+    s = anchors @ positives.T
+    temperature = low + 0.5 * (high - low) * (1 + torch.cos(torch.pi * (1 + s)))
+    return cross_entropy(s / temperature, torch.arange(len(s)))
+
+
+def sncse(anchors, positives, *, own_negatives, alpha=0.1, beta=0.3, factor=0.5):
+    """SNCSE (Wang et al. 2022): each sentence's negation, within two margins of the positive."""
+    s = anchors @ positives.T
+    gap = torch.einsum("nd,nhd->nh", anchors, own_negatives)[:, 0] - s.diagonal()
+    margins = (gap + alpha).relu() + (-gap - beta).relu()
+    return cross_entropy(s / TAU, torch.arange(len(s))) + factor * margins.mean()

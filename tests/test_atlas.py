@@ -19,6 +19,7 @@ from gradlab.atlas.entries import (
     POSITIVE,
     SENTENCES,
     SPREADS,
+    half_open_angle,
 )
 from gradlab.atlas.page import distance, page, text_table, write_pages
 from gradlab.losses.registry import combinator_names, taught_names
@@ -81,6 +82,19 @@ def test_a_page_tells_the_numbers_of_its_loss(tmp_path) -> None:
         < distance(entry, measure("dcl"))
     )
     assert "- [`arccon`](arccon.md)" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("infonce", 0.5), ("arccon", 0.5), ("mpt", 2), ("baseline", 2), ("met", 2)]
+)
+def test_the_gate_is_half_open_near_the_exact_angle(name, most) -> None:
+    degrees = np.arange(50, 80, 0.5)
+    exact = gradlab.simulate(
+        name, "gradient_dissipation", "exact", mu_pos=[POSITIVE], mu_neg=np.radians(degrees)
+    )
+    assert measure(name).half_open == pytest.approx(
+        half_open_angle(degrees, exact.value[0])[0], abs=most
+    )
 
 
 def test_the_gate_of_infonce_is_half_open_where_the_simulator_says() -> None:

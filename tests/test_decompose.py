@@ -332,10 +332,6 @@ BAD = {
         lambda a, p: (p.requires_grad_() ** 2).sum(),
         "does not depend on the anchors",
     ),
-    "ignores positives": (
-        lambda a, p: (2 * a @ a.T).exp().sum(),
-        "does not depend on the positives",
-    ),
     "state": (counter(), "two calls on the same batch"),
     "in place": (in_place, "changes its anchors in place"),
     "raises": (lambda a, p: a @ p, "raised RuntimeError"),
@@ -350,6 +346,19 @@ BAD = {
 def test_bad_losses_are_refused_in_one_line(loss, message):
     with pytest.raises(gradlab.GradlabError, match=message):
         gradlab.decompose(loss, *batch(6, 4))
+
+
+def test_a_loss_without_a_positive_says_so_first():
+    """As a regulariser has none; a forgotten alignment term is the first thing to look for."""
+    anchors, positives = batch(6, 4)
+    own, other = gradlab.decompose(
+        lambda a, p: (2 * a @ a.T).exp().sum(), anchors, positives, side="both"
+    )
+    assert own.findings[0].startswith("Nothing pulls an anchor to its positive")
+    assert own.summary().startswith("Nothing pulls")
+    assert own.coefficients.any()
+    assert not other.coefficients.any()
+    assert not other.tangent_gradient.any()
 
 
 def test_bad_batches_are_refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 
 import gradlab
 from gradlab.decomposition.findings import findings_of
-from gradlab.gradient.verification import paired_batch, random_batch
+from gradlab.gradient.verification import BATCHES, paired_batch, random_batch
 from tests import paper_losses as paper
 
 
@@ -23,6 +24,10 @@ def views():
 @pytest.fixture(scope="module")
 def teacher():
     return tuple(map(torch.from_numpy, paired_batch(np.random.default_rng(1), 24, 16)))
+
+
+def drawn(kind, count, dim, seed):
+    return tuple(map(torch.from_numpy, BATCHES[kind](np.random.default_rng(seed), count, dim)))
 
 
 def rows(count=24):
@@ -40,9 +45,18 @@ def test_focal_infonce_has_a_ratio_that_follows_the_positive(views):
     assert 0 < float(decomposition.relative_push.mean()) < 1
 
 
+def test_focal_infonce_is_sharper_for_near_negatives():
+    """Where all cosines are positive: the temperature is τ/(2s + m)."""
+    words = said_first(paper.focal_infonce, drawn("anisotropic", 32, 24, 5))
+    found = re.match(r"Its weight grows faster .* temperature (\S+) at a cosine of (\S+),", words)
+    temperature, cosine = map(float, found.groups())
+    assert temperature == pytest.approx(0.05 / (2 * cosine + 0.3), rel=0.1)
+
+
 def test_a_teacher_reaches_the_loss_and_its_attraction_is_said(views, teacher):
     words = said_first(paper.rankcse, views, teacher=teacher)
     assert "attracts some negatives" in words
+    assert "sign" not in words
     with pytest.raises(gradlab.GradlabError, match="has no argument teacher"):
         gradlab.decompose(paper.energy, *views, teacher=teacher)
     loss = gradlab.get_loss(paper.rankcse)
@@ -52,11 +66,48 @@ def test_a_teacher_reaches_the_loss_and_its_attraction_is_said(views, teacher):
     assert float(loss(*views, teacher=teacher)) == pytest.approx(expected.value)
 
 
-def test_down_weighted_negatives_lose_their_weight_above_a_threshold(views):
-    decomposition = gradlab.decompose(paper.debcse, *views)
-    plain = gradlab.decompose(functools.partial(paper.debcse, threshold=2.0), *views)
-    assert float(decomposition.hardest_share.mean()) < float(plain.hardest_share.mean())
-    assert plain.summary().startswith("This is InfoNCE with temperature 0.05")
+# Batches on which no limit of a sentence was chosen.
+FRESH = [("paired", 30, 20, 11), ("clustered", 28, 40, 12), ("anisotropic", 40, 12, 13)]
+
+
+@pytest.mark.parametrize("batch", [("paired", 24, 16, 0), *FRESH], ids=str)
+def test_down_weighted_negatives_are_named_with_their_threshold(batch):
+    views = drawn(*batch)
+    words = said_first(paper.debcse, views)
+    found = re.match(
+        r"It counts negatives with a cosine above (\S+) only 0.5 times as much, "
+        r"beside a softmax of temperature 0.05\.",
+        words,
+    )
+    cosines = views[0] @ views[1].T
+    negatives = cosines[paper._off_diagonal(cosines)]
+    below, above = negatives[negatives < 0.6].max(), negatives[negatives > 0.6].min()
+    assert below - 0.006 < float(found[1]) < above + 0.006
+    assert said_first(functools.partial(paper.debcse, threshold=2.0), views) == ""
+
+
+@pytest.mark.parametrize("batch", FRESH, ids=str)
+def test_pairs_left_out_by_a_fixed_model_are_counted(batch):
+    views = drawn(*batch)
+    noise = torch.randn(2, *views[0].shape, generator=torch.Generator().manual_seed(1))
+    teacher = tuple(
+        torch.nn.functional.normalize(rows + 0.15 * draw, dim=1)
+        for rows, draw in zip(views, noise.double(), strict=True)
+    )
+    words = said_first(paper.dclr, views, teacher=teacher)
+    found = re.match(r"It leaves (\d+) of \d+ pairs out, not by their cosine; .* 0.05\.", words)
+    # What is out below all that remain in its row could be out by its cosine.
+    cosines = teacher[0] @ teacher[1].T
+    most = int((cosines >= 0.5)[paper._off_diagonal(cosines)].sum())
+    assert 0.5 * most < int(found[1]) <= most
+
+
+def test_a_negation_that_attracts_is_named_by_its_kind():
+    views = drawn("clustered", 28, 40, 12)
+    draw = torch.randn(28, 1, 40, generator=torch.Generator().manual_seed(2)).double()
+    own = torch.nn.functional.normalize(views[1][:, None] + 0.25 * draw, dim=-1)
+    words = said_first(paper.sncse, views, own_negatives=own)
+    assert words.startswith("It attracts all own negatives")
 
 
 def test_hard_negatives_are_extra_negatives_by_name(views):
@@ -93,6 +144,19 @@ def test_a_temperature_per_sample_is_used_per_row(views):
     torch.testing.assert_close(decomposition.total_push, push)
 
 
+@pytest.mark.parametrize("batch", [("paired", 24, 16, 0), *FRESH], ids=str)
+def test_a_temperature_per_sample_is_said_first(batch):
+    views = drawn(*batch)
+    temperatures = torch.linspace(0.05, 0.5, len(views[0])).double()
+    words = said_first(paper.LearnedTemperature(temperatures), views)
+    assert words.startswith(
+        "Each anchor has a softmax with a temperature of its own, from 0.05 to 0.5."
+    )
+    with_angle = temperatures[torch.argsort(torch.argsort((views[0] * views[1]).sum(1)))]
+    words = said_first(paper.LearnedTemperature(with_angle), views)
+    assert "lower the farther the positive" in words
+
+
 @pytest.mark.parametrize("loss", [paper.angle, paper.vicreg])
 def test_losses_of_coordinates_are_refused(loss, views):
     with pytest.raises(gradlab.GradlabError, match="is not a function of dot products"):
@@ -107,13 +171,24 @@ def test_a_sign_error_is_the_first_thing_said(views):
     assert "It attracts all negatives" in words
 
 
-def test_an_energy_with_a_shell_pushes_there():
-    decomposition = gradlab.decompose(
-        paper.energy, *map(torch.from_numpy, paired_batch(np.random.default_rng(0), 24, 4))
+@pytest.mark.parametrize("batch", [("paired", 24, 4, 0), *FRESH[:2]], ids=str)
+def test_an_energy_with_a_shell_is_a_bell(batch):
+    words = said_first(paper.energy, drawn(*batch))
+    # A Gaussian of width 0.1 around 0.4 is half as high at 0.4 ± 0.12.
+    assert words.startswith(
+        "Its weight is a bell over the cosine: largest at 0.4, half of that 0.12 away"
     )
-    assert "Its weight is largest for negatives with a cosine near 0.39" in " ".join(
-        decomposition.findings
+
+
+def test_an_energy_beyond_its_shell_falls():
+    words = said_first(paper.energy, drawn("anisotropic", 32, 24, 5))
+    assert words.startswith(
+        "Its weight falls as negatives come near: a bell around a cosine of 0.4"
     )
+
+
+def test_a_temperature_that_follows_the_cosine_is_a_bell_below_its_dip():
+    assert "bell over the cosine: largest at 0.28" in said_first(paper.dystress, drawn(*FRESH[0]))
 
 
 def test_findings_of_made_coefficients():

@@ -36,8 +36,8 @@ COMBINATORS = (
     "sum(infonce, mpt, weights=1+0.5)",
     "sum(symmetric(infonce), mhe)",
 )
-# `decompose` refuses these as code: they depend on coordinates, or only on one view.
-NOT_AS_CODE = ("barlow_twins", "vicreg", "gor")
+# `decompose` refuses these as code: they depend on coordinates.
+NOT_AS_CODE = ("barlow_twins", "vicreg")
 AS_CODE = [*(name for name in loss_names() if name not in NOT_AS_CODE), *COMBINATORS]
 
 

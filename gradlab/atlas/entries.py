@@ -250,13 +250,15 @@ def concentration(push: np.ndarray) -> tuple[float, float]:
 
 def _batch_numbers(anchors: Components, positives: Components) -> dict[str, float]:
     statistics = two_sided_statistics(anchors, positives)
-    hardest_share, effective_negatives = concentration(np.abs(anchors.weight))
+    # Of the anchors that a negative acts on: what a loss declares of others, code cannot tell.
     push = np.abs(anchors.gradient_dissipation[:, None] * anchors.weight)
+    hardest_share, effective_negatives = concentration(push)
+    ratio = anchors.scalar_ratio[push.any(axis=1)]
     own = anchors.columns.get("same")
     return {
         "hardest_share": hardest_share,
         "effective_negatives": effective_negatives,
-        "ratio": of_pushed(np.median, anchors.scalar_ratio),
+        "ratio": of_pushed(np.median, ratio),
         "ratio_positives": statistics["ratio_positives"],
         "ratio_both": statistics["ratio_both_sides"],
         "own_view": 0.0 if own is None else float(divide(push[:, own].sum(), push.sum())),

@@ -25,7 +25,6 @@ from gradlab.decomposition.adapters import (
 from gradlab.decomposition.checking import (
     CheckedLoss,
     check_repeats,
-    check_uses_both_views,
     obstacle_to_lifting,
     turn,
 )
@@ -96,9 +95,9 @@ def decompose(
 
     Raises:
         GradlabError: the input is bad; the loss raises, is not a differentiable scalar, changes its
-            input, differs between calls, ignores a view, or lets an own negative push a row other
-            than its anchor; its gradient is not finite; or, unless ``allow_residual``, it is not a
-            function of dot products.
+            input, differs between calls, ignores the anchors, or lets an own negative push a row
+            other than its anchor; its gradient is not finite; or, unless ``allow_residual``, it is
+            not a function of dot products.
 
     Example:
         >>> import torch, gradlab
@@ -175,7 +174,6 @@ def _decompose(
     name, rows, n = loss.name, loss.rows, loss.sentences
     evaluated = loss(rows)
     check_repeats(loss, evaluated)
-    check_uses_both_views(loss, evaluated)
     turned_rows, turned = turn(loss)
     tangent, change = project(evaluated.gradient, rows[:n]), evaluated.difference(turned)
     if evaluated.agrees_with(turned, tolerance):

@@ -272,6 +272,7 @@ class Decomposition(Drawable):
             to_numpy(self._with_all_columns.negative_cosines),
             to_numpy(self.positive),
             to_numpy(self.views.positive.angle),
+            self._with_all_columns.columns,
         )
 
     @property
@@ -312,9 +313,10 @@ class Decomposition(Drawable):
             return f"{unusual} {near} {best.words()} ({away}): {differences}.".lstrip()
         if best.free:
             free = listed([name.replace("_", " ") for name in best.free])
+            unpulled = "" if np.any(to_numpy(self.positive)) else f"{self.findings[0]} "
             return (
-                f"On this batch it cannot be told from {best.words()} and others: any {free} "
-                "fits. Give rows whose similarities differ more."
+                f"{unpulled}On this batch it cannot be told from {best.words()} and others: "
+                f"any {free} fits. Give rows whose similarities differ more."
             )
         scale = ""
         if abs(best.factor * n - 1) < PRACTICALLY:

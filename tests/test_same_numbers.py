@@ -1,0 +1,149 @@
+"""A loss by name and the same loss as code have the same numbers, in every function.
+
+`tests.test_relative_push` has the components; here are simulations, curves, the atlas, the
+explorer and watched runs, at sizes at which all registered losses and twelve combinators take
+seconds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import gradlab
+from gradlab.atlas import entries
+from gradlab.errors import GradlabError
+from gradlab.explorer.scene import ANGLES, first_points, run_scene, swept
+from gradlab.losses.registry import get_loss
+from gradlab.simulation.sampled import QUANTITIES, sampled
+from gradlab.simulation.setting import Setting
+from tests.test_relative_push import AS_CODE, batch
+
+# What a record of a watched run says of the push; further numbers are over the anchors whose
+# declared dissipation is at least 0.01, which code does not declare.
+RECORDED = ("relative_push", "total_push")
+
+
+def as_code(text):
+    loss = get_loss(text)
+
+    def code(anchors, positives):
+        return loss(anchors, positives, reduction="sum")
+
+    return loss, get_loss(code)
+
+
+def assert_same(by_code, by_name):
+    np.testing.assert_allclose(by_code, by_name, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("text", AS_CODE)
+def test_simulated(text):
+    setting = Setting.create([0.5, 1.2], [0.6, 1.0], negatives=5)
+    by_name, by_code = (sampled(loss, setting, batches=2, progress=False) for loss in as_code(text))
+    for quantity in QUANTITIES:
+        assert_same(by_code[quantity].value, by_name[quantity].value)
+
+
+@pytest.mark.parametrize("text", AS_CODE)
+def test_in_the_atlas_and_in_curves(text, monkeypatch):
+    sizes = {"SENTENCES": 12, "BATCHES": 1, "BATCHES_OF_A_CURVE": 2, "BATCHES_OF_A_PICTURE": 2}
+    for name, size in sizes.items():
+        monkeypatch.setattr(f"gradlab.atlas.entries.{name}", size)
+    monkeypatch.setattr("gradlab.atlas.entries.DEGREES", np.arange(20.0, 100.0, 26.0))
+    by_name, by_code = (entries.measure(loss, progress=False) for loss in as_code(text))
+    assert by_code.family == by_name.family
+    assert_same(by_code.gate, by_name.gate)
+    for column in entries.COLUMNS:
+        numbers = getattr(by_name, column), getattr(by_code, column)
+        if isinstance(numbers[0], str):
+            assert numbers[0] == numbers[1], column
+        else:
+            assert numbers[1] == pytest.approx(numbers[0], rel=1e-6, nan_ok=True), column
+    if text == "infonce":
+        assert_same(entries.curve(as_code(text)[1])[1], by_name.gate)
+
+
+@pytest.mark.parametrize("text", AS_CODE)
+def test_in_the_explorer(text):
+    def scene(loss, points):
+        rows = (np.vstack([points["anchor"], points["negatives"]]), points)
+        positives = np.vstack([points["positive"], points["partners"]])
+        return run_scene(loss, rows[0], positives, np.zeros(()))
+
+    for moving, angle in (("negatives", 20), ("chosen", 30), ("positive", 40)):
+        points = swept(first_points(), moving, ANGLES[angle])
+        by_name, by_code = (scene(loss, points) for loss in as_code(text))
+        for quantity in ("relative_push", "ratio", "hardest_share"):
+            if np.isfinite(by_name[quantity]) and by_name["relative_push"] != 0:
+                assert_same(by_code[quantity], by_name[quantity])
+
+
+@pytest.mark.parametrize("text", AS_CODE)
+def test_in_a_watched_run(text, tmp_path):
+    loss, code = as_code(text)
+    records = []
+    for name, watched in {"name": loss, "code": code.original}.items():
+        watch = gradlab.watch(watched, output=tmp_path / name, every=1)
+        views = [torch.from_numpy(rows).requires_grad_() for rows in batch()]
+        watch(*views, **({"reduction": "sum"} if name == "name" else {})).backward()
+        rows = watch.watch.history.rows()
+        records.append({row[2]: row[-1] for row in rows if row[1] == "diagnostics"})
+    for name in RECORDED:
+        assert records[1][name] == pytest.approx(records[0][name], rel=1e-6), name
+
+
+# Losses of the coordinates' statistics. Only their declared pushes belong to functions of dot
+# products, of which these have the same derivatives with respect to the cosines of negatives.
+
+
+def correlations(anchors, positives):
+    """Barlow Twins with all squared correlations, so that no coordinate matters."""
+    n, nu = len(anchors), gradlab.get_loss("barlow_twins").nu
+    own, other = anchors @ anchors.T, positives @ positives.T
+    return nu * (own * other).sum() / n**2 - 2 / n * (anchors * positives).sum()
+
+
+def covariances(anchors, positives):
+    """VICReg without centring and hinge, and with the squared diagonal entries."""
+    n, nu = len(anchors), gradlab.get_loss("vicreg").nu1
+    own = (anchors @ anchors.T) ** 2
+    return ((anchors - positives) ** 2).sum() / n + nu / 12 * own.sum() / (n - 1) ** 2
+
+
+@pytest.mark.parametrize("code", [correlations, covariances])
+def test_statistics_of_coordinates_have_the_push_of_their_invariant_part(code):
+    name = {correlations: "barlow_twins", covariances: "vicreg"}[code]
+    for kind in ("paired", "clustered"):
+        views = batch(kind)
+        by_name, by_code = (gradlab.components(loss, *views) for loss in (name, code))
+        assert_same(by_code.total_push, by_name.total_push)
+        assert_same(by_code.relative_push, by_name.relative_push)
+        assert by_name.extra_terms
+
+
+@pytest.mark.parametrize("name", ["barlow_twins", "vicreg"])
+def test_statistics_of_coordinates_as_code_are_refused_in_one_line(name, tmp_path):
+    _, code = as_code(name)
+    views, why = batch(), "is not a function of dot products"
+    routes = {
+        "components": lambda: gradlab.components(code, *views),
+        "autograd": lambda: gradlab.components(name, *views, method="autograd"),
+        "decompose": lambda: gradlab.decompose(code.original, *views),
+        "simulate": lambda: gradlab.simulate(code, mu_pos=[0.5], mu_neg=[1.0], negatives=7),
+        "atlas": lambda: entries.atlas([code], progress=False),
+        "explore": lambda: gradlab.explore(code, progress=False),
+        "plot_curves": lambda: gradlab.plot_curves([code]),
+    }
+    for route, call in routes.items():
+        with pytest.raises(GradlabError, match=why) as refusal:
+            call()
+        assert "\n" not in str(refusal.value), route
+    # The part that the vectors of the batch explain has no largest push either.
+    wide = batch(count=4, dim=16)
+    projected = gradlab.decompose(code.original, *wide, allow_residual=True)
+    assert np.isnan(projected.relative_push).all()
+    watch = gradlab.watch(code.original, output=tmp_path, every=1)
+    watch(*(torch.from_numpy(rows).requires_grad_() for rows in views)).backward()
+    assert why in watch.watch._notes[0]
