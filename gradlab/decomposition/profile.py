@@ -156,7 +156,7 @@ def _temperatures(
     if high < VARIED * low:
         return ""
     ranks = np.argsort(np.argsort(np.stack([angles[present], temperatures]), axis=1), axis=1)
-    agreement = float(np.corrcoef(ranks)[0, 1])
+    agreement = float(np.asarray(np.corrcoef(ranks))[0, 1])
     way = "higher" if agreement > 0 else "lower"
     follows = f", {way} the farther the positive" if abs(agreement) > FOLLOWS else ""
     return (
