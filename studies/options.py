@@ -24,14 +24,18 @@ train_file = option(
     required=True,
     metavar="FILE",
 )
-sts = option(
-    "--sts", "SentEval's data/downstream folder.", kind=Path, required=True, metavar="SENTEVAL_DIR"
+eval_data = option(
+    "--eval-data",
+    "SentEval's data/downstream folder.",
+    kind=Path,
+    required=True,
+    metavar="SENTEVAL_DIR",
 )
 
 
 def inputs(function: Any) -> Any:
     """Options of the encoder and of all data."""
-    return model(train_file(sts(function)))
+    return model(train_file(eval_data(function)))
 
 
 def group(epilog: str, **settings: Any) -> Any:

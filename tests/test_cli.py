@@ -92,7 +92,7 @@ def test_nothing_is_overwritten_in_silence(run, tmp_path: Path) -> None:
         ("verify --set temperature=1", "--set needs --loss"),
         ("train --modle m", "'--model'"),
         ("report", "'RUN...' is missing. Try"),
-        ("evaluate", "'--model' and '--data' are missing. Try"),
+        ("evaluate", "'--model' and '--eval-data' are missing. Try"),
         ("simulate arccon --loss mpt", "a loss is given by --loss"),
         ("simulat", "Did you mean 'simulate'?"),
     ],
@@ -201,7 +201,7 @@ def test_a_command_repeats_the_options_that_it_was_given(tmp_path: Path, monkeyp
     monkeypatch.setenv("GRADLAB_LOSSES", "")
     own = tmp_path / "own.py"
     own.touch()
-    words = ["--losses", str(own), "--set", "a=1", "--set", "b=2", "--seed", "3"]
+    words = ["--loss-file", str(own), "--set", "a=1", "--set", "b=2", "--seed", "3"]
     command = cli.get_command(click.Context(cli), "inspect")
     with command.make_context("inspect", list(words)):
         options = given_options()

@@ -114,7 +114,11 @@ def run(world, tmp_path_factory) -> Path:
         "max_steps": 3,
     }
     settings |= {"eval_every": 1, "diagnostics_every": 1, "queue_size": 32, "momentum": 0.9}
-    train(small_config("", folder, sts=str(world / "SentEval" / "data" / "downstream"), **settings))
+    train(
+        small_config(
+            "", folder, eval_data=str(world / "SentEval" / "data" / "downstream"), **settings
+        )
+    )
     return folder / "run"
 
 

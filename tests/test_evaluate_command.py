@@ -105,7 +105,17 @@ def test_command_evaluates_a_model_folder(
     shell: Any, bert: Path, senteval: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "result.json"
-    arguments = ["evaluate", "--model", bert, "--data", senteval, "--tasks", "STS13", "stsb", "CR"]
+    arguments = [
+        "evaluate",
+        "--model",
+        bert,
+        "--eval-data",
+        senteval,
+        "--tasks",
+        "STS13",
+        "stsb",
+        "CR",
+    ]
     code, out, err = shell(
         *arguments, "--pooler", "mean", "--folds", 2, "--jobs", 1, "--output", output
     )

@@ -85,7 +85,7 @@ def test_relevances_without_a_header_do_not_lose_their_first_line(folder):
 
 def test_command_knows_a_retrieval_task(shell, bert, folder, tmp_path):
     output = tmp_path / "scores.json"
-    arguments = ["evaluate", "--model", bert, "--data", folder]
+    arguments = ["evaluate", "--model", bert, "--eval-data", folder]
     code, out, err = shell(*arguments, "--output", output)
     assert code == 0, err
     assert "ndcg_at_10" in out
@@ -107,7 +107,7 @@ def test_command_knows_a_retrieval_task(shell, bert, folder, tmp_path):
 
 def test_training_keeps_the_best_step_by_retrieval(bert, folder, tmp_path):
     settings = {"eval_every": 2, "max_steps": 4, "diagnostics_every": 0}
-    config = small_config(bert, tmp_path, sts=str(folder), **settings)
+    config = small_config(bert, tmp_path, eval_data=str(folder), **settings)
     with pytest.raises(GradlabError, match=r"dev\.tsv"):  # never selected on test relevances
         train(config)
     (folder / "qrels" / "dev.tsv").write_text((folder / "qrels" / "test.tsv").read_text())
@@ -121,6 +121,6 @@ def test_training_keeps_the_best_step_by_retrieval(bert, folder, tmp_path):
     assert recorded(run.path, "ndcg_at_10") == result.scores
     # Scores of two kinds are never compared.
     run.manifest_file.write_text(json.dumps(run.read_manifest() | {"status": "running"}))
-    changed_config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), **settings)
-    with pytest.raises(GradlabError, match=r"the content of sts .* has changed"):
+    changed_config = small_config(bert, tmp_path, eval_data=str(write_stsb(tmp_path)), **settings)
+    with pytest.raises(GradlabError, match=r"the content of eval_data .* has changed"):
         train(changed_config, resume=True)

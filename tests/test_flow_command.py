@@ -57,7 +57,16 @@ def test_embeddings_of_a_file_flow(run):
 def test_a_model_with_topics_flows(run, bert):
     rows = [f"word{i % 5} text number {i},{i // 4}" for i in range(12)]
     Path("train.csv").write_text("\n".join(["text,topic", *rows]), encoding="utf-8")
-    options = ("--train-file", "train.csv", "--column", "text", "--labels", "topic", "--steps", 5)
+    options = (
+        "--train-file",
+        "train.csv",
+        "--column",
+        "text",
+        "--label-column",
+        "topic",
+        "--steps",
+        5,
+    )
     code, text, error = run("flow", "--loss", "infonce", "--model", bert, *options)
     assert code == 0, error
     assert "The first 12 sentences of train.csv" in text
@@ -70,7 +79,7 @@ def test_a_model_with_topics_flows(run, bert):
         ("--loss infonc", "Did you mean 'infonce'"),
         ("--loss infonce --last-time 0", "--last-time must be a time above 0"),
         ("--loss infonce --tolerance 1", "tolerance must be"),
-        ("--loss infonce --labels topic", "--labels: only with --model"),
+        ("--loss infonce --label-column topic", "--label-column: only with --model"),
         ("--loss infonce --model m", "add --train-file"),
         ("--loss infonce --model m --train-file t --topics 3", "--topics: only without"),
         ("--loss infonce --embeddings no.npz", "cannot read 'no.npz'"),

@@ -236,7 +236,7 @@ def test_files_register_losses(tmp_path, door):
         "    formula = 'that of InfoNCE'\n",
         encoding="utf-8",
     )
-    option = ["--losses", str(path)] if door == "option" else []
+    option = ["--loss-file", str(path)] if door == "option" else []
     environment = os.environ | ({OWN_LOSSES: str(path)} if door == "environment" else {})
     command = [
         sys.executable,

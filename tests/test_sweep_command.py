@@ -30,7 +30,7 @@ seeds = [1, 2]
 [base]
 model = "bert"
 train_file = "sentences.txt"
-sts = "senteval"
+eval_data = "senteval"
 max_length = 16
 batch_size = 8
 learning_rate = 1e-3
@@ -173,15 +173,15 @@ def test_callbacks_dry_run_and_divergence(monkeypatch):
     write(top='callbacks = ["stop.py:stop"]')
     speed = budget.Speed(start=1.0, sentence=1e-3, measurement=0.0, evaluation=0.5, sentences=100)
     monkeypatch.setattr(budget, "measure", lambda config: speed)
-    assert "there is no file 'stop.py'" in run_here("--dry-run")[1]
+    assert "there is no file 'stop.py'" in run_here("--estimate")[1]
     Path("stop.py").write_text(CALLBACKS)
-    assert "2 to do: 4 optimiser steps" in run_here("--dry-run")[1]
+    assert "2 to do: 4 optimiser steps" in run_here("--estimate")[1]
     assert not SWEEP.exists()
     run_here()
     _, status = run_here("--status")
     assert "2 runs: 1 finished, 0 running, 0 waiting, 0 failed, 1 diverged" in status
     assert ": at step 1" in status
-    assert "2 runs, 2 of them done already" in run_here("--dry-run")[1]
+    assert "2 runs, 2 of them done already" in run_here("--estimate")[1]
 
 
 FAILING = """
@@ -212,20 +212,20 @@ def test_failures_are_reported_and_retried_and_results_are_of_one_training_file(
     sentences = shutil.copy("sentences.txt", "hidden")
     assert "2 runs failed" in run_here()[1]  # not without being asked to
     assert "2/2" in run_here("--retry-failed")[1]
-    assert "2 finished" in run_here("--status", "--set", "train_file=hidden")[1]  # the same, moved
+    assert "2 finished" in run_here("--status", "--base", "train_file=hidden")[1]  # the same, moved
     Path("other.txt").write_text(Path(sentences).read_text() + "one more sentence\n")
     for status in ([], ["--status"]):
-        code, error = run_here(*status, "--set", "train_file=other.txt")
+        code, error = run_here(*status, "--base", "train_file=other.txt")
         assert (code, error.count("\n")) == (2, 0)
         assert "trained on another file than 'other.txt'" in error
-    assert "2/2" in run_here("--output", "new", "--set", "train_file=other.txt")[1]
+    assert "2/2" in run_here("--output", "new", "--base", "train_file=other.txt")[1]
 
 
 def test_results_are_of_one_development_set(folder):
     write()
     assert "2/2" in run_here()[1]
     (folder / "senteval").rename("moved")
-    assert "2 finished" in run_here("--status", "--set", "sts=moved")[1]
+    assert "2 finished" in run_here("--status", "--base", "eval_data=moved")[1]
     write_stsb(folder, pairs=31)
     code, error = run_here()
     assert (code, error.count("\n")) == (2, 0)
@@ -246,7 +246,7 @@ def test_results_are_of_one_development_set(folder):
             r"has the columns words, more; name the one",
         ),
         ('model = ["bert", "./nowhere"]', r"there is no model folder './nowhere'"),
-        ('sts = ["senteval", "nowhere"]', r"no folder 'nowhere'"),
+        ('eval_data = ["senteval", "nowhere"]', r"no folder 'nowhere'"),
     ],
 )
 def test_data_are_looked_at_before_the_first_run(folder, changes, message):
@@ -261,7 +261,7 @@ def test_data_are_looked_at_before_the_first_run(folder, changes, message):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ({"sts": None}, "the metric is stsb_dev, and sts = None gives no score"),
+        ({"eval_data": None}, "the metric is stsb_dev, and eval_data = None gives no score"),
         (
             {"accumulation": 26, "max_steps": None},
             "200 training sentences do not fill one step of 26 batches of 8",

@@ -12,7 +12,7 @@ from gradlab.sweep import known_runs, parse_spec, read_spec
 from gradlab.sweep.settings import configure, identify
 from tests.fuzzing import as_json, damaged_files, damaged_objects, read_or_refuse
 
-BASE = {"model": "m", "train_file": "f", "sts": "d"}
+BASE = {"model": "m", "train_file": "f", "eval_data": "d"}
 
 
 def make_spec(**content):
@@ -60,7 +60,7 @@ def test_a_run_of_two_points_is_evaluated_as_any_of_them_asks_before_the_sweep_b
     ("change", "same"),
     [
         ({"batch_size": 64}, True),  # the default
-        ({"sts": "elsewhere"}, True),
+        ({"eval_data": "elsewhere"}, True),
         ({"train_file": "g"}, True),
         ({"device": "cpu"}, True),
         ({"batch_size": 32}, False),
@@ -85,7 +85,7 @@ def test_keys_stay_as_they_are():
     [
         {"grid": {"train_file": ["a.txt", "b.txt"]}},
         {"grid": {"train_file": ["absent", "absent too"]}},
-        {"grid": {"sts": ["d", "e"]}},
+        {"grid": {"eval_data": ["d", "e"]}},
         {"grid": {"device": ["cpu", "cuda"]}},
         {"points": [{}, {"train_file": "b.txt"}]},
         {"stages": [{"train_file": ["a.txt", "b.txt"]}]},
@@ -160,15 +160,15 @@ def test_stages_begin_from_the_best():
             {"points": [{"evaluate": ["MR"]}, {}], "evaluate": ["sts"], "metric": "sts"},
             "needs evaluate",
         ),
-        ({"base": {"model": "m", "train_file": "f"}}, "needs the setting sts"),
+        ({"base": {"model": "m", "train_file": "f"}}, "needs the setting eval_data"),
         (
             {
                 "base": {"model": "m", "train_file": "f"},
-                "points": [{"sts": "d"}, {"batch_size": 8}],
+                "points": [{"eval_data": "d"}, {"batch_size": 8}],
                 "evaluate": ["STS-B"],
                 "metric": "train/loss",
             },
-            "batch_size=8.*evaluate needs the setting sts",
+            "batch_size=8.*evaluate needs the setting eval_data",
         ),
         (
             {
@@ -185,9 +185,17 @@ def test_bad_sweeps(content, message):
         make_spec(**content)
 
 
+def test_sweeps_written_before_a_renaming_are_read():
+    content = {"name": "a", "base": {"model": "m", "train_file": "f", "sts": "d"}}
+    earlier = parse_spec({**content, "points": [{"column": "x", "second_column": "y"}]})
+    (point,) = earlier.points({})
+    assert (point.settings["eval_data"], point.settings["positive_column"]) == ("d", "y")
+    assert parse_spec(earlier.to_dict()) == earlier
+
+
 def test_development_data_may_be_varied():
-    spec = make_spec(base={"model": "m", "train_file": "f"}, grid={"sts": ["d", "e"]})
-    assert [point.settings["sts"] for point in spec.points({})] == ["d", "e"]
+    spec = make_spec(base={"model": "m", "train_file": "f"}, grid={"eval_data": ["d", "e"]})
+    assert [point.settings["eval_data"] for point in spec.points({})] == ["d", "e"]
 
 
 def test_files_and_light_versions(tmp_path):

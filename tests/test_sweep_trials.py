@@ -20,7 +20,7 @@ sqlalchemy = pytest.importorskip("sqlalchemy")
 CONTENT = {
     "name": "shared",
     "seeds": [1, 2],
-    "base": {"model": "m", "train_file": "f", "sts": "d"},
+    "base": {"model": "m", "train_file": "f", "eval_data": "d"},
     "grid": {"batch_size": [8, 16]},
 }
 

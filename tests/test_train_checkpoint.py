@@ -54,7 +54,7 @@ def test_resumed_run_ends_with_the_same_bits(make, crash, tmp_path):
     """Weights, metrics, best checkpoint and scores are those of a run that nothing happened to."""
     model, sts = make(tmp_path / "model"), str(write_stsb(tmp_path))
     settings = {
-        "sts": sts,
+        "eval_data": sts,
         "eval_every": 2,
         "held_out": 0.1,
         "analysis_batch": 10,
@@ -217,8 +217,8 @@ def write_code(variant):
         ("guide", {"loss": "mask(infonce, by=guide)", "guide": "place"}, write_model),
         ("teacher", {"loss": "kl", "teacher": "place"}, write_model),
         (
-            "sts",
-            {"sts": "place/senteval", "eval_every": 2},
+            "eval_data",
+            {"eval_data": "place/senteval", "eval_every": 2},
             lambda variant: write_stsb(Path("place"), pairs=30 + variant),
         ),
         (
@@ -244,14 +244,19 @@ def test_what_a_setting_names_is_compared_by_content(
     config = small_config(bert, tmp_path, **settings)
     run_and_crash(config, 5)
     write(2)
+    if name == "eval_data":  # a run of an earlier version
+        path = tmp_path / "run" / "manifest.json"
+        path.write_text(path.read_text().replace('"eval_data": ', '"sts": '))
     with pytest.raises(
         GradlabError, match=rf"the content of {name} \(.*\) has changed since the run"
     ):
         train(config, resume=True)
     write(1)
-    if name == "sts":  # the data may lie elsewhere
-        config = dataclasses.replace(config, sts=str(Path("place").rename("moved") / "senteval"))
-    assert list(train(config, resume=True).scores) == ([0, 2, 4, 6] if name == "sts" else [])
+    if name == "eval_data":  # the data may lie elsewhere
+        config = dataclasses.replace(
+            config, eval_data=str(Path("place").rename("moved") / "senteval")
+        )
+    assert list(train(config, resume=True).scores) == ([0, 2, 4, 6] if name == "eval_data" else [])
 
 
 def test_scores_of_two_development_sets_are_not_mixed(bert, tmp_path):
@@ -259,10 +264,12 @@ def test_scores_of_two_development_sets_are_not_mixed(bert, tmp_path):
     config = small_config(bert, tmp_path, eval_every=2)
     run_and_crash(config, 3)
     first, second = (str(write_stsb(tmp_path / str(pairs), pairs=pairs)) for pairs in (30, 31))
-    scored = dataclasses.replace(config, sts=first)
+    scored = dataclasses.replace(config, eval_data=first)
     run_and_crash(scored, 5, resume=True)
-    with pytest.raises(GradlabError, match=r"the content of sts \(.*\) has changed since the run"):
-        train(dataclasses.replace(config, sts=second), resume=True)
+    with pytest.raises(
+        GradlabError, match=r"the content of eval_data \(.*\) has changed since the run"
+    ):
+        train(dataclasses.replace(config, eval_data=second), resume=True)
     assert list(train(scored, resume=True).scores) == [4, 6]
 
 
@@ -398,7 +405,7 @@ def test_kill_9_at_random_moments_then_resume(bert, tmp_path):
     """A real process, killed several times: the final weights are those of an undisturbed run."""
     settings = {
         "max_steps": 45, "save_every": 7, "held_out": 0.1, "analysis_batch": 10,
-        "pooler": "cls_mlp", "sts": str(write_stsb(tmp_path)), "eval_every": 10, "threads": 1,
+        "pooler": "cls_mlp", "eval_data": str(write_stsb(tmp_path)), "eval_every": 10, "threads": 1,
     }  # fmt: skip
     train(small_config(bert, tmp_path, "whole", **settings))
     config = small_config(bert, tmp_path, "killed", **settings)

@@ -26,7 +26,7 @@ def config_of(folder: Path) -> TrainConfig:
 def test_options_become_the_configuration(bert, tmp_path, run):
     expected = TrainConfig(
         model=str(bert), train_file=str(write_sentences(tmp_path)), output=str(tmp_path / "run"),
-        max_steps=4, batch_size=8, max_length=16, sts=str(write_stsb(tmp_path)), eval_every=2,
+        max_steps=4, batch_size=8, max_length=16, eval_data=str(write_stsb(tmp_path)), eval_every=2,
         pooler="mean", held_out=0.1, analysis_batch=8, precision="bfloat16", device="cpu",
         learning_rate=1e-4, dropout=0.2, loss="arccon",
         loss_settings={"temperature": 0.1, "margin": 0.2},

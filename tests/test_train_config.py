@@ -45,6 +45,14 @@ def test_bad_and_contradicting_settings_are_refused_in_one_line(change, named):
         TrainConfig.from_dict(NEEDED | change)
 
 
+def test_settings_of_earlier_versions_are_read_under_their_names_of_today():
+    earlier = {"column": "a", "second_column": "b", "sts": "senteval", "open_shares": None}
+    config = TrainConfig.from_dict(NEEDED | earlier)
+    assert (config.positive_column, config.eval_data) == ("b", "senteval")
+    with pytest.raises(GradlabError, match="open_shares no longer exists"):
+        TrainConfig.from_dict(NEEDED | earlier | {"open_shares": "0.5"})
+
+
 def test_numbers_of_numpy_become_those_of_json():
     config = TrainConfig.from_dict(NEEDED | {"loss_settings": {"temperature": np.float32(0.25)}})
     assert config.to_dict()["loss_settings"] == {"temperature": 0.25}

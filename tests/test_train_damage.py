@@ -200,7 +200,7 @@ def test_threads_of_a_manifest_are_not_trusted(folder):
     assert (folder / "encoder").is_dir()
 
 
-@pytest.mark.parametrize("setting", ["output", "model", "train_file", "sts"])
+@pytest.mark.parametrize("setting", ["output", "model", "train_file", "eval_data"])
 def test_names_of_more_than_255_characters_are_refused(bert, tmp_path, setting):
     config = small_config(bert, tmp_path, **{setting: str(tmp_path / ("n" * 300))})
     assert read_or_refuse(lambda: train(config), setting)

@@ -149,7 +149,7 @@ def test_the_best_encoder_is_saved_with_a_checkpoint_of_all_processes(bert, tmp_
     fork(
         tmp_path / "log", "train", "--model", str(bert), "--train-file", config.train_file,
         "--max-length", "16", "--batch-size", "8", "--max-steps", "3", "--device", "cpu",
-        "--sts", str(write_stsb(tmp_path)), "--eval-every", "1", "--save-every", "100",
+        "--eval-data", str(write_stsb(tmp_path)), "--eval-every", "1", "--save-every", "100",
         "--keep", "9", "--output", str(tmp_path / "two"),
     )  # fmt: skip
     scores = recorded(tmp_path / "two", "stsb_dev")

@@ -74,7 +74,7 @@ def test_a_run_is_scored_in_the_precision_it_computes_in(
     monkeypatch.setattr(
         "gradlab.train.trainer.selection", lambda path: Selection("stsb_dev", score, ())
     )
-    settings = {"precision": precision, "sts": "given", "learning_rate": 0.0, "max_steps": 1}
+    settings = {"precision": precision, "eval_data": "given", "learning_rate": 0.0, "max_steps": 1}
     train(small_config(bert, tmp_path, **settings))
     encoder = Encoder.load(bert)
     plain = encoder.encode(texts)

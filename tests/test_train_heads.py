@@ -97,7 +97,7 @@ def test_gradient_through_the_keys_is_that_of_one_shared_layer(bert):
 
 def test_evaluation_before_the_first_step_can_be_left_out(bert, tmp_path):
     config = small_config(
-        bert, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=4, eval_start=False
+        bert, tmp_path, eval_data=str(write_stsb(tmp_path)), eval_every=4, eval_start=False
     )
     result = train(config)
     assert list(result.scores) == [4, 6]

@@ -58,8 +58,8 @@ def test_run_folder_holds_everything(bert, tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     config = small_config(
-        bert, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=2, held_out=0.1, pooler="mean",
-        analysis_batch=10, analysis_batches=2, trackers=("tensorboard",),
+        bert, tmp_path, eval_data=str(write_stsb(tmp_path)), eval_every=2, held_out=0.1,
+        pooler="mean", analysis_batch=10, analysis_batches=2, trackers=("tensorboard",),
     )  # fmt: skip
     result = train(config, callbacks=[Wide()])
     assert sorted(result.scores) == [0, 2, 4, 6]
@@ -75,7 +75,7 @@ def test_run_folder_holds_everything(bert, tmp_path):
     assert checkpoints == ["step-00000004", "step-00000006"]
     assert Encoder.load(tmp_path / "run" / "encoder").pooler == "mean"
     best = Encoder.load(tmp_path / "run" / "best")
-    score = gradlab.evaluate.sts.stsb_dev(best.encode, config.sts)
+    score = gradlab.evaluate.sts.stsb_dev(best.encode, config.eval_data)
     assert score == pytest.approx(result.best_score, abs=1e-12)
     assert recorded(config.output, "stsb_dev") == result.scores
     losses = recorded(config.output, "loss")
@@ -94,7 +94,7 @@ def test_the_seed_decides_and_watching_changes_nothing(bert, tmp_path):
     common = {
         "held_out": 0.1,
         "analysis_batch": 10,
-        "sts": str(write_stsb(tmp_path)),
+        "eval_data": str(write_stsb(tmp_path)),
         "pooler": "cls_mlp",
     }
     often = {"diagnostics_every": 1, "eval_every": 1}
@@ -212,7 +212,9 @@ def test_weights_that_are_not_finite_are_neither_measured_nor_evaluated(bert, tm
                     next(trainer.objective.parameters())[-1] = math.nan
 
     schedule = {"diagnostics_every": 0, "eval_every": 100, "log_every": 100} | {interval: 2}
-    config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), held_out=0.1, **schedule)
+    config = small_config(
+        bert, tmp_path, eval_data=str(write_stsb(tmp_path)), held_out=0.1, **schedule
+    )
     with pytest.raises(Diverged, match="weights are not finite after step 2"):
         train(config, callbacks=[Spoil()])
     measured = read_metrics(tmp_path / "run" / "metrics.csv")
@@ -229,7 +231,7 @@ def test_weights_that_are_not_finite_at_the_end_are_not_saved(bert, tmp_path):
 
 def test_constant_embeddings_do_not_stop_a_run(bert, tmp_path, monkeypatch):
     monkeypatch.setattr("gradlab.evaluate.selection.stsb_dev", lambda *_: math.nan)
-    config = small_config(bert, tmp_path, sts=str(write_stsb(tmp_path)), eval_every=3)
+    config = small_config(bert, tmp_path, eval_data=str(write_stsb(tmp_path)), eval_every=3)
     result = train(config)
     assert result.best_step is None
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())

@@ -64,8 +64,8 @@ from gradlab.errors import GradlabError, listed
 @option("--seed", "Seed of the folds and of the classifier.", 1111, click.IntRange(0))
 @option("--jobs", "Processes for the transfer tasks; -1 is one for each core.", -1)
 @option(
-    "--batch-size",
-    "Sentences in each forward pass (default: 32 on a CPU, 128 elsewhere).",
+    "--chunk-size",
+    "Sentences encoded at a time.  [default: 32 on a CPU, else 128]",
     kind=click.IntRange(1),
 )
 @device_option
@@ -76,11 +76,11 @@ from gradlab.errors import GradlabError, listed
     kind=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE.json",
 )
-def command(model: str, data: Path, output: Path | None, style: str, **options: Any) -> None:
+def command(model: str, eval_data: Path, output: Path | None, style: str, **options: Any) -> None:
     """Evaluate an encoder on STS and transfer tasks as in SentEval, or on a retrieval task by mteb.
 
     Prints Spearman's correlation and accuracy times 100 with their averages, and names pooler and
-    split. A --data folder with corpus.jsonl, queries.jsonl and qrels/test.tsv (BEIR's layout) is a
+    split. A folder with corpus.jsonl, queries.jsonl and qrels/test.tsv (BEIR's layout) is a
     retrieval task: nDCG at 10 and others.
     """
     from gradlab.evaluate import downstream, evaluate, task_names
@@ -89,7 +89,7 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
 
     # Cheap checks come before the model is loaded.
     asked = [*options.pop("tasks"), *options.pop("more_tasks")]
-    retrieval = is_retrieval_folder(data)
+    retrieval = is_retrieval_folder(eval_data)
     if retrieval:
         of_tasks = ("aggregation", "classifier", "folds", "seed", "jobs", "style")
         options_given = given_options()
@@ -98,11 +98,11 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
         ]
         if superfluous:
             raise GradlabError(
-                f"{str(data)!r} is one retrieval task; leave {listed(superfluous)} out"
+                f"{str(eval_data)!r} is one retrieval task; leave {listed(superfluous)} out"
             )
     tasks = task_names(asked or "sts")
     if not retrieval:
-        downstream(data)
+        downstream(eval_data)
     if output is not None:
         check_writable(output)
 
@@ -111,16 +111,16 @@ def command(model: str, data: Path, output: Path | None, style: str, **options: 
     encoder = Encoder.load(
         model, **{name: options.pop(name) for name in ("pooler", "max_length", "device")}
     )
-    encode = functools.partial(encoder.encode, batch_size=options.pop("batch_size"))
+    encode = functools.partial(encoder.encode, batch_size=options.pop("chunk_size"))
     if retrieval:
-        about = {"pooler": encoder.pooler, "task": str(data), "split": options["split"]}
-        scores = evaluate_retrieval(encode, data, options["split"])
+        about = {"pooler": encoder.pooler, "task": str(eval_data), "split": options["split"]}
+        scores = evaluate_retrieval(encode, eval_data, options["split"])
         for name, score in scores.items():
             click.echo(f"{name:<16}{score:.4f}")
         if output is not None:
             write_json(output, {"model": model, **about, "scores": scores})
     else:
         options |= {"name": model, "pooler": encoder.pooler, "output": output}
-        click.echo(evaluate(encode, data, tasks, **options).table(style))
+        click.echo(evaluate(encode, eval_data, tasks, **options).table(style))
     if output is not None:
         click.echo(f"\nWrote {output}")

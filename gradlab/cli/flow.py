@@ -25,7 +25,15 @@ if TYPE_CHECKING:
 WRITTEN = {".png": "picture", ".csv": "numbers", ".json": "settings", ".gif": "film"}
 # Options of a synthetic batch, and of a model's; the others belong to the flow.
 SYNTHETIC = ("topics", "sentences", "dim", "duplicates")
-OF_MODEL = ("train_file", "column", "labels", "positive_column", "count", "max_length", "pooler")
+OF_MODEL = (
+    "train_file",
+    "column",
+    "label_column",
+    "positive_column",
+    "count",
+    "max_length",
+    "pooler",
+)
 
 
 @click.command()
@@ -34,7 +42,7 @@ OF_MODEL = ("train_file", "column", "labels", "positive_column", "count", "max_l
 @option("--model", "Encoder whose embeddings flow: a local folder or a Hugging Face hub name.")
 @option("--train-file", "Sentences for --model, in a format of `gradlab train`.", kind=Path)
 @option("--column", "Column with the sentences.")
-@option("--labels", "Column with their topics, for measuring only.")
+@option("--label-column", "Column with their topics, for measuring only.")
 @option("--positive-column", "Column with the positives; without one, dropout makes them.")
 @option("--count", "Sentences to take from the file, the first ones.", 256, click.IntRange(2))
 @option("--max-length", "Tokens of a sentence; what is longer is cut.", 32, click.IntRange(1))
@@ -171,7 +179,7 @@ def _from_model(options: dict[str, Any]) -> tuple[str, tuple[Any, Any, Any]]:
 
     if options["train_file"] is None:
         raise GradlabError("--model needs sentences; add --train-file")
-    roles = Roles(options["column"], options["positive_column"], label=options["labels"])
+    roles = Roles(options["column"], options["positive_column"], label=options["label_column"])
     file = TrainingFile.open(options["train_file"], roles)
     examples = list(itertools.islice(file.examples(), options["count"]))
     if not examples:
@@ -186,7 +194,7 @@ def _from_model(options: dict[str, Any]) -> tuple[str, tuple[Any, Any, Any]]:
     torch.manual_seed(options["seed"])  # for dropout
     batch = source.batch(np.arange(len(anchors)))
     topics = None
-    if options["labels"] is not None:
+    if options["label_column"] is not None:
         topics = np.unique([example.label for example in examples], return_inverse=True)[1]
     count, model = len(batch.anchors), options["model"]
     words = f"The first {count} sentences of {options['train_file']}, embedded by {model}."

@@ -93,7 +93,7 @@ pooler_option = option(
     "--pooler", f"One of {', '.join(POOLERS)}.  [default: the one saved with the model, else cls]"
 )
 data_option = option(
-    "--data",
+    "--eval-data",
     "SentEval's data/downstream folder, a SentEval checkout, or a retrieval task in BEIR's layout.",
     kind=Path,
     required=True,
@@ -116,7 +116,7 @@ def _register_losses(
 
 
 losses_option = option(
-    "--losses loss_files",
+    "--loss-file loss_files",
     "Python file or module that registers losses of your own; repeatable. GRADLAB_LOSSES does the "
     "same.",
     multiple=True,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gradlab.cli.options import option, set_option
+from gradlab.cli.options import option
 from gradlab.cli.outcome import end_with, fail_option, json_option, print_json, worst
 from gradlab.errors import GradlabError
 from gradlab.settings import read_assignments
@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", metavar="SPEC.toml", type=click.Path(path_type=Path))
 @option("--light", "The small version that the file has for 2 CPU cores.", False)
-@set_option(
-    "A setting for all runs that overrides the file, such as where model and data lie; repeatable."
+@option(
+    "--base assignments",
+    "A setting for all runs that overrides the file's [base], such as where model and data lie; "
+    "repeatable.",
+    metavar="NAME=VALUE",
+    multiple=True,
 )
 @option("--output", "Folder of the sweep.  [default: runs/NAME]", kind=Path)
 @option("--plan", "List the points, and run nothing.", False)
 @option(
-    "--dry-run",
+    "--estimate",
     "Print what is left to do, and how long it will take on this device, and stop.",
     False,
 )
@@ -53,7 +57,7 @@ def command(
     assignments: tuple[str, ...],
     output: Path | None,
     plan: bool,
-    dry_run: bool,
+    estimate: bool,
     status: bool,
     no_wait: bool,
     as_json: bool,
@@ -91,7 +95,7 @@ def command(
         else:
             click.echo(f"{as_text(spec, summarise(spec, runs))}\n\n{_status(runs)}")
         end_with(grade, fail_on or "never")
-    elif dry_run:
+    elif estimate:
         check_data(spec)
         click.echo(estimate_cost(known_runs(spec, folder, storage), options["workers"]).text())
     else:

@@ -24,9 +24,17 @@ from gradlab.train.recipes import BACKBONES, choices_for, recipe, recipe_names, 
     kind=Path,
 )
 @option("--resume", "Continue the run in --output from its newest whole checkpoint.", False)
-@option("--show", "Show the recipe's settings and where each was published; train nothing.", False)
+@option(
+    "--show-recipe",
+    "Show the recipe's settings and where each was published; train nothing.",
+    False,
+)
 def command(
-    assignments: tuple[str, ...], config_file: Path | None, resume: bool, show: bool, **options: Any
+    assignments: tuple[str, ...],
+    config_file: Path | None,
+    resume: bool,
+    show_recipe: bool,
+    **options: Any,
 ) -> None:
     """Fine-tune an encoder on sentences with any loss, and record what the loss does to embeddings.
 
@@ -65,7 +73,7 @@ def command(
             "--config or --recipe out"
         )
     content = {**base, **chosen}
-    if show:
+    if show_recipe:
         click.echo(_recipe_text(content))
         return
     if assignments or "loss" in chosen:
@@ -113,7 +121,7 @@ def _recipe_text(settings: dict[str, Any]) -> str:
     """Return the recipe of the settings as a table."""
     if not settings.get("recipe"):
         raise GradlabError(
-            f"--show shows a recipe; give --recipe, one of {', '.join(recipe_names())}"
+            f"--show-recipe shows a recipe; give --recipe, one of {', '.join(recipe_names())}"
         )
     backbone, choices = choices_for(settings)
     ordered = {name: choices[name] for name in declarations(TrainConfig) if name in choices}

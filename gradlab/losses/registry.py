@@ -119,7 +119,7 @@ def register(name: str, *, cites: str = "") -> Callable[[L], L]:
 
 
 def own_files() -> list[str]:
-    """Return the files and modules that the user names in ``GRADLAB_LOSSES`` or ``--losses``."""
+    """Return the files and modules that the user names in ``GRADLAB_LOSSES`` or ``--loss-file``."""
     return [file for file in os.environ.get(OWN_LOSSES, "").split(os.pathsep) if file]
 
 

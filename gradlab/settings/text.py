@@ -27,7 +27,7 @@ def read_assignments(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = (half.strip() for half in text.partition("="))
         if not equals or not name:
-            raise GradlabError(f"--set takes NAME=VALUE such as temperature=0.1, not {text!r}")
+            raise GradlabError(f"a setting is NAME=VALUE such as temperature=0.1, not {text!r}")
         values[name] = value
     return values
 

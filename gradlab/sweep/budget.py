@@ -46,7 +46,7 @@ class Speed:
         seconds = self.start + steps * config.accumulation * config.batch_size * self.sentence
         if config.diagnostics_every:
             seconds += (1 + math.ceil(steps / config.diagnostics_every)) * self.measurement
-        if config.sts is not None:
+        if config.eval_data is not None:
             seconds += (config.eval_start + math.ceil(steps / config.eval_every)) * self.evaluation
         return seconds
 

@@ -53,7 +53,9 @@ def check_evaluation(spec: Spec) -> None:
     from gradlab.evaluate import check_tasks
 
     points = [point for point in spec.points({}) if point.evaluate]
-    for folder, tasks in dict.fromkeys((point.settings["sts"], point.evaluate) for point in points):
+    for folder, tasks in dict.fromkeys(
+        (point.settings["eval_data"], point.evaluate) for point in points
+    ):
         check_tasks(folder, tasks)
 
 
@@ -71,10 +73,11 @@ def check_data(spec: Spec) -> None:
 
     def check(config: TrainConfig) -> None:
         corpus.check_data(config)
-        score = None if config.sts is None else selected_by(config.sts)
+        score = None if config.eval_data is None else selected_by(config.eval_data)
         if spec.metric in SELECTIONS and score != spec.metric:
             raise GradlabError(
-                f"the metric is {spec.metric}, and sts = {config.sts!r} gives {score or 'no score'}"
+                f"the metric is {spec.metric}, and eval_data = {config.eval_data!r} gives "
+                f"{score or 'no score'}"
             )
 
     spec.check_each(check)

@@ -12,7 +12,7 @@ from typing import Any
 from gradlab.errors import GradlabError
 from gradlab.settings import check_names as check_settings
 from gradlab.settings import declarations, read_json
-from gradlab.train.config import RESUMABLE_CHANGES, TrainConfig
+from gradlab.train.config import RENAMED, RESUMABLE_CHANGES, TrainConfig
 
 FlatSettings = dict[str, Any]
 # Settings that are tables.
@@ -22,7 +22,8 @@ _TABLES = frozenset({"loss_settings"})
 def flatten(table: Mapping[str, Any], depth: int = 8) -> FlatSettings:
     """Flatten a table of settings; GradlabError beyond a ``depth`` of tables in tables.
 
-    ``{"loss_settings": {"temperature": 1}}`` becomes ``{"loss_settings.temperature": 1}``.
+    ``{"loss_settings": {"temperature": 1}}`` becomes ``{"loss_settings.temperature": 1}``, and a
+    setting of an earlier version gets the name that it has now.
     """
     if depth == 0:
         raise GradlabError("the tables of settings are nested too deeply")
@@ -32,7 +33,7 @@ def flatten(table: Mapping[str, Any], depth: int = 8) -> FlatSettings:
             nested = flatten(entry, depth - 1)
             flat |= {f"{name}.{inner}": setting for inner, setting in nested.items()}
         else:
-            flat[name] = entry
+            flat[RENAMED.get(name, name)] = entry
     return flat
 
 
@@ -60,7 +61,7 @@ def check_names(names: Collection[str], where: str) -> None:
 
 def parse_value(name: str, text: str) -> Any:
     """Return a setting's value from text; GradlabError for an unknown name or a wrong type."""
-    check_names([name], "--set")
+    check_names([name], "--base")
     return read_json(text) if "." in name else declarations(TrainConfig)[name].read(text)
 
 

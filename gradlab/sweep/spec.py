@@ -28,7 +28,7 @@ from gradlab.sweep.settings import (
 from gradlab.train.config import TrainConfig
 
 # Increase when an older gradlab could misread the file of a sweep.
-FORMAT = 1
+FORMAT = 2
 _GOALS = ("sts", "transfer")
 # Entries of a point that are not settings.
 _OF_POINT = ("label", "seeds", "evaluate")
@@ -229,9 +229,13 @@ class Spec(Settings):
             needs = ""
             if self.metric in _GOALS and self.metric not in point.evaluate:
                 needs = f"the metric {self.metric!r} needs evaluate = [{self.metric!r}]"
-            elif (self.metric in SELECTIONS or point.evaluate) and not point.settings.get("sts"):
+            elif (self.metric in SELECTIONS or point.evaluate) and not point.settings.get(
+                "eval_data"
+            ):
                 entry = "evaluate" if point.evaluate else f"the metric {self.metric!r}"
-                needs = f"{entry} needs the setting sts, SentEval's folder or a retrieval task"
+                needs = (
+                    f"{entry} needs the setting eval_data, SentEval's folder or a retrieval task"
+                )
             if needs:
                 raise GradlabError(f"{self.name} ({point.title()}): {needs}")
 

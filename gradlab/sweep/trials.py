@@ -224,7 +224,7 @@ class Trials:
                 code = content_of_code(run.settings)
                 difference = {
                     "data": f"trained on another file than {run.settings['train_file']!r}",
-                    "selected": f"selected by other data than {run.settings.get('sts')!r}",
+                    "selected": f"selected by other data than {run.settings.get('eval_data')!r}",
                     "code": f"trained with other code than {', '.join(code)!r}",
                 }[name]
                 raise GradlabError(
@@ -278,10 +278,10 @@ class Trials:
 
 def _contents(run: Run) -> dict[str, str | None]:
     """Return hashes of the current training file, development data and code, by trial attribute."""
-    sts = run.settings.get("sts")
+    eval_data = run.settings.get("eval_data")
     return {
         "data": content_of(run.settings["train_file"]),
-        "selected": None if sts is None else content_of_development(sts),
+        "selected": None if eval_data is None else content_of_development(eval_data),
         "code": " ".join(content_of_code(run.settings).values()),
     }
 

@@ -161,7 +161,9 @@ def _evaluate(tasks: tuple[str, ...], folder: Any, config: Any) -> dict[str, flo
 
     place = folder.best if folder.best.exists() else folder.encoder
     # The classifiers get as many processes as this worker has threads, its share of the cores.
-    result = evaluate(encode_of(place, config), config.sts, tasks, jobs=torch.get_num_threads())
+    result = evaluate(
+        encode_of(place, config), config.eval_data, tasks, jobs=torch.get_num_threads()
+    )
     if result.not_evaluated:  # an average over fewer tasks is not comparable
         task, why = next(iter(result.not_evaluated.items()))
         raise GradlabError(f"{task} could not be evaluated: {why}")

@@ -27,7 +27,7 @@ MOST_THREADS = 1024
 # Settings that may differ when a run is resumed: paths, and settings that do not change the
 # weights. A training file is compared by the hash of its content instead of its name.
 RESUMABLE_CHANGES = frozenset(
-    {"output", "train_file", "sts", "keep", "trackers", "device", "threads"}
+    {"output", "train_file", "eval_data", "keep", "trackers", "device", "threads"}
 )
 
 
@@ -261,13 +261,13 @@ class RunSettings(Settings):
         None, "Groups by length in a batch, for speed; unset: 2 on a CPU, else 1.", at_least=1
     )
     compile: bool = setting(False, "Compile the encoder with torch.compile.")
-    sts: str | None = setting(
+    eval_data: str | None = setting(
         None,
         "SentEval's data/downstream, or a retrieval task in BEIR's layout: keep the encoder that "
         "is best on its dev set.",
     )
-    eval_every: int = setting(125, "Steps between evaluations.", at_least=1, needs="sts")
-    eval_start: bool = setting(True, "Evaluate before the first step too.", needs="sts")
+    eval_every: int = setting(125, "Steps between evaluations.", at_least=1, needs="eval_data")
+    eval_start: bool = setting(True, "Evaluate before the first step too.", needs="eval_data")
     save_every: int = setting(125, "Steps between checkpoints.", at_least=1)
     keep: int = setting(2, "Newest checkpoints kept.", at_least=1)
     log_every: int = setting(5, "Steps between records of loss and throughput.", at_least=1)
@@ -290,7 +290,11 @@ _KINDS_OF_PLACE = {
 # Settings of earlier versions that no run has now, and their value where they were off.
 _RETIRED = {"open_shares": None, "open_shares_use": "random"}
 # Settings of earlier versions by the name that they have now.
-_RENAMED = {"second_column": "positive_column", "positives": "positives_per_row"}
+RENAMED = {
+    "second_column": "positive_column",
+    "positives": "positives_per_row",
+    "sts": "eval_data",
+}
 # Settings that cannot do without another one.
 _REQUIRED = {
     "queue_ages": "queue_size",
@@ -505,5 +509,5 @@ def _without_retired(content: Mapping[str, Any]) -> dict[str, Any]:
                 "at the commit in their manifest"
             )
     return {
-        _RENAMED.get(name, name): entry for name, entry in content.items() if name not in _RETIRED
+        RENAMED.get(name, name): entry for name, entry in content.items() if name not in _RETIRED
     }

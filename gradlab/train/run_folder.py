@@ -20,11 +20,11 @@ from gradlab.files import (
 )
 from gradlab.monitor.run_reader import FINISHED
 from gradlab.settings.objects import named_modules
-from gradlab.train.config import TrainConfig
+from gradlab.train.config import RENAMED, TrainConfig
 from gradlab.train.distributed import Processes, launched
 
 # Increase when an older gradlab could misread the manifest or the checkpoints of a run.
-FORMAT = 2
+FORMAT = 3
 # Types of the manifest's entries, and those without which it is none.
 _ENTRIES = {"config": dict, "status": str, "data": dict, "results": dict, "device": dict}
 _REQUIRED = ("config", "status")
@@ -89,6 +89,11 @@ class RunFolder:
                     f"{self.manifest_file} is not the manifest of a training run: {name!r} is "
                     f"{'missing' if name not in content else 'not what it should be'}"
                 )
+        contents = content.get("data", {}).get("contents")
+        if isinstance(contents, dict):
+            content["data"]["contents"] = {
+                RENAMED.get(name, name): hashes for name, hashes in contents.items()
+            }
         return content
 
     def check_free(self) -> None:
@@ -135,7 +140,7 @@ class RunFolder:
         if not isinstance(contents, dict):
             raise GradlabError(f"the contents in {self.manifest_file} are not a JSON object")
         for name, content in contents.items():
-            # Of a setting that is absent now, such as `sts`, nothing can be compared.
+            # Of a setting that is absent now, such as `eval_data`, nothing can be compared.
             if data["contents"].get(name, content) != content:
                 raise GradlabError(
                     f"the content of {name} ({getattr(config, name)}) has changed since {run} began"
@@ -185,7 +190,7 @@ def check_code(settings: Mapping[str, Any], code: Iterable[str], file: str) -> N
             if module not in allowed:
                 raise GradlabError(
                     f"{file} names code, {text:.100}, which runs only if you name it: give --loss "
-                    f"or --augment as there, or --losses {module}"
+                    f"or --augment as there, or --loss-file {module}"
                 )
 
 

@@ -92,7 +92,7 @@ class Trainer:
         seed_everything(config.seed)
         with processes.together():
             # Reads the development data, to report bad files now and not at the first evaluation.
-            self.selection = None if config.sts is None else selection(config.sts)
+            self.selection = None if config.eval_data is None else selection(config.eval_data)
             encoder = _encoder(config, device)
         self.selected_by = STSB_DEV if self.selection is None else self.selection.name
         self.corpus = Corpus.read(config, encoder, processes)
@@ -212,7 +212,7 @@ class Trainer:
         config, tokens = self.config, self.corpus.tokens
         files: dict[str, Sequence[Any]] = dict(config.code)
         files["loss"] = [*files.get("loss", ()), *pairs_files(self.objective.loss)]
-        files["sts"] = self.selection.files if self.selection is not None else []
+        files["eval_data"] = self.selection.files if self.selection is not None else []
         contents = {name: guide.sha256() for name, guide in self._guides.items()}
         contents |= {
             name: " ".join(map(hash_file, places)) for name, places in files.items() if places
@@ -246,7 +246,7 @@ class Trainer:
         self._under_way = True
         if self._resume and self.processes.is_main:
             before = self.folder.read_manifest().get("data", {})
-            # What the run did not have before, such as `sts`, is compared from now on.
+            # What the run did not have before, such as `eval_data`, is compared from now on.
             contents = {**before.get("contents", {}), **data["contents"]}
             self._write_status(RUNNING, data={**before, "contents": contents})
         if not checkpoint and self.config.diagnostics_every:

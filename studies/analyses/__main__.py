@@ -35,10 +35,10 @@ Examples:
   python -m studies.analyses setting runs/mocose-distance --x distance
   python -m studies.analyses setting runs/esimcse-figure-2 --x batch_size
   python -m studies.analyses length-bias --model runs/simcse/best --model runs/esimcse/best \\
-      --data SentEval/data/downstream
+      --eval-data SentEval/data/downstream
   python -m studies.analyses edits --model runs/simcse/best --sentences sentences.txt
   python -m studies.analyses spectrum --model bert-base-uncased --model runs/mocose/best \\
-      --data SentEval/data/downstream
+      --eval-data SentEval/data/downstream
   python -m studies.analyses path runs/simcse runs/mocose
 
 Each writes its numbers as CSV and its figure into --output, and prints a table.
@@ -159,9 +159,9 @@ def path(folders: tuple[Path, ...], write: Write) -> None:
 @option("--length", "What is counted: words, or tokens of the first model.", "words",
         ["words", "tokens"])  # fmt: skip
 @_writes
-def length_bias(encoders: Encoders, data: Path, split: str, length: str, write: Write) -> None:
+def length_bias(encoders: Encoders, eval_data: Path, split: str, length: str, write: Write) -> None:
     """Whether sentences of similar length are taken to be more similar (ESimCSE, Table 1)."""
-    sets = lengths.load_sets(data, split)
+    sets = lengths.load_sets(eval_data, split)
     count: Callable[[str], int] = lengths.words
     biases: dict[str, LengthBias] = {}
     for name, encoder in encoders:
@@ -205,9 +205,9 @@ def edits(
 @data_option
 @option("--centre", "Without the mean of the embeddings.", False)
 @_writes
-def spectrum(encoders: Encoders, data: Path, centre: bool, write: Write) -> None:
+def spectrum(encoders: Encoders, eval_data: Path, centre: bool, write: Write) -> None:
     """Singular values of the embeddings of STS-B's test sentences (MoCoSE, Figure 7)."""
-    sentences = list(dict.fromkeys(load_sts(downstream(data), "STS-B", "test")[0].sentences))
+    sentences = list(dict.fromkeys(load_sts(downstream(eval_data), "STS-B", "test")[0].sentences))
     spectra = {}
     for name, encoder in encoders:
         rows = np.asarray(encoder.encode(sentences), dtype=np.float64)

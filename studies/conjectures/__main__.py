@@ -18,9 +18,9 @@ from studies.conjectures.study import Study
 EPILOG = """\b
 Examples:
   python -m studies.conjectures --model bert-base-uncased --train-file wiki1m_for_simcse.txt \\
-      --sts SentEval/data/downstream --output study --dry-run
+      --eval-data SentEval/data/downstream --output study --estimate
   python -m studies.conjectures --preset student --model prajjwal1/bert-mini \\
-      --train-file wiki1m_for_simcse.txt --sts SentEval/data/downstream --output study
+      --train-file wiki1m_for_simcse.txt --eval-data SentEval/data/downstream --output study
   python -m studies.conjectures ... --only conjecture1,repairs --seeds 3 --steps 50
   python -m studies.conjectures ... --preset full --device cuda
 
@@ -65,11 +65,11 @@ def size_options(function: Any) -> Any:
 @option("--jobs", "Runs side by side.  [a CPU: one a core, with one thread each; else 1]",
         kind=click.IntRange(1), metavar="N")  # fmt: skip
 @option("--skip-trial", "Begin without the short trial that estimates the time.", False)
-@option("--dry-run", "Print the budget, measured on this device, and stop.", False)
+@option("--estimate", "Print the budget, measured on this device, and stop.", False)
 @option("--report-only", "Write the report on the runs that are finished; train nothing.", False)
 def command(
-    model: str, train_file: Path, sts: Path, output: Path, preset: str, only: tuple[str, ...],
-    device: str, jobs: int | None, skip_trial: bool, dry_run: bool, report_only: bool,
+    model: str, train_file: Path, eval_data: Path, output: Path, preset: str, only: tuple[str, ...],
+    device: str, jobs: int | None, skip_trial: bool, estimate: bool, report_only: bool,
     **sizes: str | None,
 ) -> None:  # fmt: skip
     """Check the three conjectures of the unified-gradient paper on encoders trained for it.
@@ -79,15 +79,15 @@ def command(
     changes = {name: text for name, text in sizes.items() if text is not None}
     settings = StudySettings.preset(preset, **changes)
     study = Study.open(
-        model, train_file, sts, output, settings, sections=only, jobs=jobs, device=device
+        model, train_file, eval_data, output, settings, sections=only, jobs=jobs, device=device
     )
-    if not dry_run:  # before minutes of trial
+    if not estimate:  # before minutes of trial
         require_package("statsmodels")
-    if not (report_only or dry_run):
+    if not (report_only or estimate):
         require_optuna()
-    if dry_run or not (report_only or skip_trial):
+    if estimate or not (report_only or skip_trial):
         click.echo(study.budget().text())
-    if dry_run:
+    if estimate:
         return
     if not report_only:
         study.run()

@@ -35,9 +35,9 @@ class Observer(Callback):
     def on_end(self, trainer: Trainer) -> None:
         """Keep embeddings of the trained encoder, and cosines of STS-B dev by the best one."""
         self._keep(trainer, AFTER)
-        if trainer.best_step is not None and trainer.config.sts is not None:
+        if trainer.best_step is not None and trainer.config.eval_data is not None:
             encode = encode_of(trainer.folder.best, trainer.config)
-            cosines, gold = stsb_dev_cosines(encode, trainer.config.sts)
+            cosines, gold = stsb_dev_cosines(encode, trainer.config.eval_data)
             write_arrays(trainer.folder.path / DEV_COSINES, {"cosines": cosines, "gold": gold})
 
     def _keep(self, trainer: Trainer, name: str) -> None:

@@ -86,7 +86,12 @@ class Study:
         if jobs is not None and jobs < 1:
             raise GradlabError(f"jobs must be at least 1, not {jobs}")
         jobs = jobs or ((os.cpu_count() or 1) if hardware.type == "cpu" else 1)
-        base = {"model": model, "train_file": str(train_file), "sts": str(sts), "device": device}
+        base = {
+            "model": model,
+            "train_file": str(train_file),
+            "eval_data": str(sts),
+            "device": device,
+        }
         spec = sweep_of(settings, chosen, base, Encoder.load(model).dimension)
         spec.check()
         check_evaluation(spec)
@@ -137,7 +142,7 @@ def _description(
     name = Path(model).name if Path(model).is_dir() else model
     data = {"file": Path(train_file).name, "sha256": hash_file(train_file)}
     inputs = f"--model {name} --train-file {data['file']}"
-    places = "--sts SentEval/data/downstream --output study"
+    places = "--eval-data SentEval/data/downstream --output study"
     machine = {"type": device.type, "name": device_name(device), "cores": os.cpu_count()}
     return {
         "model": name,

@@ -31,7 +31,7 @@ def score_untuned(place: Path, config: TrainConfig, tasks: Iterable[str]) -> Non
     """
     from gradlab.evaluate import evaluate, stsb_dev
 
-    assert config.sts is not None
+    assert config.eval_data is not None
     trained = "cls" if config.pooler == "cls_mlp" else config.pooler
     scores = read_untuned(place)
     for task in tasks:
@@ -43,8 +43,8 @@ def score_untuned(place: Path, config: TrainConfig, tasks: Iterable[str]) -> Non
             with waiting(f"Scoring the encoder as it was before ({pooler}, {task})"):
                 encode = encode_of(config.model, config, pooler)
                 if task == "stsb_dev":
-                    row[task] = stsb_dev(encode, config.sts)
+                    row[task] = stsb_dev(encode, config.eval_data)
                 else:
-                    evaluation = evaluate(encode, config.sts, task, progress=False)
+                    evaluation = evaluate(encode, config.eval_data, task, progress=False)
                     row[task] = evaluation.sts if task == "sts" else evaluation.transfer()
             write_json(place, scores)

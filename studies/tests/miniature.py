@@ -68,7 +68,7 @@ def main() -> None:
         files = {
             "model": str(make_bert(folder / "bert")),
             "train_file": str(folder / "sentences.txt"),
-            "sts": str(make_senteval(folder / "senteval")),
+            "eval_data": str(make_senteval(folder / "senteval")),
         }
         for spec in specs:
             points = read_spec(spec).with_base({"backbone": "bert-base"}).points({})

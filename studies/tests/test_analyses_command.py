@@ -36,7 +36,7 @@ def place(tmp_path_factory):
     start = make_bert(folder / "bert")
     sts = str(write_stsb(folder))
     train(small_config(start, folder, "queue", **QUEUE))
-    changes = {"queue_size": 16, "sts": sts, "max_steps": 2}
+    changes = {"queue_size": 16, "eval_data": sts, "max_steps": 2}
     for seed, momentum in itertools.product((1, 2), (0.5, 0.8)):
         own = changes | {"momentum": momentum, "seed": seed}
         train(small_config(start, folder, f"sweep/runs/{momentum}-{seed}", **own))
@@ -123,7 +123,7 @@ def test_distance_of_an_average_that_ends_at_its_beginning_and_of_accumulated_ba
 def test_length_bias_edits_and_spectrum(folder):
     encoder = Encoder.load("bert")
     output = run(
-        "length-bias", "--model", "start=bert", "--model", "queue/encoder", "--data", "data",
+        "length-bias", "--model", "start=bert", "--model", "queue/encoder", "--eval-data", "data",
         "--device", "cpu", "--output", "out",
     )  # fmt: skip
     assert "start\n" in output
@@ -140,7 +140,7 @@ def test_length_bias_edits_and_spectrum(folder):
     assert "20 sentences, 4 versions of each" in output
     edits = ["word_repetition", "random_deletion(rate=0.5)"]
     assert read_table("out/edits.csv")["edit"].tolist() == edits
-    places = ("--data", "data", "--device", "cpu", "--output", "out")
+    places = ("--eval-data", "data", "--device", "cpu", "--output", "out")
     assert "effective rank" in run("spectrum", "--model", "bert", *places)
 
 

@@ -309,7 +309,7 @@ class TestPlan:
         settings = StudySettings(
             seeds=3, sweep_seeds=1, variant_seeds=1, sts_seeds=2, transfer_seeds=1
         )
-        base = {"model": "m", "train_file": "f", "sts": "d"}
+        base = {"model": "m", "train_file": "f", "eval_data": "d"}
         spec = sweep_of(settings, SECTIONS, base, 32)
         spec.check()
         assert parse_spec(json.loads(json.dumps(spec.to_dict()))) == spec

@@ -42,7 +42,7 @@ def inputs(tmp_path_factory) -> dict[str, Path]:
     return {
         "model": make_bert(folder / "bert"),
         "train_file": write_sentences(folder),
-        "sts": make_senteval(folder / "senteval", labelled=20),
+        "eval_data": make_senteval(folder / "senteval", labelled=20),
     }
 
 
@@ -52,8 +52,8 @@ def settings(**changes) -> StudySettings:
 
 def study(inputs, output: Path, sections, jobs: int = 1, **changes) -> Path:
     opened = Study.open(
-        str(inputs["model"]), inputs["train_file"], inputs["sts"], output, settings(**changes),
-        sections=sections, jobs=jobs, device="cpu",
+        str(inputs["model"]), inputs["train_file"], inputs["eval_data"], output,
+        settings(**changes), sections=sections, jobs=jobs, device="cpu",
     )  # fmt: skip
     opened.run()
     return opened.report()
@@ -223,7 +223,7 @@ def test_a_study_is_a_sweep(inputs, tmp_path, monkeypatch) -> None:
     expected = tables_of(study(inputs, folder, ["assumptions"], seeds=2))
     spec = read_spec(folder / "sweep.json")
     opened = Study.open(
-        str(inputs["model"]), inputs["train_file"], inputs["sts"], folder, settings(seeds=2),
+        str(inputs["model"]), inputs["train_file"], inputs["eval_data"], folder, settings(seeds=2),
         sections=["assumptions"], device="cpu",
     )  # fmt: skip
     assert spec == opened.spec
@@ -281,7 +281,12 @@ def test_scores_that_are_asked_for_later_are_made(inputs, tmp_path, monkeypatch)
     before = read_tables(study(inputs, folder, sections, seeds=2, sts_seeds=1))["runs"]
     larger = settings(seeds=2, sts_seeds=2)
     opened = Study.open(
-        str(inputs["model"]), inputs["train_file"], inputs["sts"], folder, larger, sections=sections
+        str(inputs["model"]),
+        inputs["train_file"],
+        inputs["eval_data"],
+        folder,
+        larger,
+        sections=sections,
     )
     assert (opened.budget().runs, opened.budget().ended) == (2, 1)
     after = read_tables(study(inputs, folder, sections, seeds=2, sts_seeds=2))["runs"]
@@ -293,7 +298,7 @@ def test_scores_that_are_asked_for_later_are_made(inputs, tmp_path, monkeypatch)
 class TestBadInput:
     def test_what_the_scores_need_is_there_before_the_first_step(self, inputs, tmp_path) -> None:
         sts = tmp_path / "senteval"
-        shutil.copytree(inputs["sts"], sts)
+        shutil.copytree(inputs["eval_data"], sts)
         shutil.rmtree(sts / "MR")
         study = {"output": tmp_path / "study", "sections": ["repairs"]}
         arguments = str(inputs["model"]), inputs["train_file"], sts
@@ -330,7 +335,7 @@ class TestBadInput:
             (["--only", "conjecture9"], "unknown part 'conjecture9'"),
             (["--margins", "0.3,big"], "margins must be a list"),
             (["--train-file", "nowhere.txt"], "does not exist"),
-            (["--sts", "nowhere"], "nowhere"),
+            (["--eval-data", "nowhere"], "nowhere"),
             (["--model", "tests"], "tests"),
             (["--pooler", "maximum"], "pooler must be one of"),
             (["--device", "abacus"], "unknown device"),
@@ -361,7 +366,7 @@ def test_dry_run_prints_the_budget_and_writes_nothing(
     inputs, tmp_path, monkeypatch, capsys
 ) -> None:
     arguments = [
-        "--dry-run", "--steps=4", "--batch-size=8", "--max-length=12", "--seeds=3",
+        "--estimate", "--steps=4", "--batch-size=8", "--max-length=12", "--seeds=3",
         "--only=conjecture1", "--sweep-seeds=2", "--margins=0.3,0.6", "--jobs=1",
     ]  # fmt: skip
     code, out, _ = shell(monkeypatch, capsys, inputs, tmp_path / "study", *arguments)

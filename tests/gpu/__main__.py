@@ -16,7 +16,7 @@ from tests.gpu.running import check_gpu, failed, plan
     epilog="""\b
 Examples:
   python -m tests.gpu
-  python -m tests.gpu --plan
+  python -m tests.gpu --estimate
   python -m tests.gpu --section gradients --section blockwise
   python -m tests.gpu --section training --model FOLDER --train-file FILE
   python -m tests.gpu --device cpu
@@ -38,7 +38,7 @@ code 1 if a check fails."""
 )  # fmt: skip
 @click.option("--model", help="An encoder to train. Default: BERTs with random weights.")
 @click.option("--train-file", help="A text file of sentences, one a line. Default: synthetic ones.")
-@click.option("--plan", "only_plan", is_flag=True, help="Print the expected minutes, and stop.")
+@click.option("--estimate", "only_plan", is_flag=True, help="Print the expected minutes, and stop.")
 def command(
     sections: tuple[str, ...], output: str, device: str, only_plan: bool, **options: Any
 ) -> None:

@@ -34,7 +34,7 @@ from tests.tiny_models import make_bert, make_sentences
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = (
-    "gradlab train --model model --train-file sentences.txt --sts senteval --max-steps 2 "
+    "gradlab train --model model --train-file sentences.txt --eval-data senteval --max-steps 2 "
     "--batch-size 8 --output"
 )
 # What each extra promises, run in a folder with `model`, `sentences.txt`, `senteval`, `scifact`,
@@ -51,7 +51,7 @@ PROMISES = {
     ],
     "train": [
         f"{TRAIN} run", "gradlab report run",
-        "gradlab evaluate --model run/best --data senteval --tasks STS-B",
+        "gradlab evaluate --model run/best --eval-data senteval --tasks STS-B",
     ],
     "watch": ["python watch.py", "gradlab report out"],
     "sweep": ["gradlab sweep sweep.toml --output swept"],
@@ -59,7 +59,10 @@ PROMISES = {
         "gradlab inspect --embeddings views.npz",
         "gradlab inspect --model model --train-file sentences.txt --output texts",
     ],
-    "mteb": ["gradlab evaluate --model model --data scifact", f"{TRAIN} run --sts scifact"],
+    "mteb": [
+        "gradlab evaluate --model model --eval-data scifact",
+        f"{TRAIN} run --eval-data scifact",
+    ],
     "evidence": [
         "PYTHONPATH={studies}/.. python -m studies report first-round --folder {figures/study}"
     ],

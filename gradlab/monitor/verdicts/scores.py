@@ -14,7 +14,7 @@ WORSE = 1.1
 # Where a score was before training, and how to have it measured.
 EVALUATE = (
     "Give the trainer an evaluator and eval_strategy='steps'; gradlab.watch then also evaluates "
-    "before training. A run of gradlab train takes --sts."
+    "before training. A run of gradlab train takes --eval-data."
 )
 
 
