@@ -13,9 +13,10 @@ from tests.tiny_models import make_sentences
 
 pytest.importorskip("sentence_transformers")
 try:
-    from sentence_transformers.sentence_transformer import evaluation, losses
+    from sentence_transformers.sentence_transformer import evaluation, losses, modules
 except ImportError:  # before 5.4
     from sentence_transformers import evaluation, losses  # noqa: F401
+    from sentence_transformers import models as modules  # noqa: F401
 # Matrices this small are faster without threads, above all where tests run side by side.
 torch.set_num_threads(1)
 

@@ -66,13 +66,13 @@ def test_encode_equals_sentence_by_sentence(folder, pooler):
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize(("pooler", "mode"), [("last", "lasttoken"), ("mean", "mean")])
 def test_pooling_is_that_of_sentence_transformers(pooler, mode, side):
-    from sentence_transformers.sentence_transformer.modules import Pooling
+    from tests.sentence_training import modules
 
     generator = torch.Generator().manual_seed(0)
     hidden = torch.randn(5, 7, 4, generator=generator, requires_grad=True)
     mask = (torch.arange(7) < torch.tensor([[7], [1], [4], [6], [2]])).long()
     mask = mask.flip(1) if side == "left" else mask
-    theirs = Pooling(4, mode)({"token_embeddings": hidden, "attention_mask": mask})
+    theirs = modules.Pooling(4, mode)({"token_embeddings": hidden, "attention_mask": mask})
     rows = pool(pooler, SimpleNamespace(last_hidden_state=hidden), mask)
     torch.testing.assert_close(rows, theirs["sentence_embedding"])
     weights = torch.randn(5, 4, generator=generator)
@@ -106,8 +106,10 @@ def test_saved_folder_serves_all_three_libraries(folder, pooler, tmp_path):
 
 def test_pooling_of_a_sentence_transformers_folder_is_found(folder, tmp_path):
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
+    from tests.sentence_training import modules
+
+    Pooling, Transformer = modules.Pooling, modules.Transformer
     transformer = Transformer(str(folder), max_seq_length=20)
     reference_model = SentenceTransformer(modules=[transformer, Pooling(32, "mean")], device="cpu")
     reference_model.save(str(tmp_path / "theirs"))

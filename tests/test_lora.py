@@ -14,7 +14,7 @@ import gradlab
 from gradlab import GradlabError
 from gradlab.cli.commands import cli
 from gradlab.encoder import Encoder
-from tests.sentence_training import columns_of
+from tests.sentence_training import columns_of, modules
 from tests.tiny_models import make_sentences
 
 adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
@@ -25,11 +25,9 @@ def decoder(bert, folder):
     """A small decoder whose last token is the embedding of a text, as in most models of 2026."""
     from sentence_transformers import SentenceTransformer
 
-    try:
-        from sentence_transformers.sentence_transformer import modules
-    except ImportError:  # before 5.4
-        from sentence_transformers import models as modules
-    tokenizer = AutoTokenizer.from_pretrained(bert)
+    # A Llama has no segments.
+    inputs = ["input_ids", "attention_mask"]
+    tokenizer = AutoTokenizer.from_pretrained(bert, model_input_names=inputs)
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2,

@@ -254,7 +254,8 @@ def differentiate(
             raw_gradients = torch.autograd.grad(
                 total, ends, allow_unused=True, materialize_grads=True
             )
-    gradients: list[Any] = [gradient * lengths for gradient in raw_gradients]
+    # Before torch 2.5, the zeros of an unused leaf require gradients.
+    gradients: list[Any] = [gradient.detach() * lengths for gradient in raw_gradients]
     if convention == "tangent":
         gradients = [project(*pair) for pair in zip(gradients, unit.values(), strict=True)]
     if not is_torch_array(views.anchors):

@@ -1,1 +1,1 @@
-"""Losses for sentence-transformers, and mining of hard negatives."""
+"""Losses for sentence-transformers, faster training with it, and mining of hard negatives."""

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from gradlab.arrays import at_least_single
 from gradlab.errors import GradlabError, check_whole, listed
 from gradlab.gradient.learnable import LearnableLoss
+from gradlab.integrations.token_rows import sentence_chunks
 from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.embedding_distillation import EmbeddingDistillation
@@ -25,7 +26,6 @@ from gradlab.losses.mask import check_rows, hard_negative_numbers
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
 from gradlab.monitor.library_versions import require
-from gradlab.monitor.views import ROWS
 from gradlab.scale import BlockwiseLoss
 from gradlab.scale.gradient_cache import GradientCache, deferred
 from gradlab.scale.processes import several_processes
@@ -408,37 +408,6 @@ def _embed(model: nn.Module, columns: list[dict[str, Tensor]]) -> list[Tensor]:
     except ImportError:  # one pass per column before 6.0
         return [model(features)["sentence_embedding"] for features in columns]
     return embed_columns(model, columns)
-
-
-def sentence_chunks(features: dict[str, Any], size: int) -> tuple[list[dict[str, Any]], Tensor]:
-    """Split a tokenised column of sentences into tight chunks of at most ``size``, longest first.
-
-    Returns:
-        the chunks, and the order, (N,), that restores the order of the rows.
-
-    Raises:
-        GradlabError: features that are not padded rows of tokens.
-    """
-    mask = features.get("attention_mask")
-    if not isinstance(mask, Tensor) or mask.ndim != 2 or "cu_seq_lens_q" in features:
-        raise GradlabError(
-            "chunk_size needs padded rows of tokens with an attention_mask; this model's inputs "
-            "are of another form"
-        )
-    count, width = mask.shape
-    by_length = mask.sum(1).argsort(stable=True, descending=True)
-    chunks = []
-    for rows in by_length.split(size):
-        # Padding on the left stays, to keep positions.
-        used = int(mask[rows].any(0).nonzero().max()) + 1
-        chunk: dict[str, Any] = {ROWS: rows}
-        for name, value in features.items():
-            if isinstance(value, Tensor) and value.ndim and len(value) == count:
-                value = value[rows]
-                value = value[:, :used] if value.ndim > 1 and value.shape[1] == width else value
-            chunk[name] = value
-        chunks.append(chunk)
-    return chunks, by_length.argsort()
 
 
 def _all_gather(rows: Tensor) -> list[Tensor]:

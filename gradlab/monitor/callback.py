@@ -90,8 +90,11 @@ class WatchCallback(TrainerCallback):
         if getattr(trainer.compute_loss, "watched_by", None) is not None:
             raise GradlabError("this trainer is already watched")
         capture = capture_of(trainer, self._views)
-        if self._model_card and not hasattr(trainer.model, "model_card_data"):
-            raise GradlabError("model_card=True needs a model of sentence-transformers")
+        card = getattr(trainer.model, "model_card_data", None)
+        if self._model_card and not hasattr(card, "template_path"):
+            raise GradlabError(
+                "model_card=True needs a model of sentence-transformers, from version 4.0 on"
+            )
         trackers = Trackers(trainer)
         for_sentences = hasattr(trainer, "collect_features")
         output = Path(trainer.args.output_dir) / "gradlab" if self._output is None else self._output

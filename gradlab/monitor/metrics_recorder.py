@@ -168,7 +168,10 @@ def start_trackers(
             options = {"logging_dir": str(folder), "purge_step": step}
         try:
             tracker = tracking.LOGGER_TYPE_TO_CLASS[name]("gradlab", **options)
-            tracker.start()
+            if hasattr(
+                tracker, "start"
+            ):  # before accelerate 1.8, trackers start when they are made
+                tracker.start()
             tracker.store_init_configuration(plain)
         except Exception as error:  # services raise anything when they are down or want a key
             why = " ".join(str(error).split())[:200]

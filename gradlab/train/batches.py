@@ -95,7 +95,11 @@ def pack(
         # Encoded one by one, longest first: the memory of the first has room for all others.
         by_length = by_length[::-1]
     padded = -(-lengths[by_length] // multiple) * multiple
-    edges = _cut(padded, groups) if rows is None else [*range(0, len(padded), rows), len(padded)]
+    edges = (
+        length_edges(padded, groups)
+        if rows is None
+        else [*range(0, len(padded), rows), len(padded)]
+    )
     built = []
     for start, end in itertools.pairwise(edges):
         chosen = by_length[start:end]
@@ -106,7 +110,7 @@ def pack(
     return Packed(tuple(built), torch.from_numpy(np.argsort(by_length)))
 
 
-def _cut(lengths: NDArray[np.int64], groups: int) -> list[int]:
+def length_edges(lengths: NDArray[np.int64], groups: int) -> list[int]:
     """Return edges that group ascending ``lengths`` with least padding, by dynamic programming."""
     # A cut within equal lengths saves nothing.
     ends = np.flatnonzero(np.append(np.diff(lengths) > 0, True)) + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -64,8 +65,12 @@ class Branch:
         shapes = [group.input_ids.shape for group in packed.groups]
         ids = torch.cat([group.input_ids.flatten() for group in packed.groups])
         looked_up = self.encoder.model.get_input_embeddings()(ids)
-        flat = looked_up.split([shape.numel() for shape in shapes])
-        embedded = [rows.view(*shape, -1) for rows, shape in zip(flat, shapes, strict=True)]
+        ends = list(itertools.accumulate(shape.numel() for shape in shapes))
+        # Slices, because some encoders change what they are given, and no part of `split` may be.
+        embedded = [
+            looked_up[end - shape.numel() : end].view(*shape, -1)
+            for shape, end in zip(shapes, ends, strict=True)
+        ]
         if changed is None or self.view is None:
             return embedded
         chosen = changed.split([len(rows) for rows in embedded])

@@ -48,16 +48,26 @@ def fast_dropout() -> Iterator[None]:
     Only in this thread. A mode of torch's functions would do so too, but it calls Python for every
     operation of the encoder, a hundred times for each dropout of a batch.
     """
-    with _lock:
-        _blocks.append(threading.get_ident())
-        torch.nn.functional.dropout = _dropout
+    enter_fast_dropout()
     try:
         yield
     finally:
-        with _lock:
-            _blocks.remove(threading.get_ident())
-            if not _blocks:
-                torch.nn.functional.dropout = _torch_dropout
+        leave_fast_dropout()
+
+
+def enter_fast_dropout() -> None:
+    """Begin a block of :func:`fast_dropout`, which :func:`leave_fast_dropout` ends."""
+    with _lock:
+        _blocks.append(threading.get_ident())
+        torch.nn.functional.dropout = _dropout
+
+
+def leave_fast_dropout() -> None:
+    """End the block that began last in this thread."""
+    with _lock:
+        _blocks.remove(threading.get_ident())
+        if not _blocks:
+            torch.nn.functional.dropout = _torch_dropout
 
 
 def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

@@ -6,6 +6,10 @@ time is what people wait for; CPU time (of all threads) is what counts on a mach
 at the same time.
 
     python tests/benchmarks/train_throughput.py --model MODEL --train-file sentences.txt
+    python tests/benchmarks/train_throughput.py --model MODEL --train-file sentences.txt --speed
+
+With ``--speed``, contenders are the library's trainer with and without what
+`gradlab.integrations.speed` offers.
 
 Needs: pip install "sentence-transformers[train]". To measure a GPU there is
 `python -m tests.gpu --section training`.
@@ -14,6 +18,7 @@ Needs: pip install "sentence-transformers[train]". To measure a GPU there is
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import statistics
 import tempfile
@@ -25,6 +30,7 @@ import torch
 
 from gradlab.data.sentences import read_sentences
 from gradlab.train import Callback, TrainConfig, train
+from gradlab.train.hardware import choose_precision
 
 SKIPPED = 3  # steps until caches are warm
 
@@ -68,7 +74,9 @@ def ours(arguments: argparse.Namespace, precision: str, folder: Path, **settings
     return watch
 
 
-def train_with_library(arguments: argparse.Namespace, precision: str, folder: Path) -> Watch:
+def train_with_library(
+    arguments: argparse.Namespace, precision: str, folder: Path, *gains: Callable
+) -> Watch:
     from datasets import Dataset
     from sentence_transformers import (
         SentenceTransformer,
@@ -92,6 +100,8 @@ def train_with_library(arguments: argparse.Namespace, precision: str, folder: Pa
     transformer = Transformer(str(arguments.model), max_seq_length=arguments.max_length)
     pooling = Pooling(transformer.get_embedding_dimension(), "cls")
     model = SentenceTransformer(modules=[transformer, pooling], device="cpu")
+    for gain in gains:
+        gain(model)
     settings = SentenceTransformerTrainingArguments(
         output_dir=tempfile.mkdtemp(dir=folder),
         per_device_train_batch_size=arguments.batch_size,
@@ -123,6 +133,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--speed", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     with tempfile.TemporaryDirectory() as name:
@@ -143,7 +154,28 @@ def main() -> None:
                 arguments, "bfloat16", folder, diagnostics_every=25
             ),
         }
-        report(arguments, contenders)
+        report(arguments, speed_contenders(arguments, folder) if arguments.speed else contenders)
+
+
+def speed_contenders(arguments: argparse.Namespace, folder: Path) -> dict[str, Callable[[], Watch]]:
+    """The library's trainer, with each gain, with all, and in either precision."""
+    from gradlab.integrations.speed import eager_attention, fast_dropout, length_groups
+
+    gains = {
+        "": (),
+        ", fast dropout": (fast_dropout,),
+        ", eager attention": (eager_attention,),
+        ", length groups": (length_groups,),
+        ", all three": (fast_dropout, eager_attention, length_groups),
+    }
+    native = choose_precision("auto", torch.device("cpu")).name == "bfloat16"
+    return {
+        f"sentence-transformers {precision}{name}": functools.partial(
+            train_with_library, arguments, precision, folder, *chosen
+        )
+        for precision in ("float32", *(["bfloat16"] if native else []))
+        for name, chosen in gains.items()
+    }
 
 
 def report(arguments: argparse.Namespace, contenders: dict[str, Callable[[], Watch]]) -> None:
