@@ -39,29 +39,67 @@ def first_line(error: Exception) -> str:
     return textwrap.shorten(lines[0], 300, placeholder=" …").rstrip(".")
 
 
+# What papers and other libraries call a setting, and its name here.
+ALIASES = {"tau": "temperature", "lr": "learning_rate", "bs": "batch_size"}
+# Smallest similarity of a name that a message suggests, from 0 to 1.
+NEAR = 0.6
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return ``" Did you mean 'x'?"`` for the closest known name, or an empty string."""
-    match = difflib.get_close_matches(name.lower(), list(names), n=1, cutoff=0.5)
-    return f" Did you mean {match[0]!r}?" if match else ""
+    """Return ``" Did you mean 'x'?"`` for the closest known name, or an empty string.
+
+    Dashes of options and the prefix of ``model:NAME`` do not count, and `ALIASES` are known.
+    """
+    by_key = {_key(known.rpartition(":")[2]): known for known in names}
+    key = _key(name)
+    keys = [ALIASES[key]] if ALIASES.get(key) in by_key else []
+    keys = keys or difflib.get_close_matches(key, by_key, n=1, cutoff=NEAR)
+    return f" Did you mean {by_key[keys[0]]!r}?" if keys else ""
 
 
-def check_known(kind: str, name: object, names: Iterable[str], heading: str = "there are") -> None:
+def _key(name: str) -> str:
+    return name.lower().strip("-").replace("-", "_")
+
+
+def described(value: object) -> str:
+    """Return a value for a message: an array by its shape, and anything else by its repr."""
+    shape = getattr(value, "shape", None)
+    if shape is None:
+        return textwrap.shorten(repr(value), 300, placeholder=" …")
+    return f"{'a tensor' if type(value).__name__ == 'Tensor' else 'an array'} of shape {(*shape,)}"
+
+
+def check_known(
+    kind: str,
+    name: object,
+    names: Iterable[str],
+    heading: str = "there are",
+    also: Iterable[str] = (),
+) -> None:
     """Raise GradlabError unless ``name`` is in ``names``.
 
-    The message lists these names after ``heading``, if they are not many, and suggests the
-    nearest.
+    The message suggests the nearest name, of ``also`` too, and lists ``names`` after ``heading``,
+    if they are not many.
     """
     names = list(names)
     if name not in names:
-        listing = f"; {heading}: {', '.join(names) or 'none'}" if len(names) <= MANY else ""
-        raise GradlabError(f"unknown {kind} {name!r}{listing}.{nearest(str(name), names)}")
+        hint = nearest(str(name), [*names, *also]) if isinstance(name, str) else ""
+        listing = f"{heading}: {', '.join(names) or 'none'}." if len(names) <= MANY else ""
+        if hint:
+            listing = listing.replace("there", "There", 1) if heading == "there are" else listing
+            ending = f".{hint} {listing}".rstrip()
+        else:
+            ending = f"; {listing}" if listing else "."
+        raise GradlabError(f"unknown {kind} {described(name)}{ending}")
 
 
 def check_whole(name: str, value: object, least: int) -> None:
     """Raise GradlabError unless ``value`` is a whole number of at least ``least``."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < least:  # type: ignore[operator]
-        raise GradlabError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        raise GradlabError(
+            f"{name} must be a whole number of at least {least}, not {described(value)}"
+        )
 
 
 def listed(names: Sequence[str]) -> str:

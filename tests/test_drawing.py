@@ -153,7 +153,7 @@ def test_curves_are_those_of_the_simulator():
     np.testing.assert_allclose(own.get_ydata(), 1, rtol=1e-12)
     np.testing.assert_allclose(mhe.get_ydata(), 1, rtol=1e-12)
     with pytest.raises(
-        gradlab.GradlabError, match=r"unknown curve 'ratios'; .* Did you mean 'ratio'"
+        gradlab.GradlabError, match=r"unknown curve 'ratios'. Did you mean 'ratio'\? There are"
     ):
         gradlab.plot_curves(["infonce"], of="ratios")
 
@@ -205,9 +205,8 @@ def test_paper_has_the_width_of_print_and_fonts_that_publishers_take(width, inch
 def test_several_panels_fill_a_page_unless_told_otherwise(results):
     for name, width in (("decomposition", "page"), ("heatmap", "column")):
         assert results[name].plot(style="paper")[0].get_size_inches()[0] == WIDTHS[width]
-    with pytest.raises(
-        gradlab.GradlabError, match="unknown style 'papier'; there are: screen, paper"
-    ):
+    hint = r"unknown style 'papier'. Did you mean 'paper'\? There are: screen, paper"
+    with pytest.raises(gradlab.GradlabError, match=hint):
         results["heatmap"].plot(style="papier")
 
 

@@ -90,7 +90,7 @@ def test_of_what_is_missing_only_that_is_left_out(senteval: Path, tmp_path: Path
     ("folder", "settings", "message"),
     [
         ("CR", {"tasks": "STS-B"}, "holds no task in SentEval's layout"),
-        ("", {"tasks": "STS11"}, "unknown task 'STS11'.*STS-B.*Did you mean 'sts1"),
+        ("", {"tasks": "STS11"}, "unknown task 'STS11'. Did you mean 'sts1.*There are: .*STS-B"),
         ("", {"split": "train"}, "unknown split"),
     ],
 )

@@ -34,11 +34,36 @@ def plain(anchors: Any, positives: Any) -> Any:
         ),
         (
             lambda: TrainConfig(**RUN, loss_settings={"temprature": 1}),
-            "'temprature'; infonce has: temperature",
+            "'temprature'. Did you mean 'temperature'.*infonce has: temperature",
         ),
         (
             lambda: gradlab.simulate("arccon", temperature=0.1),
             r"gradlab.get_loss\('arccon', temperature=0.1\)",
+        ),
+        (
+            lambda: gradlab.get_loss("infonce", tau=0.1),
+            "'tau'. Did you mean 'temperature'.*infonce has",
+        ),
+        (lambda: gradlab.get_loss("infonce(tau=0.1)"), "'tau'. Did you mean 'temperature'"),
+        (
+            lambda: gradlab.simulate("arccon", tau=0.1),
+            r"gradlab.get_loss\('arccon', temperature=0.1\)",
+        ),
+        (lambda: gradlab.get_loss("mpt", tau=0.1), "^unknown hyper-parameter 'tau'; mpt has: mar"),
+        (lambda: TrainConfig(**RUN, lr=1), "unknown setting 'lr'. Did you mean 'learning_rate'"),
+        (lambda: gradlab.get_loss("bge-m3"), "'bge-m3'. Did you mean 'model:bge-m3'.*infonce"),
+        (lambda: gradlab.get_loss("zzz"), "^unknown loss 'zzz'; there are: infonce, "),
+        (
+            lambda: gradlab.components(torch.eye(3), torch.eye(3), "infonce"),
+            r"not a tensor of shape \(3, 3\); the loss comes first, as in gradlab.components",
+        ),
+        (
+            lambda: gradlab.simulate(ROWS),
+            r"not an array of shape \(3, 3\); the loss comes first",
+        ),
+        (
+            lambda: gradlab.get_loss("infonce", temperature=torch.eye(9)),
+            r"greater than 0, not a tensor of shape \(9, 9\)$",
         ),
         (lambda: gradlab.components("mpt", ROWS, ROWS, normalise=True), "'normalise'.*'normalize'"),
         (lambda: gradlab.decompose(plain, ROWS, ROWS, tolerence=1), "'tolerence'.*'tolerance'"),

@@ -11,7 +11,15 @@ from pathlib import Path
 import click
 
 from gradlab._version import __version__
-from gradlab.errors import GradlabError, check_known, listed, missing, reason
+from gradlab.errors import (
+    ALIASES,
+    GradlabError,
+    check_known,
+    listed,
+    missing,
+    nearest,
+    reason,
+)
 
 # Heading -> command -> its line in `gradlab --help`. A command's module has the command's name.
 GROUPS = {
@@ -157,6 +165,8 @@ def _usage(error: click.ClickException) -> str:
     if context is None:
         return text
     parameters = context.command.params
+    if isinstance(error, click.NoSuchOption):
+        text = _unknown_option(error.option_name, parameters)
     if isinstance(error, click.MissingParameter):
         # Click names only the first missing parameter; the context already holds the given ones.
         lacking = [p for p in parameters if p.required and p.name not in context.params]
@@ -167,3 +177,18 @@ def _usage(error: click.ClickException) -> str:
         text = f"{text.rstrip('.')}; a loss is given by --loss"
     stop = "" if text.endswith((".", "?")) else "."
     return f"{text}{stop} Try '{context.command_path} --help'."
+
+
+def _unknown_option(option: str, parameters: list[click.Parameter]) -> str:
+    """Return the message for an option that a command lacks, with what was probably meant."""
+    options = [name for p in parameters for name in p.opts if name.startswith("--")]
+    hint = nearest(option, [*options, "--help"])
+    setting = option.strip("-").replace("-", "_")
+    setting = ALIASES.get(setting, setting)
+    if "--loss" in options and f"--{setting.replace('_', '-')}" not in options:
+        from gradlab.losses.registry import loss_classes
+        from gradlab.settings import declarations
+
+        if any(setting in declarations(loss) for loss in loss_classes().values()):
+            hint = f" A setting of the loss is given with it: --loss 'NAME({setting}=…)'."
+    return f"no such option {option!r}.{hint}"

@@ -148,7 +148,7 @@ def task_names(tasks: str | Iterable[str]) -> list[str]:
         if plain not in _NAMED:
             names = ", ".join((*GROUPS, *GROUPS["all"]))
             near = nearest(plain, _NAMED)
-            raise GradlabError(f"unknown task {word!r}; there are: {names}.{near}")
+            raise GradlabError(f"unknown task {word!r}.{near} There are: {names}.")
         names_of_tasks.update(_NAMED[plain])
     if not names_of_tasks:
         raise GradlabError(f"no task named; choose from {', '.join((*GROUPS, *GROUPS['all']))}")

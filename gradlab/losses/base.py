@@ -20,7 +20,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, compiled, without_autocast
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import ALIASES, GradlabError, nearest
 from gradlab.losses.components import Components
 from gradlab.losses.documentation import Documentation
 from gradlab.losses.gates import ExactGate
@@ -250,8 +250,8 @@ class Loss(Settings, Documentation, abc.ABC):
                     raise GradlabError(f"{self} does not look at {name}=; {ASKED_FOR[name]}")
             elif name not in _ARGUMENTS:
                 hint = f".{nearest(name, _ARGUMENTS)}"
-                if name in declarations(type(self)):
-                    hint = f"; write {self.name}({name}=...)"
+                if (setting := ALIASES.get(name, name)) in declarations(type(self)):
+                    hint = f"; write {self.name}({setting}=...)"
                 raise GradlabError(f"{self} has no argument {name!r}{hint}")
 
     def module(self, *, learnable: bool | None = None) -> LossModule:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar, dataclass_transform
 
 from gradlab.batch.candidates import CONTEXT
-from gradlab.errors import GradlabError, nearest
+from gradlab.errors import ALIASES, GradlabError, described, nearest
 from gradlab.losses.base import Loss
 from gradlab.settings import call_text, declarations, names_arguments, parse_settings
 from gradlab.settings.objects import import_module
@@ -29,6 +29,10 @@ L = TypeVar("L", bound="type[Loss]")
 
 class _LossRegistry(Registry[Loss]):
     """Losses of gradlab, and losses registered by a user's files or other packages."""
+
+    def also(self) -> list[str]:
+        models = importlib.import_module("gradlab.losses.models")
+        return [f"{models.PREFIX}{row.name}" for row in models.published_models()]
 
     def _knows(self, name: str) -> bool:
         _import_own_files()
@@ -197,9 +201,11 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
         return _build(cls, {"preset": preset} | parse_hyperparameters(cls, texts) | hyperparameters)
     if isinstance(name, str) or (callable(name) and not isinstance(name, type)):
         return _adapt(name, hyperparameters)
-    kind = repr(name)
+    kind = described(name)
     if isinstance(name, type):
         kind = f"the class; make an instance of {name.__name__}"
+    elif hasattr(name, "shape"):
+        kind += "; the loss comes first, as in gradlab.components('infonce', anchors, positives)"
     raise GradlabError(
         "a loss is wanted: a name such as 'infonce', 'file.py:Name', a gradlab.Loss, "
         f"a torch module or a function of two views, not {kind}"
@@ -209,10 +215,11 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
 def _belongs_to_loss(name: str, args: tuple[Any, ...], arguments: dict[str, Any]) -> str:
     loss = args[0] if args else arguments.get("loss")
     owner = get_loss(loss) if isinstance(loss, (str, Loss)) else None
-    if owner is None or name not in declarations(type(owner)):
+    setting = ALIASES.get(name, name)
+    if owner is None or setting not in declarations(type(owner)):
         return ""
     loss_text = repr(loss) if isinstance(loss, str) else owner.name
-    call = f"gradlab.get_loss({loss_text}, {name}={arguments[name]!r})"
+    call = f"gradlab.get_loss({loss_text}, {setting}={described(arguments[name])})"
     return f"; it is a hyper-parameter of the loss: {call}"
 
 
@@ -326,7 +333,6 @@ def _preset(cls: type[Loss], preset: str | None) -> dict[str, Any]:
         return {}
     if preset not in cls.presets:
         presets = ", ".join(cls.presets) or "none"
-        raise GradlabError(
-            f"{cls.name} has no preset {preset!r}; it has: {presets}.{nearest(preset, cls.presets)}"
-        )
+        hint = nearest(preset, cls.presets)
+        raise GradlabError(f"{cls.name} has no preset {preset!r}.{hint} It has: {presets}.")
     return dict(cls.presets[preset].hyperparameters)

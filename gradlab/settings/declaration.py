@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
-from gradlab.errors import GradlabError, check_known, nearest
+from gradlab.errors import GradlabError, check_known, described, nearest
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -197,7 +197,8 @@ class Declaration:
         right = f"a list, each entry {right}" if self.kind is tuple else right
         null = " or null" if self.optional else ""
         near = nearest(value, self.choices) if isinstance(value, str) else ""
-        return GradlabError(f"{self.name} must be {right}{null}, not {value!r}.{near}".rstrip("."))
+        refusal = f"{self.name} must be {right}{null}, not {described(value)}.{near}"
+        return GradlabError(refusal.rstrip("."))
 
 
 def _is_number(value: Any, kind: type = numbers.Real) -> bool:

@@ -44,9 +44,9 @@ def import_object(target: str) -> Any:
             for name, member in vars(module).items()
             if getattr(member, "__module__", "") == module.__name__
         ]
-        listed = f"; it has: {', '.join(own)}" if own else ""
+        listed = f" It has: {', '.join(own)}." if own else ""
         raise GradlabError(
-            f"{module_name} has no {attribute!r}{listed}.{nearest(attribute, dir(module))}"
+            f"{module_name} has no {attribute!r}.{nearest(attribute, dir(module))}{listed}"
         ) from None
 
 

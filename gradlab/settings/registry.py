@@ -61,7 +61,7 @@ class Registry(Generic[T]):
         """
         name, texts = parse_call(text)
         if not self._knows(name):
-            check_known(self._a_kind.partition(" ")[2], name, self.names())
+            check_known(self._a_kind.partition(" ")[2], name, self.names(), also=self.also())
         cls = self.classes[name]
         if "" in texts:
             first = getattr(cls, "first_setting", "")
@@ -73,6 +73,10 @@ class Registry(Generic[T]):
                 )
             texts = {first: texts.pop(""), **texts}
         return cls, texts
+
+    def also(self) -> list[str]:
+        """Return further names that an error may suggest."""
+        return []
 
     def _knows(self, name: str) -> bool:
         """Whether the class exists; other modules are imported only if no module has its name."""
