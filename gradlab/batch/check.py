@@ -35,7 +35,7 @@ from gradlab.errors import GradlabError
 # Largest deviation of a row's norm from 1: about sixteen rounding errors of a norm in that dtype.
 NORM_TOLERANCE = {"float64": 4e-15, "float32": 2e-6, "float16": 1.6e-2, "bfloat16": 6.3e-2}
 # Norms of float32 and float64, by bytes, whose squares neither overflow nor lose digits.
-_LIMITS = {
+NORM_LIMITS = {
     int(limits.bits) // 8: (
         2.0**12 * float(limits.smallest_normal) ** 0.5, float(limits.max) ** 0.5 / 2.0**12
     )
@@ -347,7 +347,7 @@ def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> 
     bounds = xp.stack(extremes).tolist()
     tolerance = NORM_TOLERANCE[dtype_name(next(iter(named.values())))]  # of all: one dtype
     for name, rows, worst, least in zip(named, columns, bounds[::2], bounds[1::2], strict=True):
-        limits = _LIMITS[rows.dtype.itemsize]
+        limits = NORM_LIMITS[rows.dtype.itemsize]
         # Squares outside this range overflow or lose digits.
         if not limits[0] < least or not worst < limits[1]:
             rescaled = _rescaled(name, rows)

@@ -15,7 +15,8 @@ from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError, check_whole
 from gradlab.losses.base import Loss, check_reduction, reduce
 from gradlab.losses.registry import check_closed_form, get_loss, takes_loss
-from gradlab.scale.evaluation import Evaluation
+from gradlab.scale.evaluation import Evaluation, refuse_second_derivatives
+from gradlab.scale.graph import Graphs, is_recordable
 from gradlab.scale.kernels import check_kernels, check_rows
 from gradlab.scale.processes import Group, Processes
 from gradlab.scale.products import reading_is_free
@@ -40,6 +41,7 @@ def blockwise(
     group: Any = None,
     average: bool = False,
     kernels: bool = False,
+    graph: bool = False,
 ) -> BlockwiseLoss:
     """Evaluate a loss on large batches without storing all N x K similarities.
 
@@ -58,12 +60,16 @@ def blockwise(
         kernels: compute with fused Triton kernels, faster than blocks for large bfloat16 batches on
             a GPU. They serve losses that use only log-sum-exps of their negatives, in one direction
             or both, such as InfoNCE.
+        graph: on a GPU, record the second call with rows of a shape, and replay it later as one
+            CUDA graph: for batches of a few thousand sentences, where a call is mostly work of the
+            host. Calls with further arguments, without gradients or with ``reduction="none"`` run
+            as usual. The memory of the blocks stays allocated. Not measured yet.
 
     Raises:
-        GradlabError: an unknown loss; a block size below 1; kernels without CUDA or Triton, or for
-            a loss with learned settings. When called: a loss of the batch that needs all
-            similarities at once, see `gradlab.BatchLoss`; with kernels, an unsupported loss, or
-            rows in float64 or not on a GPU.
+        GradlabError: an unknown loss; a block size below 1; kernels without CUDA or Triton; kernels
+            or a graph for a loss with learned settings; a graph for several processes. When called:
+            a loss of the batch that needs all similarities at once, see `gradlab.BatchLoss`; with
+            kernels, an unsupported loss, or rows in float64 or not on a GPU.
 
     Example:
         >>> import torch
@@ -71,7 +77,9 @@ def blockwise(
         >>> criterion = blockwise("infonce")
         >>> criterion(z[0], z[1]).backward()
     """
-    return BlockwiseLoss(loss, block_size, group=group, average=average, kernels=kernels)
+    return BlockwiseLoss(
+        loss, block_size, group=group, average=average, kernels=kernels, graph=graph
+    )
 
 
 class BlockwiseLoss(LossModule):
@@ -92,6 +100,7 @@ class BlockwiseLoss(LossModule):
         block_size: rows in a block, or None for the default.
         average: whether gradients are multiplied by the number of processes.
         kernels: whether fused kernels are used.
+        graph: whether calls are replayed as CUDA graphs.
     """
 
     def __init__(
@@ -102,6 +111,7 @@ class BlockwiseLoss(LossModule):
         group: Any = None,
         average: bool = False,
         kernels: bool = False,
+        graph: bool = False,
     ) -> None:
         """See `blockwise`."""
         super().__init__(get_loss(loss))
@@ -115,6 +125,10 @@ class BlockwiseLoss(LossModule):
         self.average, self.kernels = average, kernels
         if kernels:
             check_kernels([name for name, _ in self.named_parameters()])
+        self.graph, self._graphs = graph, Graphs()
+        if graph and (group is not None or self._settings):
+            reason = "one process" if group is not None else "losses that learn nothing"
+            raise GradlabError(f"graph=True is for {reason}; leave it out")
         if average and group is None:
             raise GradlabError(
                 "average=True belongs to group=, the processes that gradients are averaged over"
@@ -130,7 +144,8 @@ class BlockwiseLoss(LossModule):
     def extra_repr(self) -> str:
         """Return the loss with its block size, and ``kernels=True`` if so."""
         kernels = ", kernels=True" if self.kernels else ""
-        return f"{self.loss!r}, block_size={self.block_size}{kernels}"
+        graph = ", graph=True" if self.graph else ""
+        return f"{self.loss!r}, block_size={self.block_size}{kernels}{graph}"
 
     def forward(
         self,
@@ -160,6 +175,10 @@ class BlockwiseLoss(LossModule):
         if self._group is not None and (group := Group(self.group)).count > 1:
             return self._over_processes(group, rows, reduction, options, context)
         check_reduction(reduction)
+        if self.graph and not context and reduction != "none" and in_batch_negatives:
+            replayed = self._replayed(rows, reduction, normalize)
+            if replayed is not None:
+                return replayed
         batch = self.loss.batch(*rows, **options, **context).in_torch()
         detached = batch.mapped(lambda _, embeddings: embeddings.detach())
         sizes = [len(batch.anchors)], [batch.extra_count]
@@ -168,6 +187,48 @@ class BlockwiseLoss(LossModule):
             batch, detached, SINGLE, sizes, reduction, differentiated, anchors.dtype
         )
         return value if is_torch_array(anchors) else value.detach().numpy()[()]
+
+    def _replayed(self, rows: tuple[Any, ...], reduction: str, normalize: bool) -> Tensor | None:
+        """Return the value of a call that is replayed as a CUDA graph; None for other calls."""
+        anchors = rows[0]
+        if not (
+            all(view is None or isinstance(view, Tensor) for view in rows)
+            and is_recordable(anchors)
+            and self._needs_gradient(rows)
+        ):
+            return None
+
+        def evaluate(batch: Batch) -> Evaluation:
+            sizes = [len(batch.anchors)], [batch.extra_count]
+            return self._evaluation(batch, SINGLE, sizes, anchors.dtype, unchecked=True)
+
+        def checked() -> Batch:
+            views = (None if view is None else view.detach() for view in rows)
+            return self.loss.batch(*views, normalize=normalize).in_torch()
+
+        views = (*rows, None)  # no own negatives, which are a further argument
+        return self._graphs.value(evaluate, checked, views, reduction, normalize)
+
+    def _evaluation(
+        self,
+        batch: Batch,
+        processes: Processes,
+        sizes: tuple[list[int], list[int]],
+        dtype: Any,
+        learned: dict[str, Tensor] | None = None,
+        unchecked: bool = False,
+    ) -> Evaluation:
+        return Evaluation(
+            self._with(learned or {}),
+            batch,
+            self.block_size,
+            tuple((learned or {}).values()),
+            processes,
+            sizes,
+            dtype if self.kernels else None,
+            dtype == torch.bfloat16 or _autocast_to_bfloat16(batch.anchors.device.type),
+            unchecked,
+        )
 
     def _needs_gradient(self, rows: tuple[Tensor | None, ...]) -> bool:
         return torch.is_grad_enabled() and any(
@@ -250,16 +311,7 @@ class BlockwiseLoss(LossModule):
             learned = {
                 path: tensor.detach().clone().requires_grad_() for path, tensor in settings.items()
             }
-        evaluation = Evaluation(
-            self._with(learned),
-            whole,
-            self.block_size,
-            tuple(learned.values()),
-            processes,
-            sizes,
-            dtype if self.kernels else None,
-            dtype == torch.bfloat16 or _autocast_to_bfloat16(share.anchors.device.type),
-        )
+        evaluation = self._evaluation(whole, processes, sizes, dtype, learned)
         rows = share.embeddings
         if not differentiated:
             values = evaluation.values()
@@ -304,7 +356,7 @@ class _TotalLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        _refuse_second_derivatives()
+        refuse_second_derivatives()
         # Give up the only reference, so that torch keeps these tensors as gradients without a copy.
         gradients, ctx.gradients = ctx.gradients, None
         if gradients is None:
@@ -334,15 +386,7 @@ class _EachLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        _refuse_second_derivatives()
+        refuse_second_derivatives()
         _ = ctx.saved_tensors  # raises if a tensor has been changed in place
         needed = tuple(ctx.needs_input_grad[1:5])
         return None, *ctx.evaluation.differentiate(upstream.contiguous(), needed)[1]
-
-
-def _refuse_second_derivatives() -> None:
-    if torch.is_grad_enabled():
-        raise GradlabError(
-            "a blockwise loss has first derivatives only (create_graph=True was asked for); "
-            "use the loss itself for higher ones"
-        )

@@ -30,7 +30,7 @@ from gradlab.scale.columns import Columns
 from gradlab.scale.kernels import KernelBlocks, KernelLaps, Operands, rows_in_slice
 from gradlab.scale.laps import Laps
 from gradlab.scale.processes import Processes
-from gradlab.scale.products import default_block_size, in_tf32, slices
+from gradlab.scale.products import default_block_size, in_tf32, reading_is_free, slices
 
 
 class _Term(NamedTuple):
@@ -53,6 +53,7 @@ class Evaluation:
         kernels: the dtype in which kernels multiply the rows; None to use blocks.
         bfloat16: whether the rows are bfloat16, or torch would multiply them in it; TF32 then
             rounds 8 times finer.
+        unchecked: whether values and gradients may be infinite or NaN without an error.
     """
 
     loss: Loss
@@ -63,6 +64,7 @@ class Evaluation:
     shares: tuple[list[int], list[int]]
     kernels: torch.dtype | None
     bfloat16: bool
+    unchecked: bool = False
 
     @property
     def anchors(self) -> slice:
@@ -130,7 +132,7 @@ class Evaluation:
                 gradient = gradient[share]
             # With one process, the whole tensor: torch keeps it without a copy.
             own.append(gradient if need else None)
-        self._check_gradients([gradient for gradient in own if gradient is not None])
+        self._check_gradients(values, [gradient for gradient in own if gradient is not None])
         return values, [*own, *settings]
 
     def reduced(self, values: Tensor, reduction: str) -> Tensor:
@@ -170,9 +172,11 @@ class Evaluation:
             total = self._sum_in_laps(batch_terms, laps)
             if total is not None:
                 values = values + (total.detach()[self.anchors] if total.ndim else total.detach())
-            self._check_values(values)
             if scale is None:
+                self._check_values(values)
                 return values, [], []
+            if self._reads_at_once(values):
+                self._check_values(values)
             if total is None:
                 upstream = scale
             elif not total.ndim and not pair_terms:
@@ -367,12 +371,31 @@ class Evaluation:
         if error is not None or self.processes.count > 1:
             self.processes.check(values, error)
 
-    def _check_gradients(self, gradients: list[Tensor]) -> None:
+    def _check_gradients(self, values: Tensor, gradients: list[Tensor]) -> None:
+        if self.unchecked:
+            return
         sums = [gradient.sum() for gradient in gradients]
-        wrong = bool(sums) and not math.isfinite(torch.stack(sums).sum())
+        if not self._reads_at_once(values):
+            total, *sums = torch.stack([values.sum(), *sums]).tolist()  # one wait for all
+            if not math.isfinite(total):
+                self._check_values(values)
+        wrong = not all(map(math.isfinite, sums))
         error = f"the gradient of {self.loss.name} is not finite on these rows" if wrong else None
         if error is not None or self.processes.count > 1:
             self.processes.check(self.batch.anchors, error)
+
+    def _reads_at_once(self, values: Tensor) -> bool:
+        """Whether values are read before the gradient is made, rather than together with it."""
+        return not self.unchecked and (self.processes.count > 1 or reading_is_free(values))
+
+
+def refuse_second_derivatives() -> None:
+    """Raise `GradlabError` in a backward pass that makes a graph."""
+    if torch.is_grad_enabled():
+        raise GradlabError(
+            "a blockwise loss has first derivatives only (create_graph=True was asked for); "
+            "use the loss itself for higher ones"
+        )
 
 
 def _terms(loss: Loss, batch: Batch, weight: float) -> list[_Term]:

@@ -31,9 +31,10 @@ from gradlab.scale.products import (
     chords,
     default_block_size,
     few_rows,
+    fixed_reference,
     slices,
 )
-from gradlab.scale.softmaxes import Product, Softmax, fixed_reference
+from gradlab.scale.softmaxes import Product, Softmax
 
 # Blocks in which the pairs within a view are computed once; b blocks leave (b - 1)/2b of them out.
 HALVES = 4

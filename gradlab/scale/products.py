@@ -75,6 +75,11 @@ def cosines(
     return products
 
 
+def fixed_reference(rows: Tensor, temperature: float) -> bool:
+    """Whether ``exp((cos θ - 1)/τ)`` can be summed without underflow of any cosine's term."""
+    return 2 / temperature < 80 * (1 if rows.dtype == torch.float32 else 8)
+
+
 def reading_is_free(rows: Tensor) -> bool:
     """Whether a number can be read without waiting; on a GPU, reading waits for all queued work."""
     return rows.device.type == "cpu"

@@ -10,17 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 
-import torch
 from torch import Tensor
 
 from gradlab.batch.candidates import Block
 from gradlab.scale.blocks import Gradients
 from gradlab.scale.products import cosines
-
-
-def fixed_reference(rows: Tensor, temperature: float) -> bool:
-    """Whether ``exp((cos θ - 1)/τ)`` can be summed without underflow of any cosine's term."""
-    return 2 / temperature < 80 * (1 if rows.dtype == torch.float32 else 8)
 
 
 @dataclasses.dataclass(frozen=True)
