@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import numpy as np
 import pytest
 import torch
 
-from gradlab.scale.gradient_cache import GradientCache, deferred
+from gradlab.scale.gradient_cache import GradientCache, deferred, saved_bytes
 from gradlab.seeds import seed_everything
+from gradlab.train.batches import pack
+from gradlab.train.branch import takes_broadcast_masks, tokens_in
 from gradlab.train.objective import Objective, freeze_unused
+from tests.gpu.waits import counted_waits
 from tests.sentence_training import columns_of, features_of, load_model, relative_difference
 from tests.tiny_models import make_sentences
 from tests.train_helpers import gradients, make_objective, sequences_of
@@ -27,6 +33,7 @@ SETTINGS = {
     },
     "augmented embeddings": {"augment": "token_cutoff"},
     "augmented tokens": {"augment": "subword_repetition"},
+    "memory": {"chunk_size": None, "chunk_memory": 2e-4},
 }
 
 
@@ -37,7 +44,7 @@ def sequences(bert):
 
 def make(bert, dtype: torch.dtype, **settings) -> Objective:
     seed_everything(0)
-    objective = make_objective(bert, None, dtype, chunk_size=5, **settings)
+    objective = make_objective(bert, None, dtype, **{"chunk_size": 5} | settings)
     freeze_unused(objective)
     return objective
 
@@ -100,6 +107,58 @@ def test_no_chunk_is_encoded_with_the_activations_of_another(bert, sequences):
     without_cache = largest(lambda: objective(objective.prepare(sequences)).loss.backward())
     assert of_all_chunks < 1.2 * of_one_chunk  # the loss keeps a little
     assert without_cache > 4 * of_one_chunk
+
+
+def test_chunks_are_as_large_as_their_memory_allows(bert, sequences):
+    """Of the longest sequences, a chunk keeps no more, and with one more sequence it would."""
+    for limit in (2e-4, 4e-4):
+        objective = make_objective(
+            bert, None, torch.float32, chunk_memory=limit, max_length=16, pooler="cls_mlp"
+        )
+        branch, state = objective._trained_branch, torch.get_rng_state()
+        assert tokens_in(limit, branch) == branch.chunk_tokens
+        assert torch.equal(torch.get_rng_state(), state)
+        longest = np.resize(sequences[0], 16)
+
+        def kept(count: int, branch=branch, longest=longest) -> int:
+            unchunked = dataclasses.replace(
+                branch, config=dataclasses.replace(branch.config, chunk_memory=None)
+            )
+            packed = pack([longest] * count, 0, groups=1)
+            return saved_bytes(lambda: unchunked(packed))
+
+        constant = kept(1) - (kept(2) - kept(1))  # parameters
+        most = branch.chunk_tokens // 16
+        assert kept(most) - constant <= 1.001 * limit * 2**30 < kept(most + 1) - constant
+        groups = objective.prepare(sequences).trained.groups
+        assert len(groups) > 1
+        assert all(group.input_ids.numel() <= branch.chunk_tokens for group in groups)
+
+
+def test_masks_that_no_host_waits_for(bert, sequences):
+    """As on a GPU: the same rows and gradients, and no number is read while chunks are encoded."""
+    outcomes = []
+    for broadcast in (False, True):
+        objective = make(bert, torch.float64, pooler="cls_mlp")
+        assert takes_broadcast_masks(objective.encoder)
+        assert not objective._trained_branch.broadcasts_masks
+        objective._trained_branch = dataclasses.replace(
+            objective._trained_branch, broadcasts_masks=broadcast
+        )
+        packed = objective.prepare([*sequences, sequences[0]] * 2).trained
+        assert {group.padded for group in packed.groups} == {True, False}
+        cache = GradientCache(torch.device("cpu"))
+        with counted_waits() as waits:
+            rows, *_ = objective._trained_branch(packed, cache=cache)
+            (rows**2).sum().backward()
+            cache.backward()
+        outcomes.append((waits.total(), rows.detach(), gradients(objective)))
+    (waiting, rows, expected), (waits, computed_rows, computed) = outcomes
+    assert waiting >= 2 * len(packed.groups)
+    assert waits == 0
+    torch.testing.assert_close(computed_rows, rows, rtol=1e-12, atol=1e-12)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(computed[name], gradient, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.25])

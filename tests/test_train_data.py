@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
+import torch
 
 from gradlab import GradlabError
 from gradlab.data import Roles, TrainingFile, read_sentences
@@ -315,6 +316,26 @@ def test_every_epoch_is_a_new_order_of_all_rows():
     assert not np.array_equal(*epochs)
     # Any batch can be asked for first.
     assert np.array_equal(BatchOrder(rows, 8, seed=1)[4], order[4])
+
+
+@pytest.mark.parametrize("tokens", [1, 20, 10**6])
+def test_chunks_of_tokens_go_to_a_device_as_one_tensor(tokens):
+    generator = np.random.default_rng(0)
+    sequences = [generator.integers(5, 99, generator.integers(1, 13)) for _ in range(11)]
+    packed = pack(sequences, padding=0, tokens=tokens)
+    for group in packed.groups:
+        assert group.input_ids.numel() <= tokens or len(group.input_ids) == 1
+        assert group.padded == (not group.attention_mask.all())
+    widths = [group.input_ids.shape[1] for group in packed.groups]
+    assert widths == sorted(widths, reverse=True)
+    for group, following in itertools.pairwise(packed.groups):
+        assert (len(group.input_ids) + 1) * group.input_ids.shape[1] > tokens, following
+    flat = torch.cat([tensor.flatten() for tensor in packed._tensors()])
+    moved = packed._with(flat)
+    assert [group.padded for group in moved.groups] == [group.padded for group in packed.groups]
+    for tensor, expected in zip(moved._tensors(), packed._tensors(), strict=True):
+        assert torch.equal(tensor, expected)
+    assert packed.to(torch.device("meta")).order.device.type == "meta"
 
 
 @pytest.mark.parametrize("groups", [1, 2, 5])

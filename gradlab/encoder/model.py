@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeGuard
 
 import numpy as np
@@ -108,12 +108,21 @@ class Encoder(nn.Module):
         """Device that holds the parameters."""
         return next(self.parameters()).device
 
-    def forward(self, input_ids: Tensor | None, attention_mask: Tensor, **inputs: Tensor) -> Tensor:
+    def forward(
+        self,
+        input_ids: Tensor | None,
+        attention_mask: Tensor,
+        *,
+        model_mask: Callable[[Tensor], Tensor | None] | None = None,
+        **inputs: Tensor,
+    ) -> Tensor:
         """Return embeddings (rows, D), not normalised, of right-padded token ids (rows, length).
 
-        ``inputs_embeds`` (rows, length, D) in ``inputs`` may replace ``input_ids``.
+        ``inputs_embeds`` (rows, length, D) in ``inputs`` may replace ``input_ids``. ``model_mask``
+        returns the mask that the model gets, if it is another one.
         """
-        output = self.model(input_ids=input_ids, attention_mask=attention_mask, **inputs)
+        mask = attention_mask if model_mask is None else model_mask(attention_mask)
+        output = self.model(input_ids=input_ids, attention_mask=mask, **inputs)
         return pool(self.pooler, output, attention_mask)
 
     def encode(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -215,7 +216,7 @@ class BlockwiseLoss(LossModule):
         processes: Processes,
         sizes: tuple[list[int], list[int]],
         dtype: Any,
-        learned: dict[str, Tensor] | None = None,
+        learned: Mapping[tuple[str, ...], Tensor] | None = None,
         unchecked: bool = False,
     ) -> Evaluation:
         return Evaluation(

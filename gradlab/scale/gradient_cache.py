@@ -112,6 +112,23 @@ class GradientCache:
             torch.cuda.set_rng_state(state, device)
 
 
+def saved_bytes(encode: Callable[[], Any]) -> int:
+    """Return the bytes of memory that a computation keeps for its backward pass.
+
+    Memory that several operations keep counts once; parameters count too.
+    """
+    storages: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        storages[storage.data_ptr()] = storage
+        return tensor
+
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda kept: kept):
+        encode()
+    return sum(storage.nbytes() for storage in storages.values())
+
+
 def deferred(
     value: Tensor,
     cache: GradientCache,

@@ -55,6 +55,7 @@ class Group(NamedTuple):
 
     input_ids: Tensor  # (rows, length)
     attention_mask: Tensor  # (rows, length), 1 for tokens and 0 for padding
+    padded: bool = True  # whether there is padding, which the host knows without asking a GPU
 
 
 @dataclass(frozen=True)
@@ -65,15 +66,30 @@ class Packed:
     order: Tensor  # (sequences,) row of each sequence in the concatenated groups
 
     def to(self, device: torch.device) -> Packed:
-        """Return the batch on a device, transferred without waiting if possible."""
+        """Return the batch on a device, in one transfer that the host does not wait for."""
         if self.order.device == device:
             return self
+        flat = torch.cat([tensor.flatten() for tensor in self._tensors()])
+        if device.type == "cuda":
+            flat = flat.pin_memory()
+        return self._with(flat.to(device, non_blocking=True))
 
-        def move(tensor: Tensor) -> Tensor:
-            pinned = tensor.pin_memory() if device.type == "cuda" else tensor
-            return pinned.to(device, non_blocking=True)
+    def _tensors(self) -> list[Tensor]:
+        views = [tensor for group in self.groups for tensor in group[:2]]
+        return [*views, self.order]
 
-        return Packed(tuple(Group(*map(move, group)) for group in self.groups), move(self.order))
+    def _with(self, flat: Tensor) -> Packed:
+        """Return the same layout with the entries of ``flat``."""
+        tensors = self._tensors()
+        pieces = iter(flat.split([tensor.numel() for tensor in tensors]))
+        *views, order = (
+            piece.view(tensor.shape) for piece, tensor in zip(pieces, tensors, strict=True)
+        )
+        groups = [
+            Group(ids, mask, group.padded)
+            for ids, mask, group in zip(views[::2], views[1::2], self.groups, strict=True)
+        ]
+        return Packed(tuple(groups), order)
 
 
 def pack(
@@ -82,32 +98,45 @@ def pack(
     groups: int = 2,
     multiple: int = 1,
     rows: int | None = None,
+    tokens: int | None = None,
 ) -> Packed:
     """Lay out sequences of token ids in at most ``groups`` padded rectangles of least total size.
 
     A sequence attends only to its own tokens, so that grouping changes no embedding. Lengths are
     rounded up to a multiple of ``multiple``. With ``rows``, each rectangle has that many sequences,
-    longest first, and the last one possibly fewer.
+    longest first, and the last one possibly fewer. With ``tokens``, each has as many sequences,
+    longest first, as have no more than that many tokens with their padding, but at least one.
     """
     lengths = np.array([len(sequence) for sequence in sequences])
     by_length = np.argsort(lengths, kind="stable")
-    if rows is not None:
+    if rows is not None or tokens is not None:
         # Encoded one by one, longest first: the memory of the first has room for all others.
         by_length = by_length[::-1]
     padded = -(-lengths[by_length] // multiple) * multiple
-    edges = (
-        length_edges(padded, groups)
-        if rows is None
-        else [*range(0, len(padded), rows), len(padded)]
-    )
+    if tokens is not None:
+        edges = _filled(padded, tokens)
+    elif rows is not None:
+        edges = [*range(0, len(padded), rows), len(padded)]
+    else:
+        edges = length_edges(padded, groups)
     built = []
     for start, end in itertools.pairwise(edges):
         chosen = by_length[start:end]
         mask = np.arange(padded[start:end].max()) < lengths[chosen][:, None]
         ids = np.full(mask.shape, padding, dtype=np.int64)
         ids[mask] = np.concatenate([sequences[row] for row in chosen])
-        built.append(Group(torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64))))
+        views = torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64))
+        built.append(Group(*views, padded=not mask.all()))
     return Packed(tuple(built), torch.from_numpy(np.argsort(by_length)))
+
+
+def _filled(lengths: NDArray[np.int64], tokens: int) -> list[int]:
+    """Return edges of rectangles of at most ``tokens`` entries; ``lengths`` descend."""
+    edges = [0]
+    while edges[-1] < len(lengths):
+        count = max(1, tokens // int(lengths[edges[-1]]))
+        edges.append(min(edges[-1] + count, len(lengths)))
+    return edges
 
 
 def length_edges(lengths: NDArray[np.int64], groups: int) -> list[int]:

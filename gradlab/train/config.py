@@ -257,6 +257,12 @@ class RunSettings(Settings):
         "memory for batches of any size, at about 4/3 of the time. Unset: all at once.",
         at_least=1,
     )
+    chunk_memory: float | None = setting(
+        None,
+        "GiB of activations that a chunk keeps, in place of chunk_size: chunks of as many tokens "
+        "as fit, which keep a GPU busier than small chunks do.",
+        above=0,
+    )
     length_groups: int | None = setting(
         None, "Groups by length in a batch, for speed; unset: 2 on a CPU, else 1.", at_least=1
     )
@@ -308,6 +314,8 @@ _EXCLUSIVE = (
     ("guide", "queue_size", "a guide does not know the sentences of a queue"),
     ("teacher", "queue_size", "a teacher does not know the sentences of a queue"),
     ("fgsm", "chunk_size", "fgsm needs the whole batch's activations"),
+    ("fgsm", "chunk_memory", "fgsm needs the whole batch's activations"),
+    ("chunk_size", "chunk_memory", "both set the size of a chunk"),
 )
 
 
@@ -418,6 +426,11 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         return {name: list(dict.fromkeys(files)) for name, files in by_setting.items() if files}
 
     @property
+    def chunked(self) -> bool:
+        """Whether sequences are encoded in chunks, with a gradient cache."""
+        return self.chunk_size is not None or self.chunk_memory is not None
+
+    @property
     def without_effect(self) -> list[str]:
         """Messages about changed settings that do nothing without another; none with a recipe."""
         if self.recipe is not None:
@@ -431,7 +444,7 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
                 self.momentum_schedule == "constant",
             ),
             "epochs": ("beside max_steps", self.max_steps is not None),
-            "length_groups": ("with chunk_size", self.chunk_size is not None),
+            "length_groups": ("with chunks", self.chunked),
         } | {
             name: (f"without {declaration.needs}", True)
             for name, declaration in declared.items()

@@ -26,7 +26,14 @@ from gradlab.train.augment import (
     get_augmentation,
 )
 from gradlab.train.batches import Packed
-from gradlab.train.branch import Branch, Embedded, Sequences, takes_embeddings
+from gradlab.train.branch import (
+    Branch,
+    Embedded,
+    Sequences,
+    takes_broadcast_masks,
+    takes_embeddings,
+    tokens_in,
+)
 from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes, Views, share_batch, shared_loss
 from gradlab.train.fgsm import FGSM, PreviousFGSM
@@ -78,7 +85,7 @@ class Objective(nn.Module):
         head, projection, predictor = (layers.to(device) for layers in heads(config, encoder))
         # In this order, which is that of the optimiser's state.
         self.encoder, self.head = encoder, head
-        self._criterion = _criterion(loss, self.processes, config.chunk_size).to(device)
+        self._criterion = _criterion(loss, self.processes, config.chunked).to(device)
         self.projection, self.predictor = projection, predictor
         self._shared_loss = shared_loss(loss, self.processes)
         # Gradients of the loss's parameters in the last step.
@@ -117,11 +124,16 @@ class Objective(nn.Module):
         self._trained_branch = Branch(
             encoder, head, projection, config, device, takes_embeddings(encoder), view, headed
         )
+        if device.type == "cuda" and takes_broadcast_masks(encoder):
+            self._trained_branch = replace(self._trained_branch, broadcasts_masks=True)
         if not self._trained_branch.shares_lookup and (self.fgsm or view):
             raise GradlabError(
                 "this encoder does not compute the same from looked-up embeddings as from token "
                 "ids; it cannot be trained with FGSM or an augmentation of embeddings"
             )
+        if config.chunk_memory is not None:
+            tokens = tokens_in(config.chunk_memory, self._trained_branch)
+            self._trained_branch = replace(self._trained_branch, chunk_tokens=tokens)
         if self.momentum is not None:
             self._momentum_branch = replace(
                 self._trained_branch, **self.momentum.copies, keep_encoded=False
@@ -375,14 +387,14 @@ class Objective(nn.Module):
             return self._momentum_branch(packed, all_rows, cache=cache if flows else None)[0]
 
 
-def _criterion(loss: Loss, processes: Processes, chunk_size: int | None) -> LossModule:
+def _criterion(loss: Loss, processes: Processes, chunked: bool) -> LossModule:
     """Return the loss as a module, which trains what it learns; block by block for chunks."""
     learns = bool(learned_settings(loss))
-    if chunk_size is not None and learns:
+    if chunked and learns:
         raise GradlabError(
-            f"chunk_size leaves no gradient for what {loss.name} learns; set learnable=false"
+            f"chunks leave no gradient for what {loss.name} learns; set learnable=false"
         )
-    if chunk_size is not None:  # a batch that needs chunks also has too many similarities
+    if chunked:  # a batch that needs chunks also has too many similarities
         return BlockwiseLoss(loss)
     # Each process computes the whole loss; gradients are summed over them.
     return LossModule(loss, learnable=learns or None, share=1 / processes.count)

@@ -118,7 +118,7 @@ class Trainer:
         if config.compile:
             self.objective.compile_encoders()
         self._parallel: Any = self.objective
-        if config.chunk_size is None:  # with chunks, gradients are averaged once after all chunks
+        if not config.chunked:  # with chunks, gradients are averaged once after all chunks
             self._parallel = self.processes.parallel(self.objective)
         self.optimiser = build_optimiser(self.objective, config)
         self.probe = Probe(loss)
@@ -294,7 +294,7 @@ class Trainer:
                 sequences = self.corpus.take(self.processes.share(rows))
                 batch = self.objective.prepare(*sequences, sentences=rows)
                 share = self.processes.count / config.accumulation
-                if config.chunk_size is not None:
+                if config.chunked:
                     output: Output = self.objective.accumulate(batch, share)
                 else:
                     # Gradients are averaged over processes once per step, with the last batch.
@@ -304,7 +304,7 @@ class Trainer:
                         (output.loss * share).backward()
                 self.objective.after_batch(output)
                 progress.add(output.loss)
-            if config.chunk_size is not None:
+            if config.chunked:
                 self.processes.average(self.objective.parameters())
             self.objective.before_step()
             norm = nn.utils.clip_grad_norm_(self.objective.parameters(), config.clip or math.inf)
