@@ -94,7 +94,7 @@ def test_learning_rate_by_step(schedule, warmup, expected):
         ({"pooler_activation": "none"}, "without pooler cls_mlp"),
         ({"predictor_width": 8, "predictor_layers": 1}, "with predictor_layers 1"),
         ({"epochs": 3, "max_steps": 5}, "beside max_steps"),
-        ({"length_groups": 3, "chunk_size": 5}, "with chunk_size"),
+        ({"length_groups": 3, "chunk_size": 5}, "with chunks"),
     ],
 )
 def test_settings_without_effect_are_told(changes: dict, why: str | None) -> None:
