@@ -351,3 +351,10 @@ def test_watching_records_values_and_gradients_of_what_a_loss_learns(tmp_path):
         assert recorded("train", f"learned_{name}_gradient")[1] == [
             pytest.approx(gradient, rel=1e-6)
         ]
+
+
+def test_a_file_that_ends_the_program_is_refused_in_a_line(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text("import sys\n\nsys.exit(5)\n", encoding="utf-8")
+    with pytest.raises(gradlab.GradlabError, match=r"cannot import .*line 3: SystemExit: 5"):
+        gradlab.get_loss(f"{path}:loss")

@@ -65,7 +65,7 @@ def import_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except GradlabError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that calls sys.exit ends no command
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if Path(frame.filename) == Path(name)]
         line = f", line {lines[-1]}" if lines else ""

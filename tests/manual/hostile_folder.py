@@ -203,7 +203,7 @@ COMMANDS = {
         "train --model {model} --train-file {file} --output out --batch-size 4 --max-length 16",
         "inspect --model {model} --train-file {file} --output out",
         "mine --model {model} --train-file {file} --output out.csv",
-        "flow --loss infonce --model {model} --train-file {file} --labels topic --output out",
+        "flow --loss infonce --model {model} --train-file {file} --label-column topic --output out",
     ),
     "embeddings": (
         "inspect --embeddings {file} --output out",
@@ -215,18 +215,18 @@ COMMANDS = {
         "inspect --model {file} --train-file {texts} --output out",
         "mine --model {file} --train-file {pairs} --output out.csv",
         "doctor {file}",
-        "evaluate --model {file} --data {tasks} sts",
+        "evaluate --model {file} --eval-data {tasks} --tasks sts",
         "flow --loss infonce --model {file} --train-file {texts} --output out",
     ),
     "runs": (
         "report {file}", "report {file} --json", "report {file} --output out.md",
-        "train --resume {file}", "train --config {file}/manifest.json",
+        "train --resume --output {file}", "train --config {file}/manifest.json",
     ),
-    "sweeps": ("sweep {file} --output out --dry-run", "sweep {file} --output out --status"),
-    "tasks": ("evaluate --model {model} --data {file} all",),
+    "sweeps": ("sweep {file} --output out --estimate", "sweep {file} --output out --status"),
+    "tasks": ("evaluate --model {model} --eval-data {file} --tasks all",),
     "code": (
         "simulate --loss {file}:loss --output out", "decompose {file}:loss --output out",
-        "simulate --loss infonce --losses {file} --output out", "audit {file}:loss",
+        "simulate --loss infonce --loss-file {file} --output out", "audit {file}:loss",
         "doctor {file}:loss",
     ),
 }  # fmt: skip
@@ -330,7 +330,7 @@ def main() -> int:
             failure = "no line"
         elif (place / TRACE).exists():
             failure = "ran what the file names"
-        elif left := [p.name for p in place.rglob(".*") if p.is_file()]:
+        elif left := [p.name for p in place.rglob(".*") if p.is_file() and p.name != ".lock"]:
             failure = f"left {left[0]}"
         message = (lines or error.splitlines()[-1:] or [""])[0].removeprefix("Error: ")
         message = message.replace(str(folder), "…").replace("|", "\\|")
