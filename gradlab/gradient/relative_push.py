@@ -159,6 +159,8 @@ def _of_rows(loss: Loss, batch: Batch, angle: float) -> Float[Array, "n"] | None
     if not rows_are_apart or batch.candidates.pools != ("other",):
         return None
     moved = displaced_positives(batch.anchors, batch.positives, angle)
+    if isinstance(loss, PairLoss) and not batch.candidates.rules:  # which may look at positives
+        return loss.total_push(batch, moved)
     rows = dataclasses.replace(batch.rows(0, batch.anchors.shape[0]), positives=moved)
     return loss.components_of(rows).total_push
 

@@ -57,9 +57,9 @@ class SurrogateLoss(PairLoss):
     surrogate = True
     effective_ratio: str  # a field of each subclass
 
-    @property
-    def negatives_are_fixed(self) -> bool:
-        return self.effective_ratio == "2r"
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fix(negatives_are_fixed=self.effective_ratio == "2r")
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         summary = self.summary(negatives)

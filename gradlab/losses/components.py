@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, divide, finite, span, to_numpy
+from gradlab.arrays import Array, Bool, Float, cached_property, divide, finite, span, to_numpy
 from gradlab.batch.batch import Batch
 from gradlab.batch.comparison import own_cosines, own_pairs
 from gradlab.drawing import Drawable
@@ -105,7 +105,7 @@ class Components(Drawable):
     artist = "gradlab.plotting.results:draw_components"
     caption = ""
 
-    @property
+    @cached_property
     def pull(self) -> Float[Array, "*n"] | Float[Array, "n d"]:
         """Coefficient of the pull, ``a_i = GD_i Σ_j W_ij R_ij``; 0 where it is not finite."""
         if self.given_pull is not None:
@@ -118,7 +118,7 @@ class Components(Drawable):
         """Dissipation as the losses declare it, not the total push of the canonical split."""
         return self.gradient_dissipation if self.given_gate is None else self.given_gate
 
-    @property
+    @cached_property
     def columns(self) -> Mapping[str, slice]:
         """Slices of the weight's columns: ``"other"``, ``"same"``, ``"extra"``, ``"own"``, if any.
 
@@ -167,7 +167,7 @@ class Components(Drawable):
         products, own = rows @ self.vectors.T, self._embeddings.own_negatives
         return joined([products] if own is None else [products, own_cosines(rows, own)], axis=-1)
 
-    @property
+    @cached_property
     def negative_cosines(self) -> Float[Array, "n k"]:
         """Cosines of each row to the weight's columns, (n, k); -inf if not a negative of the row.
 
@@ -242,7 +242,7 @@ class Components(Drawable):
             positive_weight=self.positive_weight * unit,
         )
 
-    @property
+    @cached_property
     def total_weight(self) -> Float[Array, "*n"]:
         """Total weight ``Σ_j W_ij``."""
         return array_namespace(self.weight).sum(self.weight, axis=-1)
@@ -273,7 +273,7 @@ class Components(Drawable):
             )
         return as_share(self.total_push, self.displaced_push())
 
-    @property
+    @cached_property
     def ratio(self) -> Float[Array, "*n"] | Float[Array, "n d"]:
         """Ratio ``R``; if it is a diagonal matrix, (n, d), where each row holds a diagonal.
 

@@ -37,16 +37,13 @@ class PairLoss(Loss):
     takes_hardness: ClassVar[bool] = False
     #: whether an anchor without negatives keeps its pull (and its value)
     pulls_alone: ClassVar[bool] = False
+    #: whether training moves no negative: only the pull acts on both views, as 2r for r
+    negatives_are_fixed: ClassVar[bool] = False
 
     def row_loss(self) -> PairLoss:
         return self
 
     def is_scalar(self, batch: Batch) -> bool:
-        return False
-
-    @property
-    def negatives_are_fixed(self) -> bool:
-        """True if training moves no negative: only the pull acts on both views, as 2r for r."""
         return False
 
     @property
@@ -108,6 +105,12 @@ class PairLoss(Loss):
         if batch.candidates.pools == ("other",):
             return super().sides_of(batch)
         return from_pools(self._rows(batch), batch)
+
+    def total_push(self, batch: Batch, positives: Float[Array, "n d"]) -> Float[Array, "n"]:
+        """Return each anchor's total push for other positives, with its negatives as they are."""
+        negatives, alone = self._negatives(batch)
+        components = self.components(batch.pair(batch.anchors, positives), negatives)
+        return unless(alone, components.total_push)
 
     def _rows(self, batch: Batch) -> Components:
         """Return the declared components of each anchor, one weight column per negative."""

@@ -65,15 +65,16 @@ class Blocks(Comparison):
         """Store the accumulator of gradients and the loss's learned settings, which are leaves."""
         super().__init__()
         self._gradients, self._learned, self._memory = gradients, learned, Memory()
-        self._totals: dict[int, tuple[Tensor, Tensor]] = {}
+        self._leaves: list[Tensor] = []  # their numbers (`id`) stay theirs while they are held
+        self._totals: dict[int, Tensor] = {}
         self.trigger = torch.zeros((), requires_grad=True)
 
     def begin(self, rows: Iterable[tuple[Tensor | None, Tensor | None]]) -> None:
         """Start the next block with its rows of each kind and accumulators of their gradients."""
         self._memory.rewind()
-        self._totals = {
-            id(leaf): (leaf, total) for leaf, total in rows if not (leaf is None or total is None)
-        }
+        accumulators = [(leaf, total) for leaf, total in rows if leaf is not None]
+        self._leaves = [leaf for leaf, _ in accumulators]
+        self._totals = {id(leaf): total for leaf, total in accumulators if total is not None}
 
     def sharing(self) -> Blocks:
         """Return this object: products of a block are not shared."""
@@ -83,7 +84,8 @@ class Blocks(Comparison):
         """Return the similarities of matching rows of ``first`` and ``second``; rows broadcast."""
         if first.shape != second.shape:
             return super().pair(first, second)
-        arguments = first, second, (self._total(first), self._total(second)), self.trigger
+        totals = self._totals.get(id(first)), self._totals.get(id(second))
+        arguments = first, second, totals, self.trigger
         return RowPairs(
             functools.partial(_Dots.apply, *arguments), functools.partial(_Chords.apply, *arguments)
         )
@@ -93,7 +95,7 @@ class Blocks(Comparison):
         if columns.ndim == 3:
             products: Tensor = own_cosines(rows, columns)
             return products
-        totals = self._total(rows), self._gradients.by(columns)
+        totals = self._totals.get(id(rows)), self._gradients.by(columns)
         products = _Cosines.apply(rows, columns, own, totals, self.trigger, self._memory)
         return products
 
@@ -108,10 +110,6 @@ class Blocks(Comparison):
             return vectors[index]
         rows: Tensor = _Taken.apply(vectors, index, total, self.trigger)
         return rows
-
-    def _total(self, rows: Tensor) -> Tensor | None:
-        _, total = self._totals.get(id(rows), (None, None))
-        return total
 
 
 @dataclasses.dataclass(frozen=True)

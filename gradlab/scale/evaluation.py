@@ -257,12 +257,12 @@ class Evaluation:
         whole = dataclasses.replace(
             term.batch.mapped(lambda _, rows: gradients.detached(rows)), comparison=blocks
         )
-        first, stop = self.anchors.start, self.anchors.stop
-        size = self._rows_in_block(whole, blocks, scale is not None)
-        values = whole.anchors.new_empty(stop - first)
+        anchors = self.anchors
+        first, size = anchors.start, self._rows_in_block(whole, blocks, scale is not None)
+        values = whole.anchors.new_empty(anchors.stop - first)
         kinds = term.batch.anchors, term.batch.positives, term.batch.own_negatives
         totals = [None if rows is None else gradients.by(rows) for rows in kinds]
-        for share in slices(first, stop, size):
+        for share in slices(first, anchors.stop, size):
             block = whole.rows(share.start, share.stop)
             own = slice(share.start - first, share.stop - first)
             leaves, accumulators = [], []

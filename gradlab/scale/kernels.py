@@ -185,7 +185,7 @@ class KernelBlocks(Served, Blocks):
         """Return ``log Σ_k exp(φ_ik)`` of each row, (n,)."""
         self.used = True
         rows = blocks[0].rows
-        arguments = self, blocks, link, torch.is_grad_enabled(), self._total(rows)
+        arguments = self, blocks, link, torch.is_grad_enabled(), self._totals.get(id(rows))
         sums: Tensor = _LogSumExp.apply(rows, self.trigger, *arguments)
         return sums
 
