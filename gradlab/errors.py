@@ -107,6 +107,11 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 pair``, ``12 pairs``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 # Packages of each extra, by import name. A test compares them with pyproject.toml.
 EXTRAS = {
     "train": (

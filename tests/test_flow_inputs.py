@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -232,3 +233,9 @@ def test_flows_draw_and_tabulate_themselves(flows, tmp_path):
         animate([short], tmp_path / "none.gif")
     json.dumps(flows[0].manifest()["settings"])
     assert isinstance(flows[0], Flow)
+
+
+def test_one_step_is_called_one_step():
+    rows = np.eye(2)
+    ended = gradlab.flow("infonce", rows, rows[::-1], steps=1)
+    assert re.search(r"2 sentences in 2 dimensions.* after 1 step$", ended.headline())

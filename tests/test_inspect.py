@@ -7,6 +7,7 @@ import json
 import math
 import random
 import re
+from importlib import resources
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,7 @@ from gradlab.inspection.gradient_share import PushTotals, measure, meet, share_o
 from gradlab.inspection.vectors import NEIGHBOURS, Groups, Vectors, nearest_pairs
 from gradlab.inspection.word_index import WordIndex
 from gradlab.inspection.words import slot_words, state_other_facts
+from tests.node import run_script
 from tests.tiny_models import WORDS, make_sentences
 
 HOSTILE = "<img src=x onerror=alert(1)></script><b>bold</b> & more"
@@ -506,3 +508,22 @@ def test_texts_that_the_model_reads_in_part_are_counted(bert):
     whole = gradlab.inspect(bert, texts, batch_size=8, batches=2)
     assert whole.numbers["cut"] == 0
     assert whole.numbers["max_length"] == 64
+
+
+def test_sortable_columns_say_how_they_are_sorted():
+    source = (resources.files("gradlab.inspection") / "templates" / "inspect.js").read_text("utf-8")
+    heading = re.search(r"^function heading.*?^}", source, re.DOTALL | re.MULTILINE)[0]
+    script = """
+        const state = { column: 1, descending: true };
+        const element = (name, text, attributes) => ({ attributes, append() {},
+          addEventListener() {} });
+        const list = { headings: ["a", "b", "c"], text: [true, false, false] };
+        const sorts = () => list.headings.map((_, i) => heading(list, i).attributes["aria-sort"]);
+        const before = sorts();
+        state.descending = false;
+        console.log(JSON.stringify([before, sorts()]));
+    """
+    assert json.loads(run_script(heading + script)) == [
+        ["none", "descending", "none"],
+        ["none", "ascending", "none"],
+    ]

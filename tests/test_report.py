@@ -162,7 +162,7 @@ def test_several_runs_on_one_page(sweep):
     groups, runs = tables_of(text)
     spread = 0.04 / math.sqrt(2), 0.02 / math.sqrt(2)
     assert groups == [
-        ["STS-B dev, best", "last", "before training", "runs", "loss_settings.temperature"],
+        ["STS-B dev, best", "last", "before training", "runs", "temperature"],
         [f"0.620 ± {spread[0]:.3f}", f"0.620 ± {spread[0]:.3f}", "0.400", "2", "0.05"],
         [f"0.710 ± {spread[1]:.3f}", f"0.600 ± {0.2 / math.sqrt(2):.3f}", "0.400", "2", "0.5"],
     ]
@@ -171,7 +171,7 @@ def test_several_runs_on_one_page(sweep):
     assert runs[1][-1] == "not judged"  # three records are too few
     lines = page.series["Gradient dissipation"]
     assert [line["label"] for line in lines] == [
-        f"temperature={t}, seed={s}" for t in (0.05, 0.5) for s in (0, 1)
+        f"temperature {t}, seed {s}" for t in (0.05, 0.5) for s in (0, 1)
     ]
 
 
@@ -271,8 +271,45 @@ def test_the_best_settings_are_best_though_their_first_run_crashed(tmp_path):
         write_run(tmp_path / name, scores, seed, temperature)
     append_metrics(tmp_path / "a" / "metrics.csv", 1, "train", {"loss": 1.0})
     text = write_report(tmp_path, tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "Best: temperature=0.05, with STS-B dev 0.900 at step 10." in text
+    assert "Best: temperature 0.05, with STS-B dev 0.900 at step 10." in text
     assert "| **0.900** |" in text
+
+
+def test_runs_in_folders_of_one_name_are_told_apart(tmp_path):
+    places = [tmp_path / "first" / "run", tmp_path / "second" / "run", tmp_path / "third"]
+    for place in places:
+        write_run(place, {0: 0.4, 10: 0.5}, 0, 0.05)
+    result = CliRunner().invoke(cli, ["report", *map(str, places)], standalone_mode=False)
+    _, runs = tables_of((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert [row[0] for row in runs[1:]] == ["first/run", "second/run", "third"]
+    assert "first/run: STS-B dev" in result.output
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    lines = page.series["Gradient dissipation"]
+    assert [line["label"] for line in lines] == ["first/run", "second/run", "third"]
+    # One run of a folder keeps its short name, whatever stands beside it on the disk.
+    assert "run" in write_report(places[0]).read_text(encoding="utf-8")
+
+
+def test_curves_and_scores_of_several_runs_are_called_means(tmp_path):
+    for temperature in (0.05, 0.5):
+        for seed in range(6):
+            folder = tmp_path / f"{temperature} {seed}"
+            write_run(folder, {0: 0.4, 10: 0.5 + 0.01 * seed}, seed, temperature)
+    text = write_report(tmp_path).read_text(encoding="utf-8")
+    labels = [line["label"] for line in Page(text).series["Gradient dissipation"]]
+    assert labels == [f"temperature {t}, mean of 6 runs" for t in (0.05, 0.5)]
+    assert "with a mean STS-B dev of 0.525 ± 0.019 over 6 runs" in text
+
+
+def test_reports_have_words_where_files_have_names(sweep):
+    """But for the table of settings, which are named as a file names them."""
+    for place in (sweep, sweep / "runs" / "a"):
+        text = write_report(place).read_text(encoding="utf-8")
+        text = re.sub(r"<(script|style)\b.*?</\1>", "", text, flags=re.DOTALL)
+        words = re.sub(r"<[^>]*>", " ", text)
+        words = re.split(r"Settings of all|Settings\s+loss ", words)[0]
+        assert not re.search(r"\b[a-z]+_[a-z]+", words)
+        assert not re.search(r"\b1 (steps|records|runs|batches|rows|questions)\b", words)
 
 
 def test_runs_of_equal_settings_that_end_without_a_score_are_compared(tmp_path):

@@ -9,7 +9,7 @@ import click
 
 from gradlab.cli.options import option
 from gradlab.cli.outcome import end_with, fail_option, json_option, print_json, worst
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, counted
 from gradlab.settings import read_assignments
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Grade
 
@@ -104,7 +104,9 @@ def command(
         runs = run_sweep(spec, folder, say, wait=not no_wait, **options)
         click.echo(as_text(spec, summarise(spec, runs)))
         if failed := sum(run.state == FAILED for run in runs):
-            click.echo(f"{failed} runs failed; --status says why, --retry-failed runs them anew")
+            click.echo(
+                f"{counted(failed, 'run')} failed; --status says why, --retry-failed runs anew"
+            )
         for name in ("results.csv", "runs.csv"):
             click.echo(f"Wrote {folder / name}")
         end_with(_grade(runs), fail_on or "bad")
@@ -119,7 +121,13 @@ def _plan(spec: Spec) -> str:
     runs = len({key for point in points for key in point.runs.values()})
     seeds = len({seed for point in points for seed in point.seeds})
     later = " by now; later stages begin from the best of these" if len(spec.stages) > 1 else ""
-    return "\n".join([*lines, f"{len(points)} points, {seeds} seeds, {runs} runs{later}"])
+    return "\n".join(
+        [
+            *lines,
+            ", ".join([counted(len(points), "point"), counted(seeds, "seed"), counted(runs, "run")])
+            + later,
+        ]
+    )
 
 
 def _status(runs: list[Run]) -> str:

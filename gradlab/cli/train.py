@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gradlab.cli.options import CommandOfSettings, hyperparameters_option, option
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, counted
 from gradlab.files import read_object
 from gradlab.settings import declarations, read_assignments, read_json
 from gradlab.train.config import TrainConfig
@@ -89,7 +89,8 @@ def command(
 
     result = finished(config) if resume else None
     if result is not None:
-        ending = f"The run has finished already, nothing is left to train: {result.steps} steps"
+        steps = counted(result.steps, "step")
+        ending = f"The run has finished already, nothing is left to train: {steps}"
     else:
         try:
             result = train(config, resume=resume)
@@ -98,7 +99,7 @@ def command(
                 resume_command = f"gradlab train --resume --output {shlex.quote(config.output)}"
                 click.echo(f"Continue with: {resume_command}", err=True)
             raise
-        ending = f"Trained {result.steps} steps"
+        ending = f"Trained {counted(result.steps, 'step')}"
     if not prints():
         return
     click.echo(f"{ending}; encoder in {result.output / 'encoder'}")

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.data.training_file import TrainingFile
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, counted
 from gradlab.files import atomic_folder, one_at_a_time, recover_folder
 from gradlab.waiting import progress_bar
 
@@ -205,7 +205,7 @@ def _write_all(
         raise GradlabError(f"the training file {str(file.path)!r} holds no sentence")
     notes = [file.summary()]
     if empty:
-        notes.append(f"{empty:,} rows without a token left out")
+        notes.append(f"{counted(empty, 'row')} without a token left out")
     notes += [
         f"{100 * cut / count:.1f}% of the texts in {name!r} are cut at {max_length} tokens"
         for name, cut in zip(columns, cuts, strict=True)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gradlab.errors import counted
 from gradlab.monitor.numbers import percent
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
@@ -106,8 +107,8 @@ def duplicates(
     """
     expected = pairs * batch * (batch - 1) / max(1, rows * (rows - 1))
     finding = (
-        f"{pairs:,} pairs of {rows:,} rows share a text. In a batch of {batch}, {expected:.2g} "
-        "such pairs meet on average."
+        f"{counted(pairs, 'pair')} of {rows:,} rows {'shares' if pairs == 1 else 'share'} a text. "
+        f"In a batch of {batch}, {expected:.2g} such pairs meet on average."
     )
     if repeats > 1:
         finding += f" {_shortened(most_repeated)} stands in {repeats:,} rows."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gradlab.errors import counted
 from gradlab.monitor.numbers import percent
 from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 
@@ -107,11 +108,14 @@ def schedule(steps: int, warmup: int, peak: float) -> Iterator[Verdict]:
         peak: largest share of the learning rate within the run.
     """
     subject, evidence = "schedule", {"steps": steps, "peak": peak}
-    finding = f"The schedule reaches {percent(peak)} of the learning rate within {steps:,} steps."
+    within = counted(steps, "step")
+    finding = f"The schedule reaches {percent(peak)} of the learning rate within {within}."
     if peak >= REACHED:
         yield Verdict(subject, GOOD, finding, name="rate reached", evidence=evidence)
         return
-    reason = f"The warm-up takes {warmup:,} steps." if warmup else "It may hold the rate at 0."
+    reason = (
+        f"The warm-up takes {counted(warmup, 'step')}." if warmup else "It may hold the rate at 0."
+    )
     change = "Let the warm-up end within the first tenth of the run: warmup_ratio=0.1."
     name = "schedule does not reach the rate"
     yield Verdict(subject, BAD, f"{finding} {reason}", change, name, "weights-do-not-move",

@@ -126,7 +126,7 @@ def gradient_cache(
     finding = f"With dropout, embeddings of the second pass are off by {off:.1g}"
     if plain is not None:
         finding += f"; without, gradients differ by {differ:.1g} from those of plain training"
-    finding += f". ({batches} batches)"
+    finding += f". ({batches} {'batch' if batches == 1 else 'batches'})"
     if off > limit:
         finding += " Dropout is not replayed."
         change = (

@@ -11,6 +11,7 @@ import numpy as np
 
 from gradlab.arrays import Float, Int
 from gradlab.drawing import Drawable
+from gradlab.errors import counted
 from gradlab.files import versions
 from gradlab.flow.course import CURVES, STOPPED
 from gradlab.flow.references import Reference
@@ -120,10 +121,10 @@ class Flow(Drawable):
         """Return the loss, the size of the batch and how the flow ended."""
         count, dim = self.anchors.shape
         kind = f"batches of {size}" if (size := self.settings["batch_size"]) else "all at once"
-        return (
-            f"Flow of {call_text(self.loss)}, {count} sentences in {dim} dimensions, {kind}: "
-            f"{self.end} at t = {self.last['time']:.3g} after {int(self.last['steps'])} steps"
-        )
+        batch = f"{counted(count, 'sentence')} in {dim} dimensions, {kind}"
+        end = f"{self.end} at t = {self.last['time']:.3g}"
+        steps = counted(int(self.last["steps"]), "step")
+        return f"Flow of {call_text(self.loss)}, {batch}: {end} after {steps}"
 
     def columns(self) -> dict[str, Any]:
         """Return all curves."""

@@ -42,8 +42,3 @@ def percent_exactly(share: float) -> str:
     if math.isnan(share) or share == 0 or share >= 1e-3:
         return percent(share)
     return f"{100 * share:.2g}%" if share >= 1e-5 else "less than 0.001%"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 pair``, ``12 pairs``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

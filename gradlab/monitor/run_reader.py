@@ -6,21 +6,22 @@ are shown as text.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, counted
 from gradlab.files import read_object, reading
 from gradlab.losses.base import Loss
 from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.expected_loss import SMALLEST_SHARE, loss_of_guessing
 from gradlab.monitor.history import COLUMNS, DIAGNOSTICS, METRICS, History, of_dataset, scan_metrics
-from gradlab.monitor.numbers import counted
 from gradlab.monitor.setting_advice import LossInUse
 from gradlab.settings.objects import importing_nothing
 
@@ -66,11 +67,17 @@ class Recording:
     manifest: Mapping[str, Any]  # settings, versions and results; empty if there is no manifest
     written: float = 0.0  # time of the last record, in seconds since the epoch
     left_out: tuple[int, ...] = ()  # numbers of lines of the metrics file that are not measurements
+    label: str = ""  # name among other runs; empty for the name of the folder
 
     @property
     def name(self) -> str:
+        return self.label or self._places[-1]
+
+    @property
+    def _places(self) -> tuple[str, ...]:
+        """Names of the folders down to the run's."""
         folder = self.folder.resolve()
-        return folder.parent.name if folder.name == WATCHED else folder.name
+        return (folder.parent if folder.name == WATCHED else folder).parts
 
     @property
     def settings(self) -> dict[str, str]:
@@ -158,7 +165,22 @@ def read_recordings(places: Iterable[str | Path]) -> list[Recording]:
         with reading(repr(str(place))):
             inside = [] if _metrics_of(place) else _runs_in(place)
         runs |= {run.folder.resolve(): run for run in inside or [read_recording(place)]}
-    return list(runs.values())
+    return told_apart(list(runs.values()))
+
+
+def told_apart(runs: Sequence[Recording]) -> list[Recording]:
+    """Return the runs; those whose folders have one name get as many outer folders as differ."""
+    folders = {run._places for run in runs}
+    labels: dict[tuple[str, ...], str] = {}
+    for depth in range(1, 1 + max(map(len, folders), default=0)):
+        names = {places: "/".join(places[-depth:]) for places in folders}
+        counts = Counter(names.values())
+        for places, name in names.items():
+            if counts[name] == 1:
+                labels.setdefault(places, name)
+        if len(labels) == len(folders):
+            break
+    return [dataclasses.replace(run, label=labels.get(run._places, "")) for run in runs]
 
 
 def _metrics_of(folder: Path) -> Path | None:

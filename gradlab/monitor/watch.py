@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gradlab.errors import check_whole, first_line
+from gradlab.errors import check_whole, counted, first_line
 from gradlab.files import clear_unfinished, versions, write_json
 from gradlab.monitor.history import (
     BATCH_LOSS,
@@ -246,10 +246,10 @@ class Watch(Recorder):
 
     def summary(self) -> str:
         """Return what was recorded, what it cost, and which failures were found."""
-        records = len(self.history.points(COST, "seconds"))
+        records = counted(len(self.history.points(COST, "seconds")), "record")
         share = self.seconds / max(self._elapsed, 1e-9)
         cost = (
-            f"gradlab: {records} records in {self.seconds:.2g} s, {share:.1%} of the run; "
+            f"gradlab: {records} in {self.seconds:.2g} s, {share:.1%} of the run; "
             f"see them with: gradlab report {self.folder}"
         )
         return "\n  ".join([cost, *self._notes, *map(warning_text, self.failures)])

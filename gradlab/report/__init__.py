@@ -44,7 +44,7 @@ def write_report(
         PosixPath('runs/report.html')
     """
     from gradlab.files import clear_unfinished, write_text
-    from gradlab.monitor.run_reader import Recording, read_recordings
+    from gradlab.monitor.run_reader import Recording, read_recordings, told_apart
     from gradlab.report.run_page import render_run
     from gradlab.report.runs_page import render_runs
 
@@ -53,6 +53,7 @@ def write_report(
     recordings: list[Recording] = []
     for place in places:
         recordings += [place] if isinstance(place, Recording) else read_recordings([place])
+    recordings = told_apart(recordings)
     if not recordings:
         raise GradlabError(f"there is no run with measurements in {', '.join(map(str, places))}")
     if len(recordings) == 1:

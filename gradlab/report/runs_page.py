@@ -109,13 +109,26 @@ def _unused(label: str, labels: set[str]) -> str:
 
 
 def _label(settings: dict[str, str], otherwise: str) -> str:
-    """Label settings by the last part of nested names; ``otherwise`` if too long or empty."""
-    label = ", ".join(f"{name.rsplit('.', 1)[-1]}={text}" for name, text in settings.items())
+    """Label settings in words, such as ``learning rate 3e-05``; ``otherwise`` if too long."""
+    words = _in_words(list(settings))
+    label = ", ".join(f"{words[name]} {text}" for name, text in settings.items())
     return label if 0 < len(label) <= LONGEST_LABEL else otherwise
+
+
+def _in_words(names: Sequence[str]) -> dict[str, str]:
+    """Return settings' names in words, without the groups that they are in unless two are alike."""
+    last = [name.rsplit(".", 1)[-1] for name in names]
+    short = [end if last.count(end) == 1 else name for name, end in zip(names, last, strict=True)]
+    words = [name.replace("_", " ").replace(".", ": ") for name in short]
+    return dict(zip(names, words, strict=True))
 
 
 def _name(group: list[ComparedRun]) -> str:
     return _label(group[0].point, group[0].label)
+
+
+def _name_of_mean(group: list[ComparedRun]) -> str:
+    return _name(group) + (f", mean of {len(group)} runs" if len(group) > 1 else "")
 
 
 def _lines(
@@ -126,7 +139,10 @@ def _lines(
         return {entry.label: entry.run.history for entry in entries}, []
     best = sorted(groups, key=_rank)[: cards.MOST_LINES]
     drawn = [group for group in groups if group in best]
-    lines = {_name(group): cards.average([entry.run.history for entry in group]) for group in drawn}
+    lines = {
+        _name_of_mean(group): cards.average([entry.run.history for entry in group])
+        for group in drawn
+    }
     fewer = (
         f", of the {len(drawn)} settings with the best scores" if len(drawn) < len(groups) else ""
     )
@@ -156,9 +172,9 @@ def _headline(groups: list[list[ComparedRun]]) -> str:
     if len(best) == 1:
         name = group[0].label if len(group) == 1 else _name(group)
         return f"Best: {name}, with {score.title} {numbers.score(value)} at step {step}."
-    subject = f"{score.title}, at best:"
+    subject = f"{score.title} at its best, mean:"
     if len(groups) > 1:
-        subject = f"Best: {_name(group)}, with {score.title}"
+        subject = f"Best: {_name(group)}, with a mean {score.title} of"
     return f"{subject} {_spread([value for _, value, _ in best])} over {len(best)} runs."
 
 
@@ -178,7 +194,7 @@ def _table_of_groups(groups: list[list[ComparedRun]]) -> dict[str, Any]:
         cells = [*_scored(group)[: len(head)], str(len(group)), *group[0].point.values()]
         rows.append({"cells": cells, "colour": None, "best": group is first and bool(head)})
     settings = groups[0][0].point if groups else ()
-    return {"head": [*head, "runs", *settings], "rows": rows}
+    return {"head": [*head, "runs", *_in_words(list(settings)).values()], "rows": rows}
 
 
 def _table_of_runs(entries: list[ComparedRun], lines: list[str]) -> dict[str, Any]:
@@ -192,7 +208,8 @@ def _table_of_runs(entries: list[ComparedRun], lines: list[str]) -> dict[str, An
         cells = [entry.run.name, *scored, *entry.settings.values(), verdict]
         colour = lines.index(entry.label) if entry.label in lines else None
         rows.append({"cells": cells, "colour": colour, "best": entry is best and bool(head)})
-    return {"head": ["run", *head, *entries[0].settings, "verdict"], "rows": rows}
+    settings = _in_words(list(entries[0].settings)).values()
+    return {"head": ["run", *head, *settings, "verdict"], "rows": rows}
 
 
 def _scored(group: list[ComparedRun]) -> list[str]:

@@ -13,8 +13,9 @@ import jinja2
 from markupsafe import Markup
 
 from gradlab._version import __version__
+from gradlab.errors import counted
 from gradlab.files import read_packaged
-from gradlab.monitor.numbers import counted, percent, percent_exactly, short
+from gradlab.monitor.numbers import percent, percent_exactly, short
 
 
 def render(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gradlab.errors import Diverged, GradlabError
+from gradlab.errors import Diverged, GradlabError, counted
 from gradlab.evaluate.embed import Encode
 from gradlab.settings.objects import import_object
 from gradlab.sweep.settings import configure, settings_text
@@ -50,7 +50,8 @@ def work(trials: Trials, output: Path, say: Callable[[str], None], *, wait: bool
         if not running or not wait:
             return
         if not announced:
-            say(f"Waiting: other workers have {running} runs; if they die, this one takes them.")
+            ours = "this worker takes over any whose worker dies"
+            say(f"Waiting: other workers have {counted(running, 'run')}; {ours}.")
         announced = True
         time.sleep(min(trials.heartbeat, PATIENCE))
 

@@ -18,7 +18,7 @@ from gradlab.data.tokens import Tokens, tokenize
 from gradlab.data.training_file import TrainingFile
 from gradlab.encoder.files import check_place
 from gradlab.encoder.model import Encoder
-from gradlab.errors import GradlabError
+from gradlab.errors import GradlabError, counted
 from gradlab.losses.registry import get_loss
 from gradlab.train.batches import BatchOrder, pack, split_held_out
 from gradlab.train.config import TrainConfig
@@ -228,13 +228,13 @@ def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrd
     steps = config.max_steps or config.epochs * order.per_epoch // config.accumulation
     if steps == 0:
         raise GradlabError(
-            f"{len(training)} training sentences do not fill one step of "
+            f"{counted(len(training), 'training sentence')} do not fill one step of "
             f"{config.accumulation} batches of {config.batch_size}"
         )
     if config.warmup_steps >= steps:
         raise GradlabError(
-            f"warmup_steps is {config.warmup_steps}, and the run has {steps} steps, so that the "
-            f"learning rate would never reach {config.learning_rate:g}"
+            f"warmup_steps is {config.warmup_steps}, and the run has {counted(steps, 'step')}: "
+            f"the learning rate would never reach {config.learning_rate:g}"
         )
     return held_out, order, steps
 

@@ -35,8 +35,8 @@ function selected(list) {
 }
 
 function heading(list, column) {
-  const attributes = { scope: "col", class: list.text[column] ? "text" : "number" };
-  if (state.column === column) attributes["aria-sort"] = state.descending ? "descending" : "ascending";
+  const sorted = state.column === column ? (state.descending ? "descending" : "ascending") : "none";
+  const attributes = { scope: "col", class: list.text[column] ? "text" : "number", "aria-sort": sorted };
   const cell = element("th", null, attributes);
   const button = element("button", list.headings[column], { type: "button" });
   button.addEventListener("click", () => {

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gradlab.errors import counted
 from gradlab.monitor.run_reader import RUNNING, Recording, recording_of
 from gradlab.monitor.verdicts import embeddings, gradient
 from gradlab.monitor.verdicts.failures import FailureWatch
@@ -167,7 +168,7 @@ def _too_early(verdict: Verdict, records: int) -> Verdict:
     """Return a verdict without *good* on few records; facts about the run itself stay."""
     if verdict.grade != GOOD or verdict.subject == "Scores":
         return verdict
-    finding = f"{verdict.finding} That is of {records} records, too few to call it good."
+    finding = f"{verdict.finding} That is of {counted(records, 'record')}, too few to call it good."
     return dataclasses.replace(verdict, grade=NOT_JUDGED, finding=finding)
 
 

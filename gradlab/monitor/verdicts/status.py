@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradlab.errors import counted
 from gradlab.monitor.history import History
 from gradlab.monitor.run_reader import CRASHED, ENDED, FINISHED, RUNNING, STOPPED, Recording
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS
@@ -64,7 +65,9 @@ def _sound_status(status: str, place: str, step: int, total: int | None, records
         return Verdict("Run", NOT_JUDGED, finding, name="status unknown")
     if total is None:
         return Verdict("Run", GOOD, f"The run has finished, at {place}.", name="finished")
-    finding = f"The run has finished its {total} steps; the last record is of step {step}."
+    finding = (
+        f"The run has finished after {counted(total, 'step')}; the last record is of step {step}."
+    )
     return Verdict("Run", GOOD, finding, name="finished all steps")
 
 
