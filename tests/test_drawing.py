@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import io
+import itertools
 import re
 import zlib
 
@@ -13,6 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 import gradlab
 from gradlab.arrays import to_numpy
@@ -208,6 +211,91 @@ def test_several_panels_fill_a_page_unless_told_otherwise(results):
     hint = r"unknown style 'papier'. Did you mean 'paper'\? There are: screen, paper"
     with pytest.raises(gradlab.GradlabError, match=hint):
         results["heatmap"].plot(style="papier")
+
+
+def texts_of(figure):
+    """Return the drawn texts of a figure with their extents in pixels, a pixel smaller around.
+
+    Labels of ticks beyond the limits of an axis exist, but are not drawn.
+    """
+    drawn, draw = {}, Text.draw
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Text, "draw", lambda text, *args: (drawn.setdefault(text), draw(text, *args)))
+        figure.canvas.draw()
+    boxes = {text: text.get_window_extent() for text in drawn if text.get_text().strip()}
+    return {
+        text: Bbox.from_extents(box.x0 + 1, box.y0 + 1, box.x1 - 1, box.y1 - 1)
+        for text, box in boxes.items()
+        if text.get_visible() and box.width > 2
+    }
+
+
+def crossings(figure):
+    """Return which texts leave the figure, and which cross another one."""
+    drawn = [(text.get_text(), box) for text, box in texts_of(figure).items()]
+    leaving = [
+        text
+        for text, box in drawn
+        if not (figure.bbox.contains(*box.min) and figure.bbox.contains(*box.max))
+    ]
+    pairs = itertools.combinations(drawn, 2)
+    return leaving, [(a, b) for (a, first), (b, second) in pairs if first.overlaps(second)]
+
+
+def curves_of(quantity):
+    losses = ["infonce", "infonce(temperature=0.1)", "mpt", linear]
+    return gradlab.plot_curves(losses, of=quantity, style="paper", width="column")[0]
+
+
+COLUMN = {
+    **dict.fromkeys(RESULTS, lambda drawable: drawable),
+    "kinds": lambda _: gradlab.components(
+        "infonce",
+        *(unit_rows(np.random.default_rng(i).normal(size=(n, 8))) for i, n in enumerate((6, 6, 4))),
+        own_negatives=unit_rows(np.random.default_rng(3).normal(size=(6, 3, 8))),
+    ),
+    "attraction": lambda _: gradlab.decompose(
+        lambda a, p: ((a @ p.T) ** 2).sum() - (a * p).sum(),
+        *paired_batch(np.random.default_rng(0), 8, 12),
+    ),
+    "ratio": lambda _: gradlab.simulate("arccon", "ratio", grid=4),
+    "hardest_share": lambda _: gradlab.simulate("mpt", "hardest_share", grid=4),
+    "flow": lambda _: gradlab.flow("infonce", *paired_batch(np.random.default_rng(0), 8, 6)),
+    "verify_all": lambda _: gradlab.verify(batch_size=6, dim=8),
+    "atlas_of_five": lambda _: atlas(
+        ["infonce", "mpt", "mhe", "siglip", "infonce(temperature=0.1)"]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COLUMN)
+def test_at_column_width_no_text_crosses_another_or_leaves_the_figure(name, results):
+    drawable = COLUMN[name](results.get(name))
+    with plot_style("paper", "column"):
+        figure, _ = drawable.plot()
+        assert figure.get_size_inches()[0] == WIDTHS["column"]
+        assert crossings(figure) == ([], [])
+        sizes = {text.get_fontsize() for text in texts_of(figure)}
+    assert min(sizes) >= 6
+
+
+@pytest.mark.parametrize("quantity", ["relative_push", "hardest_share", "ratio"])
+def test_curves_at_column_width_are_legible(quantity, monkeypatch):
+    monkeypatch.setattr("gradlab.atlas.entries.BATCHES_OF_A_PICTURE", 4)
+    assert crossings(curves_of(quantity)) == ([], [])
+
+
+def test_marks_of_errors_do_not_cover_each_other():
+    checks = gradlab.verify("infonce", batch_size=6, dim=8)
+    figure, ax = checks.plot(style="paper", width="column")
+    figure.canvas.draw()
+    heights = [
+        ax.transData.transform((1, line.get_ydata()[0]))[1]
+        for line in ax.lines
+        if len(line.get_ydata())
+    ]
+    gaps = np.diff(sorted(heights))
+    assert gaps.min() >= 0.9 * 3.5 * figure.dpi / 72  # as high as a mark is
 
 
 def test_the_look_of_the_outer_block_holds():

@@ -21,7 +21,10 @@ from gradlab.plotting.style import (
     draw_curve,
     empty_figure,
     figure_of,
+    in_print,
+    is_column,
     new_figure,
+    wrapped,
 )
 from gradlab.plotting.style import style as look
 
@@ -74,7 +77,8 @@ def _curves(curves: Mapping[str, Curve], label: str, ax: Axes | None) -> tuple[F
     figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
     for name, (angles, values, error) in curves.items():
         draw_curve(ax, angles, values, error, 1, 0.2, label=name)
-    ax.set(xlabel="mean angle to the negatives", ylabel=label, xlim=(math.degrees(POSITIVE), 180))
+    ax.set(xlabel="mean angle to the negatives", xlim=(math.degrees(POSITIVE), 180))
+    ax.set_ylabel(wrapped(label, ax))
     ax.set_xticks(range(30, 181, 30), [f"{angle}°" for angle in range(30, 181, 30)])
     ax.legend()
     return figure, ax
@@ -96,8 +100,12 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
         return list(MARKS).index(entry.family), half_open
 
     order = sorted(entries, key=place)
-    figure = empty_figure((TEXT_WIDTH, 0.6 + 0.19 * len(order)))
-    axes = np.atleast_1d(figure.subplots(1, len(PANELS), sharey=True))
+    # In one column, two panels beside each other, and two below.
+    count = 2 if is_column() else len(PANELS)
+    lines, line = len(PANELS) // count, 0.14 if is_column() else 0.19
+    wide = in_print(TEXT_WIDTH) if is_column() else TEXT_WIDTH
+    figure = empty_figure((wide, 0.6 * lines + line * lines * len(order)))
+    axes = figure.subplots(lines, count, sharey=True, squeeze=False).ravel()
     colors = dict(zip(MARKS, COLORS, strict=False))
     for axis, (name, (title, scale, limits, ticks)) in zip(axes, PANELS.items(), strict=True):
         unit = "°" if name == "half_open" else ""
@@ -105,6 +113,8 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
         axis.set_xlim(limits)
         axis.minorticks_off()
         axis.set_xticks(ticks, ["never" if at == NEVER else f"{at:g}{unit}" for at in ticks])
+        if name == "half_open" and is_column():
+            axis.set_xticks((45, 90, NEVER), ["45°", "90°", "never"])
         axis.set_xlabel(title, fontsize=8)
         axis.grid(axis="y", color="0.92", lw=0.6)
         axis.tick_params(axis="y", length=0)
@@ -117,17 +127,25 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
             # A value outside, such as a ratio of 0 on a logarithmic axis, is an arrow at the edge.
             position = min(max(value, limits[0]), limits[1])
             marker = MARKS[entry.family] if position == value else ">" if value > position else "<"
-            form = {"ms": 4.5, "color": colors[entry.family], "clip_on": False, "zorder": 3}
+            form = {
+                "ms": 3.5 if is_column() else 4.5,
+                "color": colors[entry.family],
+                "clip_on": False,
+                "zorder": 3,
+            }
             if not math.isnan(value):
                 axis.plot([position], [row], marker, **form)
-    axes[0].set_yticks(range(len(order)), [entry.name for entry in order], fontsize=7)
+    size = 6 if is_column() else 7
+    for axis in axes[::count]:
+        axis.set_yticks(range(len(order)), [entry.name for entry in order], fontsize=size)
     axes[0].set_ylim(len(order) - 0.4, -0.6)
     present = [family for family in MARKS if any(entry.family == family for entry in order)]
     handles = [
         axes[0].plot([], [], ls="", ms=5, marker=MARKS[family], color=colors[family])[0]
         for family in present
     ]
-    figure.legend(handles, present, loc="outside upper center", ncols=len(present), fontsize=8)
+    columns = 2 if is_column() else len(present)
+    figure.legend(handles, present, loc="outside upper center", ncols=columns, fontsize=8)
     return figure, list(axes)
 
 

@@ -66,8 +66,9 @@ def draw_flows(flows: Sequence[Flow], ax: Axes | None = None) -> tuple[Figure, A
     strongest = max(float(np.max(flow.curves["relative_push"])) for flow in flows)
     axes[1, 0].set(ylim=(-0.03, 1.05 if strongest <= 1 else None))
     axes[0, 0].set_ylabel("cosine")
-    for row in axes:
-        row[0].legend(fontsize=7, loc="best")
+    axes[0, 0].legend(fontsize=7, loc="best")
+    # Above the axis, where no curve is.
+    axes[1, 0].legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 0.97), ncols=2)
     return figure, list(axes.flat)
 
 

@@ -28,6 +28,7 @@ from gradlab.plotting.style import (
     pi_axis,
     signed_colormap,
     style,
+    wrapped,
 )
 
 ATTRACTION = 5e-3  # mean push below which a cell counts as attracting
@@ -77,7 +78,11 @@ def draw_simulation(result: SimulationResult, ax: Axes | None = None) -> tuple[F
     error = None if result.standard_error is None else result.standard_error[0]
     label = loss_label(result.loss)
     draw_curve(ax, np.degrees(result.mu_neg), result.value[0], error, 1, 0.2, label=label)
-    ax.set(xlabel="mean angle to the negatives, degrees", ylabel=LABELS[result.quantity])
+    ax.set_xlabel("mean angle to the negatives, degrees")
+    ax.set_ylabel(wrapped(LABELS[result.quantity], ax))
+    if result.quantity != "ratio":
+        low = min(0.0, float(np.nanmin(result.value)))
+        ax.set_ylim(1.05 * low - 0.03, max(1.05, ax.get_ylim()[1]))
     ax.set_title(f"positive at {math.degrees(result.mu_pos[0]):.3g}°")
     ax.legend()
     return figure, ax
@@ -121,7 +126,8 @@ def add_colorbar(figure: Figure, mesh: Any, ax: Any, quantity: str, **options: A
     below, above = bool((values < mesh.norm.vmin).any()), bool((values > mesh.norm.vmax).any())
     ends = {(True, True): "both", (True, False): "min", (False, True): "max"}
     extend = "both" if quantity == "ratio" else ends.get((below, above), "neither")
-    bar = figure.colorbar(mesh, ax=ax, label=LABELS[quantity], extend=extend, **options)
+    bar = figure.colorbar(mesh, ax=ax, extend=extend, **options)
+    bar.set_label(wrapped(LABELS[quantity], bar.ax))
     assert bar.solids is not None
     bar.solids.set_rasterized(True)
 

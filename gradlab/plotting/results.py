@@ -19,6 +19,8 @@ from gradlab.plotting.style import (
     COLORS,
     empty_figure,
     figure_of,
+    first_color,
+    in_print,
     is_column,
     new_figure,
     pi_axis,
@@ -61,7 +63,7 @@ def draw_components(
     rows, count = {3: (1, 3), 4: (2, 2)}.get(panels, (2, 3))
     if is_column():
         rows, count = panels, 1
-    figure = empty_figure((3.6 * count, (2.6 if is_column() else 3.3) * rows))
+    figure = empty_figure((3.6 * count, (2.1 if is_column() else 3.3) * rows))
     axes = [figure.add_subplot(rows, count, place + 1) for place in range(panels)]
     _push(axes[0], columns)
     _ratio(axes[1], columns)
@@ -82,7 +84,8 @@ def _push(ax: Axes, columns: pd.DataFrame) -> None:
     idle, attracted = np.isnan(push) | (push == 0), push < 0
     pushed = ~idle & ~attracted
     if pushed.any():
-        ax.scatter(gap[pushed], push[pushed], s=14, color="C0", label="pushed by negatives")
+        look: Any = {"color": first_color(), "label": "pushed by negatives"}
+        ax.scatter(gap[pushed], push[pushed], s=14, **look)
     if attracted.any():
         ax.scatter(
             gap[attracted], push[attracted], s=14, color=ATTRACTED, label="attracted by them"
@@ -91,8 +94,8 @@ def _push(ax: Axes, columns: pd.DataFrame) -> None:
         zero = np.zeros(int(idle.sum()))
         ax.scatter(gap[idle], zero, s=14, color=_IDLE, marker="x", label="not pushed")
     if idle.any() or attracted.any():
-        ax.legend(fontsize=8)
-    _room(ax, push[~idle])
+        ax.legend()
+    ax.set_ylim(-1.08 if attracted.any() else -0.05, 1.08)
     ax.set(title="relative push", ylabel="push / largest push")
     ax.set_xlabel("cosine of the positive − of the hardest negative")
 
@@ -105,8 +108,8 @@ def _ratio(ax: Axes, columns: pd.DataFrame) -> None:
         _say(ax, "undefined: no negative acts")
         return
     ax.axhline(1, color=_IDLE, linewidth=1, zorder=0)
-    ax.scatter(angle[finite], ratio[finite], s=14, color="C0")
-    ax.set_xlim(left=0)
+    ax.scatter(angle[finite], ratio[finite], s=14, color=first_color())
+    ax.set_xlim(0, 1.05 * float(angle[finite].max()) or None)
     if ax.get_xlim()[1] > np.pi / 8:
         pi_axis(ax.xaxis)
         ax.set_xlabel("angle to the positive")
@@ -151,18 +154,23 @@ def draw_errors(checks: Any, ax: Axes | None = None) -> tuple[Figure, Axes]:
         raise GradlabError("there are no errors to draw: no comparison completed")
     rows = list(dict.fromkeys(name for name, *_ in errors))
     groups = list(dict.fromkeys(group for _, group, *_ in errors))
-    figure, ax = new_figure((5.2, 1.1 + 0.2 * len(rows))) if ax is None else (figure_of(ax), ax)
+    wide = in_print(5.2)
+    if ax is None:
+        figure, ax = new_figure((wide, 1.1 + (0.18 if wide < 4 else 0.2) * len(rows)))
+    else:
+        figure = figure_of(ax)
     ax.set_xscale("log")
     for place, group in enumerate(groups):
         color, mark = COLORS[place], _MARKS[place]
-        look: Any = {"ls": "", "marker": mark, "ms": 5, "color": color}
+        beside = 0.3 * (place - (len(groups) - 1) / 2)  # errors of one row do not cover each other
+        look: Any = {"ls": "", "marker": mark, "ms": 3.5, "color": color}
         for row, _, error, exact, right in (
             error_of_group for error_of_group in errors if error_of_group[1] == group
         ):
-            at = max(error, _SMALLEST), rows.index(row)
+            at = max(error, _SMALLEST), rows.index(row) + beside
             ax.plot(*at, markerfacecolor=color if exact else "none", **look)
             if not right:
-                ax.plot(*at, ls="", marker="x", ms=11, color="black")
+                ax.plot(*at, ls="", marker="x", ms=9, color="black")
         ax.plot([], [], label=group, **look)
     ax.set_yticks(range(len(rows)), rows)
     ax.set_ylim(len(rows) - 0.4, -0.6)
@@ -170,6 +178,9 @@ def draw_errors(checks: Any, ax: Axes | None = None) -> tuple[Figure, Axes]:
     ax.set_xlim(10 ** np.floor(low), 10 ** np.ceil(high))
     ax.xaxis.set_minor_formatter("")
     ax.set_xlabel("largest error")
+    ax.grid(axis="y", color="0.93", lw=0.6)
     if len(groups) > 1:
-        ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=len(groups))
+        # Labels of the rows leave no room for it above the axis only.
+        keys: Any = {"handletextpad": 0.2, "columnspacing": 1.0, "ncols": len(groups)}
+        figure.legend(loc="outside upper center", **keys)
     return figure, ax

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from fractions import Fraction
@@ -114,15 +115,34 @@ def is_column() -> bool:
     return _printed.get() == "column"
 
 
+def in_print(wide: float) -> float:
+    """Return the width in inches that a figure ``wide`` inches wide on the screen gets now."""
+    width = _printed.get()
+    if not width:
+        return wide
+    return WIDTHS.get(width) or WIDTHS["page" if wide > 5.5 else "column"]
+
+
+def first_color() -> Any:
+    """Return the first colour of the current style; ``"C0"`` would be that of a later one."""
+    return matplotlib.rcParams["axes.prop_cycle"].by_key()["color"][0]
+
+
+def wrapped(label: str, ax: Axes) -> str:
+    """Return a label in two lines if one is longer than an axis of this height holds."""
+    height = ax.get_position().height * figure_of(ax).get_size_inches()[1]
+    letters = int(height / (0.5 * matplotlib.rcParams["axes.labelsize"] / 72))
+    return textwrap.fill(label, max(12, letters // 2 + 6)) if len(label) > letters else label
+
+
 def empty_figure(size: tuple[float, float]) -> Figure:
     """Return a figure of ``size`` inches, scaled to the width of a column or page in print.
 
     Made by pyplot in a notebook or if pyplot is loaded. Other figures need no display, and are
     freed as usual.
     """
-    if width := _printed.get():
-        wide = WIDTHS.get(width) or WIDTHS["page" if size[0] > 5.5 else "column"]
-        size = wide, size[1] * wide / size[0]
+    wide = in_print(size[0])
+    size = wide, size[1] * wide / size[0]
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None and "ipykernel" in sys.modules:
         import matplotlib.pyplot as pyplot  # a notebook shows only figures that pyplot knows
