@@ -54,10 +54,9 @@ def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
     if isinstance(loss, Loss):
         return functools.partial(loss, reduction="sum"), str(loss)
     name, bases = name_of(loss), {base.__name__ for base in type(loss).__mro__}
-    packages = {base.__module__.partition(".")[0] for base in type(loss).__mro__}
-    if "sentence_transformers" in packages or hasattr(loss, "compute_loss_from_embeddings"):
+    if (library := library_of(loss)) == "sentence_transformers":
         return _of_sentence_transformers(loss, name, bases), name
-    if "pytorch_metric_learning" in packages:
+    if library:
         return _of_metric_learning(loss, name, bases), name
     if not callable(loss):
         raise GradlabError(
@@ -66,8 +65,21 @@ def two_views(loss: Any) -> tuple[TwoViewLoss, str]:
     return with_named_negatives(loss, name), name
 
 
+def library_of(loss: Any) -> str:
+    """Return the library whose conventions a loss is called by; empty for a function of views."""
+    packages = {base.__module__.partition(".")[0] for base in type(loss).__mro__}
+    if "sentence_transformers" in packages or hasattr(loss, "compute_loss_from_embeddings"):
+        return "sentence_transformers"
+    return "pytorch_metric_learning" if "pytorch_metric_learning" in packages else ""
+
+
 def parameters_of(loss: Any) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a loss by name, of a module's ``forward``; empty if unknown."""
+    """Return the parameters of a loss by name, of a module's ``forward``.
+
+    Empty if they are unknown, or those of another library, as of `library_of`.
+    """
+    if library_of(loss):
+        return {}
     try:
         signature = inspect.signature(loss.forward if isinstance(loss, nn.Module) else loss)
     except (TypeError, ValueError):
@@ -108,6 +120,34 @@ def check_context(name: str, arguments: Mapping[str, Any], names: Iterable[str])
         )
 
 
+def needed_names(loss: Any) -> tuple[str, ...]:
+    """Return which of `CONTEXT` and of the kinds of negatives a loss cannot be called without."""
+    named = (*CONTEXT, "extra_negatives", "own_negatives")
+    parameters = parameters_of(loss)
+    needed = [name for name, given in parameters.items() if given.default is given.empty]
+    third = [name for name in needed if parameters[name].kind in _POSITIONAL][2:]
+    return tuple(
+        "extra_negatives" if name in third and name not in named else name
+        for name in needed
+        if name in named or name in third[:1]
+    )
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def check_needed(loss: Any, name: str, batch: Batch) -> None:
+    """Raise `GradlabError` if a batch lacks what a loss given as code cannot be called without."""
+    present = set(context_of(batch, CONTEXT))
+    kinds = {"extra_negatives": batch.extra_negatives, "own_negatives": batch.own_negatives}
+    present |= {kind for kind, rows in kinds.items() if rows is not None}
+    if missing := [f"{argument}=" for argument in needed_names(loss) if argument not in present]:
+        raise GradlabError(
+            f"{name} needs {listed(missing)}: pass it with the embeddings; batches that gradlab "
+            "draws itself (simulate, plot_curves, the atlas, explore) have none"
+        )
+
+
 def with_named_negatives(loss: TwoViewLoss, name: str) -> TwoViewLoss:
     """Return a loss that takes extra negatives as its third argument, whatever its signature.
 
@@ -115,11 +155,7 @@ def with_named_negatives(loss: TwoViewLoss, name: str) -> TwoViewLoss:
     other than None, such as a temperature, does not get them.
     """
     parameters = parameters_of(loss)
-    positional = [
-        parameter
-        for parameter in parameters.values()
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
+    positional = [parameter for parameter in parameters.values() if parameter.kind in _POSITIONAL]
     by_name = "extra_negatives" in parameters
     several = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters.values())
     third = positional[2] if len(positional) > 2 else None

@@ -16,6 +16,7 @@ from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.check import check_batch
 from gradlab.decomposition.adapters import (
     check_context,
+    check_needed,
     context_names,
     context_of,
     held_parameters,
@@ -33,10 +34,8 @@ from gradlab.decomposition.reading import read_lifted, read_span
 from gradlab.decomposition.report import Decomposition
 from gradlab.errors import GradlabError, listed
 from gradlab.gradient.paradigm import check_side
-from gradlab.gradient.relative_push import recorded_push
 from gradlab.losses.base import Loss
-from gradlab.losses.batch_loss import first_rows
-from gradlab.losses.components import Components, project
+from gradlab.losses.components import project
 from gradlab.losses.registry import get_loss, takes_loss
 
 TOLERANCE = 1e-4
@@ -127,6 +126,7 @@ def decompose(
     loss = get_loss(loss_fn) if isinstance(loss_fn, str | Loss) else None
     if loss is None:
         check_context(name, context, names := context_names(loss_fn))
+        check_needed(loss_fn, name, views)
     else:
         loss.check_arguments(context)
         names = frozenset(context)
@@ -278,31 +278,3 @@ def _own_part(
             f"{loss.name} pushes {pushed}; give what pushes other rows as extra_negatives"
         )
     return of_anchors
-
-
-def columns_of(views: Batch) -> list[Any]:
-    """Return the arguments of a loss on the CPU: anchors, positives and any extra negatives."""
-    return [rows.cpu() for rows in views.embeddings[:3] if rows is not None]
-
-
-def relative_components(loss: Any, views: Batch) -> Components:
-    """Return the components of a loss of two views, with the relative push as the dissipation.
-
-    They are those of the first `RECORDED` anchors: each costs a gradient. ``views`` are unit torch
-    rows in float64.
-    """
-    anchors, positives, *extra = columns_of(views)
-    whole = decompose(loss, anchors, positives, *extra).components
-    share = recorded_push(whole)
-    if share is None:
-        raise GradlabError("it is not a function of dot products: its largest push is not known")
-    count = share.shape[0]
-    first = first_rows(whole, check_batch(anchors, positives, *extra).rows(0, count))
-    share = torch.where(share == 0, 0.0, share.nan_to_num())
-    unit = torch.where(share == 0, 1.0, first.total_push / torch.where(share == 0, 1.0, share))
-    return dataclasses.replace(
-        first,
-        gradient_dissipation=share,
-        weight=first.weight * unit[:, None],
-        positive_weight=first.positive_weight * unit,
-    )

@@ -19,6 +19,7 @@ from gradlab.decomposition.adapters import (
     TwoViewLoss,
     apart,
     check_context,
+    check_needed,
     context_names,
     context_of,
     name_of,
@@ -27,7 +28,9 @@ from gradlab.decomposition.adapters import (
 from gradlab.decomposition.checking import scalar_of
 from gradlab.decomposition.core import decompose, displaced_push
 from gradlab.errors import GradlabError, first_line
+from gradlab.gradient.relative_push import recorded_push
 from gradlab.losses.base import Loss
+from gradlab.losses.batch_loss import first_rows
 from gradlab.losses.components import Components
 from gradlab.losses.models import PREFIX, model_loss
 from gradlab.losses.registry import is_own, loss_class, parse_hyperparameters, read_loss
@@ -122,7 +125,31 @@ class OwnLoss(Loss):
     def __deepcopy__(self, memo: dict[int, Any]) -> OwnLoss:
         return OwnLoss(copy.deepcopy(self.original, memo), self.given_as)
 
+    def recorded_components(self, views: Batch) -> Components:
+        """Return components of a training's batch, with the relative push as the dissipation.
+
+        They are those of the first `RECORDED` anchors: each costs a gradient. ``views`` are unit
+        torch rows in float64.
+        """
+        whole = self.components_of(views)
+        share = recorded_push(whole)
+        if share is None:
+            raise GradlabError(
+                "it is not a function of dot products: its largest push is not known"
+            )
+        assert whole.views is not None  # `decompose` was given embeddings
+        first = first_rows(whole, whole.views.rows(0, share.shape[0]))
+        share = torch.where(share == 0, 0.0, share.nan_to_num())
+        unit = torch.where(share == 0, 1.0, first.total_push / torch.where(share == 0, 1.0, share))
+        return dataclasses.replace(
+            first,
+            gradient_dissipation=share,
+            weight=first.weight * unit[:, None],
+            positive_weight=first.positive_weight * unit,
+        )
+
     def _check(self, views: Batch) -> None:
+        check_needed(self.original, self.name, views)
         if not views.in_batch_negatives:
             raise GradlabError(
                 f"{self.name} compares the sentences of a batch; "
@@ -168,7 +195,8 @@ def _signature(loss: Any) -> inspect.Signature:
     rows = inspect.Parameter("rows", inspect.Parameter.VAR_POSITIONAL)
     names = [*sorted(context_names(loss)), "own_negatives"]
     kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Signature([rows, *(inspect.Parameter(name, kind) for name in names)])
+    optional = (inspect.Parameter(name, kind, default=None) for name in names)
+    return inspect.Signature([rows, *optional])
 
 
 def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:

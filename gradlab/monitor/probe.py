@@ -14,9 +14,8 @@ from torch.utils._pytree import tree_map_only
 
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.check import check_batch
-from gradlab.decomposition import two_views
 from gradlab.decomposition.adapters import apart, gathers, name_of
-from gradlab.decomposition.core import columns_of, relative_components
+from gradlab.decomposition.own_loss import OwnLoss
 from gradlab.errors import GradlabError, first_line
 from gradlab.gradient import diagnostics
 from gradlab.gradient.paradigm import first_components, measured_anchors
@@ -93,13 +92,14 @@ class Snapshot:
         positives = self.positives if self.fits else None
         return Snapshot(self.anchors, positives, half=self.half, encoded=self.encoded)
 
-    def views(self) -> Batch:
+    def views(self, *, on_cpu: bool = False) -> Batch:
         """Return the batch as float64 unit rows (on the CPU if need be); one view stands for both.
 
         Raises:
             GradlabError: embeddings that are not finite or are zero.
         """
-        device = torch.device("cpu") if self.anchors.device.type == "mps" else self.anchors.device
+        device = self.anchors.device
+        device = torch.device("cpu") if on_cpu or device.type == "mps" else device
         positives = self.anchors if self.positives is None else self.positives
         rows = in_double([self.anchors, positives, self.extra_negatives], device)
         context = in_double(self.context, device)
@@ -263,9 +263,9 @@ class Probe:
             raise GradlabError(
                 "it gathers sentences of other processes, which are not asked for them here"
             )
-        loss = apart(self._original, self._encoders())
-        function, _ = two_views(loss)
-        if not self._was_trained(snapshot, views, lambda batch: function(*columns_of(batch))):
+        views = snapshot.views(on_cpu=True) if views.anchors.device.type != "cpu" else views
+        loss = OwnLoss(apart(self._original, self._encoders()), name_of(self._original))
+        if not self._was_trained(snapshot, views, loss.value_of):
             return None
         if views.count > MOST_DECOMPOSED:
             self.note = (
@@ -278,7 +278,7 @@ class Probe:
             views = views.first(MOST_DECOMPOSED)
         if self._why and not self.note:
             self.note = f"Components are found from the gradients of the loss: {self._why}."
-        return relative_components(loss, views)
+        return loss.recorded_components(views)
 
     def _was_trained(self, snapshot: Snapshot, views: Batch, value: Callable[[Batch], Any]) -> bool:
         """Return whether the loss has the trained value, up to rounding.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from gradlab.decomposition.adapters import CONTEXT, parameters_of
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.monitor.probe import Snapshot
@@ -59,8 +60,12 @@ class WatchedLoss:
                 whole = None  # what is measured is the mean
             names = ("anchors", "positives", "extra_negatives", "in_batch_negatives", "context")
             return Snapshot(**{name: call.arguments[name] for name in names}, value=whole)
-        anchors, positives, *extra = (self._views or _first_tensors)(*args, **kwargs)
-        return Snapshot(anchors, positives, extra[0] if extra else None, value=whole)
+        views, context = named_arguments(self.loss, args, kwargs)
+        anchors, positives, *extra = (
+            self._views(*args, **kwargs) if self._views else _first_tensors(views)
+        )
+        extra_negatives = context.pop("extra_negatives", extra[0] if extra else None)
+        return Snapshot(anchors, positives, extra_negatives, value=whole, context=context)
 
     def __repr__(self) -> str:
         return f"{self.loss!r}, watched ({self.watch!r})"
@@ -94,9 +99,25 @@ class WatchedModule(WatchedLoss, nn.Module):
 _CALL = inspect.signature(Loss.__call__)
 
 
-def _first_tensors(*args: Any, **kwargs: Any) -> list[Tensor]:
-    arguments = [value for value in [*args, *kwargs.values()] if isinstance(value, Tensor)]
-    tensors = [value for value in arguments if value.ndim == 2]
+def named_arguments(
+    loss: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a call without a name of their own, and those of a batch by name.
+
+    These are extra negatives, own negatives and what `CONTEXT` names (labels, a teacher ...).
+    """
+    names = (*CONTEXT, "extra_negatives", "own_negatives")
+    positional = dict(zip(parameters_of(loss), args, strict=False))
+    context = {name: positional[name] for name in names if positional.get(name) is not None}
+    context |= {name: kwargs[name] for name in names if kwargs.get(name) is not None}
+    places = [name for name in positional if name in context]
+    views = [value for name, value in positional.items() if name not in places]
+    views += args[len(positional) :]
+    return [*views, *(value for name, value in kwargs.items() if name not in names)], context
+
+
+def _first_tensors(arguments: Sequence[Any]) -> list[Tensor]:
+    tensors = [value for value in arguments if isinstance(value, Tensor) and value.ndim == 2]
     if len(tensors) < 2:
         raise GradlabError(
             "the watched loss was not called with two tensors of embeddings; name them with "
