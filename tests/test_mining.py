@@ -43,7 +43,10 @@ def world():
     anchors, positives = columns_of(COUNT).values()
     corpus = [*make_sentences(20, seed=7), anchors[3].upper(), positives[4] + "!"]
     texts = [*positives, *corpus]
-    rows, candidates = (unit(encoder.encode(texts_of_rows)) for texts_of_rows in (anchors, texts))
+    mean = unit(encoder.encode(list(dict.fromkeys([*anchors, *texts])))).mean(axis=0)
+    rows, candidates = (
+        unit(unit(encoder.encode(texts_of_rows)) - mean) for texts_of_rows in (anchors, texts)
+    )
     return encoder, anchors, positives, corpus, texts, rows @ candidates.T
 
 
@@ -74,7 +77,7 @@ def test_mined_negatives_are_those_of_a_search_by_loops(world, share, count):
     ]
     choice = next(option for option in mined.choices if option.share == share)
     assert sorted(choice.rows) == sorted(expected)
-    assert [option.share for option in mined.choices] == [0.9, 0.95, 1.0, None]
+    assert [option.share for option in mined.choices] == [0.8, 0.9, 0.95, 1.0, None]
     assert len(mined.rows) == len(choice.rows) - choice.false
     if share is None:
         assert choice.false >= 1
@@ -127,3 +130,60 @@ def test_settings_of_loading_need_a_model_that_is_loaded(world, setting):
     encoder, anchors, positives, *_ = world
     with pytest.raises(GradlabError, match=f"{next(iter(setting))}=.* is loaded already"):
         mine(encoder, anchors, positives, **setting)
+
+
+class Longer:
+    """A cross-encoder to which texts are the more similar to any anchor the longer they are."""
+
+    def __init__(self):
+        self.pairs = []
+
+    def predict(self, pairs, show_progress_bar):
+        self.pairs += pairs
+        return [-1 / len(text) for _, text in pairs]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_judge_must_agree(world, count):
+    encoder, anchors, positives, corpus, texts, cosine = world
+    judge = Longer()
+    mined = mine(encoder, anchors, positives, corpus=corpus, negatives=count, judge=judge)
+    assert len(set(judge.pairs)) == len(judge.pairs)  # each pair is scored once
+    of_texts = -1 / np.array([len(text) for text in texts])
+    expected = []
+    for row in range(COUNT):
+        # Of a negative score, more is less.
+        within = of_texts <= of_texts[row] - 0.1 * abs(of_texts[row])
+        limit = cosine[row, row] - 0.1 * abs(cosine[row, row])
+        near = [at for at in np.argsort(-cosine[row]) if cosine[row, at] <= limit]
+        near = [at for at in near if texts[at] != texts[row]][:20]
+        chosen = [texts[at] for at in near if within[at]][:count]
+        if len(chosen) == count:
+            expected.append((anchors[row], positives[row], *chosen))
+    choice = next(option for option in mined.choices if option.share == 0.9)
+    assert sorted(choice.rows) == sorted(expected)
+    assert 0 < len(expected) < COUNT
+    alone = mine(encoder, anchors, positives, corpus=corpus, negatives=count)
+    without = next(option for option in alone.choices if option.share == 0.9)
+    assert without.refused is None
+    assert choice.refused == len(set(without.rows) - set(expected)) > 0
+    # A model that judges itself refuses nothing.
+    itself = mine(encoder, anchors, positives, corpus=corpus, negatives=count, judge=encoder)
+    assert [option.refused for option in itself.choices] == [0] * 5
+
+
+def test_the_command_takes_a_cross_encoder_as_judge(world, bert, tmp_path):
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    _, anchors, positives, *_ = world
+    cross = tmp_path / "cross"
+    AutoModelForSequenceClassification.from_pretrained(bert, num_labels=1).save_pretrained(cross)
+    AutoTokenizer.from_pretrained(bert).save_pretrained(cross)
+    with (tmp_path / "pairs.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["query", "answer"], *zip(anchors, positives, strict=True)])
+    arguments = ["mine", "--model", bert, "--train-file", tmp_path / "pairs.csv", "--share", 1]
+    arguments += ["--judge", cross, "--output", tmp_path / "mined.csv"]
+    result = CliRunner().invoke(cli, list(map(str, arguments)))
+    assert result.exit_code == 0, result.output + str(result.exception)
+    assert "refused by judge" in result.output
+    assert "0 does not mean that there are none" in result.output

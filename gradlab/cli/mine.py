@@ -21,6 +21,11 @@ from gradlab.cli.training_file import open_training_file, training_file_options
 from gradlab.errors import GradlabError
 from gradlab.files import check_writable
 
+CAUTION = """\
+A negative is false by words if it says in the same words what its anchor or positive says.
+Paraphrases in other words are not seen: 0 does not mean that there are none. A stronger --model, a
+--judge or a smaller --share chooses fewer of them. Read some rows before you train."""
+
 
 @click.command()
 @option("--model", "Encoder that mines: a local folder or a Hugging Face hub name.", required=True)
@@ -29,7 +34,12 @@ from gradlab.files import check_writable
 @option(
     "--share",
     "Largest similarity of a hard negative to its anchor, as a share of the positive's.",
-    0.95,
+    0.9,
+)
+@option(
+    "--judge",
+    "A second model that must agree that a hard negative is less similar than the positive: an "
+    "encoder or a cross-encoder, a local folder or a Hugging Face hub name.",
 )
 @option(
     "--negatives",
@@ -80,20 +90,20 @@ def command(
         anchors, positives, *_ = file.to_columns().values()
         passages = None if corpus is None else list(read_sentences(corpus, encoding=encoding))
     mined = mine(model, anchors, positives, corpus=passages, progress=True, **options)
+    refused = f"{'refused by judge':>18}" * (options["judge"] is not None)
     click.echo(
-        f"{'at most this similar':22}{'rows found':>12}{'false by words':>16}"
+        f"{'at most this similar':22}{'rows found':>12}{refused}{'false by words':>16}"
         f"{'share of all push':>19}"
     )
     for choice in mined.choices:
         limit = "no limit" if choice.share is None else f"{percent(choice.share)} of the positive"
         mark = "  <- written" if choice.share == options["share"] else ""
+        refused = "" if choice.refused is None else f"{choice.refused:18,}"
         click.echo(
-            f"{limit:22}{len(choice.rows):12,}{choice.false:16,}{percent(choice.push):>19}{mark}"
+            f"{limit:22}{len(choice.rows):12,}{refused}{choice.false:16,}"
+            f"{percent(choice.push):>19}{mark}"
         )
-    click.echo(
-        "\nA negative is false by words if it says in the same words what its anchor or positive "
-        "says.\nParaphrases in other words are not counted; read some rows before you train."
-    )
+    click.echo(f"\n{CAUTION}")
     names = (file.roles.anchor or "anchor", file.roles.positive)
     path = mined.write(output, names)
     click.echo(f"\nWrote {path}: {len(mined.rows):,} of {len(anchors):,} rows. Next:\n")
