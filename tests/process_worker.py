@@ -108,7 +108,7 @@ def _compute(rank: int, count: int, folder: str) -> None:
                 own.get("block"),
                 group="world",
                 average=own.get("average", False),
-                kernels=own.get("kernels", False),
+                way=own.get("way"),
             )
             rows = [
                 None if tensor is None else tensor.to(own.get("dtype", tensor.dtype))

@@ -64,7 +64,7 @@ def assert_exact(
     upstream = torch.linspace(-1, 2, len(rows[0])) if reduction == "none" else torch.tensor(1.7)
     expected = exact(loss, rows, reduction, upstream, **context)
     value, computed = gradients(
-        gradlab.blockwise(loss, 8, kernels=True), rows, reduction, upstream, **context
+        gradlab.blockwise(loss, 8, way="kernels"), rows, reduction, upstream, **context
     )
     for actual, reference in zip([value, *computed], expected, strict=True):
         largest = float(reference.abs().max())
@@ -101,7 +101,7 @@ def test_results_do_not_depend_on_the_order_of_programs(
     from triton.runtime import interpreter
 
     builder = type(interpreter.interpreter_builder)
-    rows, loss = views(34, 0, 8, torch.float32), gradlab.blockwise(spec, kernels=True)
+    rows, loss = views(34, 0, 8, torch.float32), gradlab.blockwise(spec, way="kernels")
     expected = gradients(loss, rows, "mean", torch.tensor(1.0))
     set_place = builder.set_grid_idx
 
@@ -152,7 +152,7 @@ def test_products_of_a_value_and_of_a_gradient(
     products: Counter[str], spec: str, cosines: int, differentiated: int
 ) -> None:
     """2 N² D operations each; one direction computes each cosine once, both directions twice."""
-    loss, rows = gradlab.blockwise(spec, kernels=True), views(18, 0, 12, torch.float32)
+    loss, rows = gradlab.blockwise(spec, way="kernels"), views(18, 0, 12, torch.float32)
     with torch.no_grad():
         loss(*rows)
     assert products == {"log_sum_exps": cosines}
@@ -210,7 +210,7 @@ def test_bfloat16_rows_with_kernels_in_torch(monkeypatch: pytest.MonkeyPatch) ->
         loss = gradlab.get_loss(spec)
         expected = exact(loss, rows, "mean", torch.tensor(1.7))
         value, computed = gradients(
-            gradlab.blockwise(loss, 8, kernels=True), rows, "mean", torch.tensor(1.7)
+            gradlab.blockwise(loss, 8, way="kernels"), rows, "mean", torch.tensor(1.7)
         )
         for actual, reference in zip([value, *computed], expected, strict=True):
             assert float((actual - reference).abs().max() / reference.abs().max()) < 2 * 2**-8
@@ -222,7 +222,7 @@ def test_rows_all_around() -> None:
     first, second = (unit(torch.randn(7, 18, generator=generator)).T for _ in range(2))
     anchors, positives = unit(first).requires_grad_(), unit(second).requires_grad_()
     assert_exact("symmetric(infonce(temperature=0.3))", [anchors, positives, None], "none")
-    loss = gradlab.blockwise("infonce", kernels=True)
+    loss = gradlab.blockwise("infonce", way="kernels")
     (of_positives,) = torch.autograd.grad(loss(anchors.detach(), positives), positives)
     (of_both,) = torch.autograd.grad(loss(anchors, positives), positives)
     assert torch.equal(of_positives, of_both)
@@ -240,7 +240,7 @@ def test_own_negatives_as_the_only_ones(spec: str) -> None:
     rows = views(9, 0, 12, torch.float32)
     context = {"own_negatives": own, "in_batch_negatives": "pool" in spec}
     expected = gradlab.get_loss(spec)(*rows, **context)
-    value = gradlab.blockwise(spec, kernels=True)(*rows, **context)
+    value = gradlab.blockwise(spec, way="kernels")(*rows, **context)
     torch.testing.assert_close(value, expected)
     leaves = [*rows[:2], own]
     for actual, gradient in zip(
@@ -252,7 +252,7 @@ def test_own_negatives_as_the_only_ones(spec: str) -> None:
 def test_float16_rows_are_multiplied_as_they_are() -> None:
     """Small coefficients included: each is a millionth of the largest float16."""
     rows = [tensor.detach().half().requires_grad_() for tensor in views(20, 3, 12, torch.float32)]
-    value = gradlab.blockwise("infonce", kernels=True)(*rows)
+    value = gradlab.blockwise("infonce", way="kernels")(*rows)
     assert value.dtype == torch.float32
     assert rows[0].grad is None
     value.backward(torch.tensor(1e-4))
@@ -316,7 +316,7 @@ class Asking(LinkLoss):
 )
 def test_losses_that_are_not_served_are_refused(spec: str | Loss, words: str) -> None:
     with pytest.raises(gradlab.GradlabError, match=words):
-        gradlab.blockwise(spec, kernels=True)(*views(8, 0, 5, torch.float32))
+        gradlab.blockwise(spec, way="kernels")(*views(8, 0, 5, torch.float32))
 
 
 @pytest.mark.parametrize(
@@ -331,14 +331,14 @@ def test_losses_that_are_not_served_are_refused(spec: str | Loss, words: str) ->
 )
 def test_rows_that_are_not_served_are_refused(rows: list[Any], words: str) -> None:
     with pytest.raises(gradlab.GradlabError, match=words):
-        gradlab.blockwise("infonce", kernels=True)(*rows)
+        gradlab.blockwise("infonce", way="kernels")(*rows)
 
 
 def test_no_similarities_are_held() -> None:
     """Coefficients of at most 8 rows, which the interpreter copies as bytes; one block holds N²."""
     rows = views(34, 0, 3, torch.float32)
     for spec in ("symmetric(infonce)", "infonce"):
-        loss = gradlab.blockwise(spec, 8, kernels=True)
+        loss = gradlab.blockwise(spec, 8, way="kernels")
         with LargestTensor() as largest:
             loss(*rows).backward()
         assert largest.entries <= 4 * 8 * 34

@@ -208,7 +208,9 @@ def uneven(folder) -> list[tuple[dict, dict]]:
     own = {"own_negatives": drawn(10, 2, 12), "guide": [*guide, drawn(10, 2, 6)]}
     hard = {"owners": torch.where(owners < 0, owners, owners + 4)}
     semi_hard = "pool(triplet(mining=semi_hard, mean_over=positives, margin=0.5), negatives=same)"
-    kernels = [shared("sum(symmetric(infonce), tvmf, dhel)", {}, dtype=torch.float32, kernels=True)]
+    kernels = [
+        shared("sum(symmetric(infonce), tvmf, dhel)", {}, dtype=torch.float32, way="kernels")
+    ]
     return [
         shared("hardness(infonce, on=hard)", hard, {}, {"owners": owners}, extra=4, block=3),
         shared(guided, {"guide": [*guide, far]}, *guides, extra=4, block=3, in_batch=False),

@@ -13,12 +13,13 @@ from torch import Tensor
 
 from gradlab.arrays import Array
 from gradlab.batch.batch import Batch
-from gradlab.errors import GradlabError, check_whole
+from gradlab.errors import GradlabError, check_known, check_whole
 from gradlab.losses.base import Loss, check_reduction, reduce
 from gradlab.losses.registry import check_closed_form, get_loss, takes_loss
 from gradlab.scale.evaluation import Evaluation, refuse_second_derivatives
 from gradlab.scale.graph import Graphs, is_recordable
-from gradlab.scale.kernels import check_kernels, check_rows
+from gradlab.scale.kernels import check_kernels, check_rows, kernels_are_available
+from gradlab.scale.links import NotServed
 from gradlab.scale.processes import Group, Processes
 from gradlab.scale.products import reading_is_free
 from gradlab.scale.share import (
@@ -29,6 +30,7 @@ from gradlab.scale.share import (
     gathered,
     refuse_masks,
 )
+from gradlab.scale.ways import WAYS, choose_way
 from gradlab.settings.module import LossModule
 
 SINGLE = Processes()
@@ -41,7 +43,7 @@ def blockwise(
     *,
     group: Any = None,
     average: bool = False,
-    kernels: bool = False,
+    way: str | None = None,
     graph: bool = False,
 ) -> BlockwiseLoss:
     """Evaluate a loss on large batches without storing all N x K similarities.
@@ -58,19 +60,23 @@ def blockwise(
             Each process holds the rows of all processes and a share of their similarities. Works
             over gloo; NCCL has not been run yet.
         average: multiply rows' gradients by the number of processes, for DistributedDataParallel.
-        kernels: compute with fused Triton kernels, faster than blocks for large bfloat16 batches on
-            a GPU. They serve losses that use only log-sum-exps of their negatives, in one direction
-            or both, such as InfoNCE.
+        way: ``"plain"``, all similarities at once; ``"blocks"``, those of some rows at a time; or
+            ``"kernels"``, fused Triton kernels, faster than blocks for large bfloat16 batches on a
+            GPU. Kernels serve losses that use only log-sum-exps of their negatives, in one
+            direction or both, such as InfoNCE. None chooses by the number of sentences, their dtype
+            and the times measured on an H100; blocks on a CPU, with a block size or a group. The
+            results are the same.
         graph: on a GPU, record the second call with rows of a shape, and replay it later as one
             CUDA graph: for batches of a few thousand sentences, where a call is mostly work of the
             host. Calls with further arguments, without gradients or with ``reduction="none"`` run
             as usual. The memory of the blocks stays allocated. Not measured yet.
 
     Raises:
-        GradlabError: an unknown loss; a block size below 1; kernels without CUDA or Triton; kernels
-            or a graph for a loss with learned settings; a graph for several processes. When called:
-            a loss of the batch that needs all similarities at once, see `gradlab.BatchLoss`; with
-            kernels, an unsupported loss, or rows in float64 or not on a GPU.
+        GradlabError: an unknown loss or way; a block size below 1; kernels without CUDA or Triton;
+            kernels or a graph for a loss with learned settings; a graph for several processes. When
+            called: a loss of the batch that needs all similarities at once, see
+            `gradlab.BatchLoss`; with ``way="kernels"``, an unsupported loss, or rows in float64 or
+            not on a GPU.
 
     Example:
         >>> import torch
@@ -78,9 +84,7 @@ def blockwise(
         >>> criterion = blockwise("infonce")
         >>> criterion(z[0], z[1]).backward()
     """
-    return BlockwiseLoss(
-        loss, block_size, group=group, average=average, kernels=kernels, graph=graph
-    )
+    return BlockwiseLoss(loss, block_size, group=group, average=average, way=way, graph=graph)
 
 
 class BlockwiseLoss(LossModule):
@@ -100,7 +104,7 @@ class BlockwiseLoss(LossModule):
         loss: the loss.
         block_size: rows in a block, or None for the default.
         average: whether gradients are multiplied by the number of processes.
-        kernels: whether fused kernels are used.
+        way: the way that was asked for, or None to choose one for each call.
         graph: whether calls are replayed as CUDA graphs.
     """
 
@@ -111,7 +115,7 @@ class BlockwiseLoss(LossModule):
         *,
         group: Any = None,
         average: bool = False,
-        kernels: bool = False,
+        way: str | None = None,
         graph: bool = False,
     ) -> None:
         """See `blockwise`."""
@@ -123,8 +127,12 @@ class BlockwiseLoss(LossModule):
         self._group = group
         with contextlib.suppress(TypeError):  # weakly, as in `gradlab.scale.processes.Group`
             self._group = weakref.ref(group)
-        self.average, self.kernels = average, kernels
-        if kernels:
+        self.average, self.way = average, way
+        self._served = True  # whether kernels are available and serve the loss, as far as is known
+        self._chosen: str | None = None  # the way of the last call
+        if way is not None:
+            check_known("way", way, WAYS)
+        if way == "kernels":
             check_kernels([name for name, _ in self.named_parameters()])
         self.graph, self._graphs = graph, Graphs()
         if graph and (group is not None or self._settings):
@@ -143,10 +151,12 @@ class BlockwiseLoss(LossModule):
         return self._group() if isinstance(self._group, weakref.ref) else self._group
 
     def extra_repr(self) -> str:
-        """Return the loss with its block size, and ``kernels=True`` if so."""
-        kernels = ", kernels=True" if self.kernels else ""
+        """Return the loss with its block size, and the way of the last call."""
+        way = f", way={self.way!r}"
+        if self.way is None and self._chosen is not None:
+            way += f" (the last call took {self._chosen!r})"
         graph = ", graph=True" if self.graph else ""
-        return f"{self.loss!r}, block_size={self.block_size}{kernels}{graph}"
+        return f"{self.loss!r}, block_size={self.block_size}{way}{graph}"
 
     def forward(
         self,
@@ -166,7 +176,7 @@ class BlockwiseLoss(LossModule):
         Raises:
             GradlabError: bad rows or reduction, or a value that is not finite.
         """
-        if self.kernels:
+        if self.way == "kernels":
             check_rows(anchors)
         rows = (anchors, positives, extra_negatives)
         options: dict[str, Any] = {"normalize": normalize, "in_batch_negatives": in_batch_negatives}
@@ -176,20 +186,36 @@ class BlockwiseLoss(LossModule):
         if self._group is not None and (group := Group(self.group)).count > 1:
             return self._over_processes(group, rows, reduction, options, context)
         check_reduction(reduction)
+        way = self._chosen = self._choose(anchors)
         if self.graph and not context and reduction != "none" and in_batch_negatives:
-            replayed = self._replayed(rows, reduction, normalize)
+            replayed = self._replayed(rows, reduction, normalize, way)
             if replayed is not None:
                 return replayed
         batch = self.loss.batch(*rows, **options, **context).in_torch()
         detached = batch.mapped(lambda _, embeddings: embeddings.detach())
         sizes = [len(batch.anchors)], [batch.extra_count]
         differentiated = self._needs_gradient(batch.embeddings)
-        value = self._value(
-            batch, detached, SINGLE, sizes, reduction, differentiated, anchors.dtype
-        )
+        arguments = batch, detached, SINGLE, sizes, reduction, differentiated, anchors.dtype
+        try:
+            value = self._value(*arguments, way=way)
+        except NotServed:
+            if self.way is not None:
+                raise
+            self._served = False
+            self._chosen = self._choose(batch.anchors)
+            value = self._value(*arguments, way=self._chosen)
         return value if is_torch_array(anchors) else value.detach().numpy()[()]
 
-    def _replayed(self, rows: tuple[Any, ...], reduction: str, normalize: bool) -> Tensor | None:
+    def _choose(self, anchors: Any) -> str:
+        """Return the way of this call on one process."""
+        if self.way is not None or self.block_size is not None or not isinstance(anchors, Tensor):
+            return self.way or "blocks"
+        served = self._served and not self._settings and kernels_are_available()
+        return choose_way(self.loss, anchors, served=served)
+
+    def _replayed(
+        self, rows: tuple[Any, ...], reduction: str, normalize: bool, way: str
+    ) -> Tensor | None:
         """Return the value of a call that is replayed as a CUDA graph; None for other calls."""
         anchors = rows[0]
         if not (
@@ -201,7 +227,7 @@ class BlockwiseLoss(LossModule):
 
         def evaluate(batch: Batch) -> Evaluation:
             sizes = [len(batch.anchors)], [batch.extra_count]
-            return self._evaluation(batch, SINGLE, sizes, anchors.dtype, unchecked=True)
+            return self._evaluation(batch, SINGLE, sizes, anchors.dtype, way, unchecked=True)
 
         def checked() -> Batch:
             views = (None if view is None else view.detach() for view in rows)
@@ -216,17 +242,18 @@ class BlockwiseLoss(LossModule):
         processes: Processes,
         sizes: tuple[list[int], list[int]],
         dtype: Any,
+        way: str,
         learned: Mapping[tuple[str, ...], Tensor] | None = None,
         unchecked: bool = False,
     ) -> Evaluation:
         return Evaluation(
             self._with(learned or {}),
             batch,
-            self.block_size,
+            batch.count if way == "plain" else self.block_size,
             tuple((learned or {}).values()),
             processes,
             sizes,
-            dtype if self.kernels else None,
+            dtype if way == "kernels" else None,
             dtype == torch.bfloat16 or _autocast_to_bfloat16(batch.anchors.device.type),
             unchecked,
         )
@@ -258,7 +285,7 @@ class BlockwiseLoss(LossModule):
                 "reduction": reduction,
                 **options,
                 "average": self.average,
-                "kernels": self.kernels,
+                "way": self.way,
                 **describe_share(share),
                 # The backward pass makes the gradient of each row; all processes must take part.
                 "gradient": local["gradient"] if reduction == "none" else None,
@@ -290,6 +317,7 @@ class BlockwiseLoss(LossModule):
             any(differentiated),
             rows[0].dtype,
             not all(differentiated),
+            self.way or "blocks",
         )
         return value + (group.count - 1) * (value - value.detach()) if self.average else value
 
@@ -303,6 +331,7 @@ class BlockwiseLoss(LossModule):
         differentiated: bool,
         dtype: Any,
         stored: bool = False,
+        way: str = "blocks",
     ) -> Tensor:
         """Return the value of this process's share; ``stored`` gradients outlive a first pass."""
         settings, learned = {}, {}
@@ -312,7 +341,7 @@ class BlockwiseLoss(LossModule):
             learned = {
                 path: tensor.detach().clone().requires_grad_() for path, tensor in settings.items()
             }
-        evaluation = self._evaluation(whole, processes, sizes, dtype, learned)
+        evaluation = self._evaluation(whole, processes, sizes, dtype, way, learned)
         rows = share.embeddings
         if not differentiated:
             values = evaluation.values()

@@ -211,9 +211,11 @@ class Evaluation:
                 )
                 in_blocks = self._in_blocks(term, scale, gradients, by_settings, blocks)
                 values = values + term.weight * in_blocks
-        except GradlabError as problem:  # reported to all processes below
-            error = str(problem)
-        if error is not None or self.processes.count > 1:
+        except GradlabError as problem:
+            if self.processes.count == 1:
+                raise
+            error = str(problem)  # reported to all processes below
+        if self.processes.count > 1:
             self.processes.check(self.batch.anchors, error)
         return values
 

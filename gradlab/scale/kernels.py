@@ -32,7 +32,7 @@ from gradlab.batch.similarity import Negatives, OfEach
 from gradlab.errors import GradlabError
 from gradlab.scale.blocks import Blocks, Gradients
 from gradlab.scale.laps import Laps
-from gradlab.scale.links import Link, link_at, link_of
+from gradlab.scale.links import Link, NotServed, link_at, link_of
 from gradlab.scale.processes import Processes
 from gradlab.scale.products import default_block_size, in_tf32, slices, tf32_allowed
 
@@ -45,19 +45,28 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
+def kernels_are_available() -> bool:
+    """Whether kernels can be used here."""
+    try:
+        check_kernels(())
+    except GradlabError:
+        return False
+    return True
+
+
 def check_kernels(learned: Sequence[str]) -> None:
     """Raise `GradlabError` if kernels are not available, or the loss learns something."""
     if importlib.util.find_spec("triton") is None:
-        raise GradlabError("kernels=True needs Triton: pip install triton")
+        raise GradlabError('way="kernels" needs Triton: pip install triton')
     if Version(torch.__version__) < Version("2.8"):
-        raise GradlabError(f"kernels=True needs torch 2.8 or newer; this is {torch.__version__}")
+        raise GradlabError(f'way="kernels" needs torch 2.8 or newer; this is {torch.__version__}')
     if not (torch.cuda.is_available() or interpreted()):
         raise GradlabError(
-            f"kernels=True needs a GPU, and torch {torch.__version__} finds no CUDA device"
+            f'way="kernels" needs a GPU, and torch {torch.__version__} finds no CUDA device'
         )
     if learned:
         raise GradlabError(
-            f"kernels=True takes losses that learn nothing; this one learns {', '.join(learned)}"
+            f'way="kernels" takes losses that learn nothing; this one learns {", ".join(learned)}'
         )
 
 
@@ -65,11 +74,11 @@ def check_rows(rows: Any) -> None:
     """Raise `GradlabError` unless kernels can process these rows."""
     if not is_torch_array(rows) or not (rows.is_cuda or interpreted()):
         where = f"on {rows.device}" if is_torch_array(rows) else f"a {type(rows).__name__}"
-        raise GradlabError(f"kernels=True takes rows on a CUDA device; these are {where}")
+        raise GradlabError(f'way="kernels" takes rows on a CUDA device; these are {where}')
     if rows.dtype == torch.float64:
         raise GradlabError(
             "kernels compute in float32; give float32, bfloat16 or float16 rows, or leave "
-            "kernels=True out"
+            'way="kernels" out'
         )
     if rows.dtype == torch.bfloat16 and not rows.is_cuda:
         raise GradlabError(
@@ -151,8 +160,8 @@ class Served:
 
     def refuse(self) -> NoReturn:
         """Raise the error that kernels do not serve this loss."""
-        raise GradlabError(
-            "kernels=True serves losses that take nothing but log-sum-exps from their negatives; "
+        raise NotServed(
+            'way="kernels" serves losses that take nothing but log-sum-exps from their negatives; '
             f"{self.loss_name} takes something else"
         )
 
@@ -163,8 +172,8 @@ class Served:
             or batch.candidates.hardness
             or any(block.name.startswith("positive") for block in blocks)
         ):
-            raise GradlabError(
-                f"kernels=True takes all pairs as they are; {self.loss_name} leaves some out, "
+            raise NotServed(
+                f'way="kernels" takes all pairs as they are; {self.loss_name} leaves some out, '
                 "changes them or compares positives"
             )
         if blocks[-1].name == "own":
@@ -211,15 +220,10 @@ class _LogSumExp(torch.autograd.Function):
 
         operand = comparison.operands.converted(rows)
         stored = differentiated and link.reference is not None
+        columns = [comparison.operands.of(block.vectors) for block in blocks]
         sums_by_block = [
-            log_sum_exps(
-                operand,
-                comparison.operands.of(block.vectors),
-                block.own,
-                link,
-                exponentials=stored,
-            )
-            for block in blocks
+            log_sum_exps(operand, vectors, block.own, link, exponentials=stored)
+            for block, vectors in zip(blocks, columns, strict=True)
         ]
         log_sums = functools.reduce(torch.logaddexp, [sums.rows for sums in sums_by_block])
         if differentiated:

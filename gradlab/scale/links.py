@@ -59,6 +59,10 @@ POWERS = (1, 2, 3, 4)
 RANGE = 80.0
 
 
+class NotServed(GradlabError):
+    """Kernels do not serve a loss."""
+
+
 class Link(NamedTuple):
     """A logit φ of a cosine.
 
@@ -94,11 +98,11 @@ def link_of(logit: OfEach) -> Link:
     except GradlabError:
         raise
     except (RuntimeError, TypeError, ValueError) as error:
-        raise GradlabError(
+        raise NotServed(
             f"no kernel can be made of this logit: {str(error).splitlines()[0]}"
         ) from error
     if first != second:
-        raise GradlabError(
+        raise NotServed(
             "no kernel can be made of a logit that depends on sizes or on other cosines"
         )
     logits = logit(Negatives.from_cosines(torch.linspace(-1, 1, 2001).view(1, -1))).detach()
@@ -132,7 +136,7 @@ def _source(logit: OfEach, example: Tensor) -> str:
 
 
 def _refuse(sign: int) -> Tensor:
-    raise GradlabError(
+    raise NotServed(
         "no kernel can be made of this logit: it measures vectors that are nearly equal"
     )
 
@@ -143,7 +147,7 @@ def _expression(node: Node, names: dict[Node, str]) -> str:
     if name == "pow" and node.args[1] in POWERS:
         return " * ".join(arguments[:1] * int(node.args[1]))  # type: ignore[arg-type]  # it is one of POWERS
     if name not in OPERATIONS or "alpha" in node.kwargs:
-        raise GradlabError(f"no kernel can be made of this logit: the kernels have no {name!r}")
+        raise NotServed(f"no kernel can be made of this logit: the kernels have no {name!r}")
     return OPERATIONS[name].format(*arguments)
 
 

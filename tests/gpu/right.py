@@ -146,7 +146,7 @@ def _kernels(spec: str, precision: str, machine: Machine) -> dict[str, Any]:
     loss = get_loss(spec)
     with kernels_on(machine.device), matrix_products(precision) as dtype:
         rows = dict(zip(VIEWS, machine.rows(count, dim, dtype=dtype), strict=True))
-        measured = differentiated(blockwise(spec, count // 3, kernels=True), rows, normalize=False)
+        measured = differentiated(blockwise(spec, count // 3, way="kernels"), rows, normalize=False)
     expected = differentiated(
         lambda anchors, positives: loss.value_of(Batch(anchors, positives)).mean(),
         {name: view.cpu().double() for name, view in rows.items()},

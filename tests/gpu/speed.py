@@ -57,8 +57,8 @@ def _plain_symmetric(anchors: Tensor, positives: Tensor) -> Tensor:
     return (_cross_entropy(logits) + _cross_entropy(logits.T)) / 2
 
 
-def _blockwise(spec: str, kernels: bool = False) -> Criterion:
-    return functools.partial(blockwise(spec, kernels=kernels), normalize=True)
+def _blockwise(spec: str, way: str | None = "blocks", graph: bool = False) -> Criterion:
+    return functools.partial(blockwise(spec, way=way, graph=graph), normalize=True)
 
 
 def _open_clip() -> Criterion:
@@ -86,13 +86,13 @@ INFONCE = f"infonce(temperature={TEMPERATURE})"
 LOSSES: dict[str, Callable[[], Criterion]] = {
     "plain torch": lambda: _plain,
     "gradlab.blockwise": lambda: _blockwise(INFONCE),
-    "gradlab.blockwise by kernels": lambda: _blockwise(INFONCE, kernels=True),
+    "gradlab.blockwise by kernels": lambda: _blockwise(INFONCE, "kernels"),
     "Inf-CL": _inf_cl,
     "GradCache": _grad_cache,  # plain cross-entropy, since GradCache saves memory of the encoder
     "symmetric: plain torch": lambda: _plain_symmetric,
     "symmetric: gradlab.blockwise": lambda: _blockwise(f"symmetric({INFONCE})"),
     "symmetric: gradlab.blockwise by kernels": lambda: _blockwise(
-        f"symmetric({INFONCE})", kernels=True
+        f"symmetric({INFONCE})", "kernels"
     ),
     "symmetric: open_clip": _open_clip,
 }
