@@ -25,6 +25,7 @@ include_patterns = [
     "notebooks/*.ipynb",
     "figures/captions.md",
     "figures/gpu-check/h100.md",
+    "figures/gpu-check/predicted.md",
     "figures/study/README.md",
     "figures/study/report.md",
     "figures/study/verdicts.md",

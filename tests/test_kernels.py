@@ -193,14 +193,9 @@ def test_bfloat16_rows_with_kernels_in_torch(monkeypatch: pytest.MonkeyPatch) ->
         assert out_dtype == torch.float32
         return left.float() @ right.float()
 
-    def addmm(total: Any, left: Any, right: Any, *, out_dtype: torch.dtype, out: Any) -> Any:
-        assert out is total
-        return total.add_(mm(left, right, out_dtype=out_dtype))
-
     monkeypatch.setattr(triton_kernels, "log_sum_exps", log_sum_exps)
     monkeypatch.setattr(triton_kernels, "coefficients", coefficients)
     monkeypatch.setattr(torch, "mm", mm)
-    monkeypatch.setattr(torch, "addmm", addmm)
     monkeypatch.setattr(sys.modules["gradlab.scale.blockwise"], "check_rows", lambda rows: None)
     for spec in ("infonce", "symmetric(infonce)"):
         rows = [

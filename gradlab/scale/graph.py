@@ -85,10 +85,11 @@ class Graphs:
             recorded = self._records[key] = self._recorded(
                 evaluate, checked(), rows, reduction, normalize
             )
-        if not isinstance(recorded, Record) or not recorded.run(rows):
+        if not isinstance(recorded, Record):
             return None
-        total: Tensor = _Replayed.apply(recorded, *rows)
-        return total
+        recorded.run(rows)
+        total: Tensor = _Replayed.apply(recorded, *rows)  # copies before the host waits
+        return total if bool(recorded.in_order) else None
 
     @staticmethod
     def _recorded(
@@ -119,13 +120,12 @@ class Record:
             self._compute, batch.anchors.device
         )
 
-    def run(self, rows: Rows) -> bool:
-        """Replay the call with these rows; return whether rows, value and gradients are right."""
+    def run(self, rows: Rows) -> None:
+        """Replay the call with these rows."""
         for memory, view in zip(self._rows, rows, strict=True):
             if memory is not None and view is not None:
                 memory.copy_(view.detach())
         self._replay()
-        return bool(self.in_order)
 
     def by_kind(self) -> list[Tensor | None]:
         """Return copies of the gradients of the rows by kind, None where none is needed."""
@@ -162,25 +162,23 @@ class Record:
                 along = torch.linalg.vecdot(view, gradient)[..., None]
                 gradient = gradient.addcmul(view, along, value=-1).div_(norm)
             gradients.append(gradient.to(raw.dtype))
-        sums = [
-            values.sum(),
-            *(gradient.sum() for gradient in by_unit_rows if gradient is not None),
-        ]
-        in_order = torch.stack(sums).isfinite().all()
-        for norm in norms:
-            if norm is not None:
-                in_order = in_order & self._norms_in_order(norm)
+        computed = [values, *(gradient for gradient in by_unit_rows if gradient is not None)]
+        sums = torch.stack([tensor.sum() for tensor in computed]).sum()
+        in_order = (sums - sums == 0) & self._norms_in_order(
+            torch.cat([norm for norm in norms if norm is not None])
+        )
         return in_order, total, *gradients
 
     def _norms_in_order(self, norms: Tensor) -> Tensor:
         least, most = torch.aminmax(norms)
         if self._normalize:
             smallest, largest = NORM_LIMITS[norms.dtype.itemsize]
-            return (least > smallest) & (most < largest)
-        anchors = self._rows[0]
-        assert anchors is not None
-        tolerance = NORM_TOLERANCE[dtype_name(anchors)]
-        return (least >= 1 - tolerance) & (most <= 1 + tolerance)
+        else:
+            anchors = self._rows[0]
+            assert anchors is not None
+            tolerance = NORM_TOLERANCE[dtype_name(anchors)]
+            smallest, largest = 1 - tolerance, 1 + tolerance
+        return (least > smallest) & (most < largest)
 
 
 class _Replayed(torch.autograd.Function):

@@ -125,16 +125,16 @@ class Operands:
         """Add the product of coefficients and rows, times factors (n,) of its rows, in float32."""
         # float16 rows, and coefficients that were rounded for them, are represented in TF32.
         with in_tf32(self.dtype == torch.float16):
-            if self.dtype != torch.bfloat16:
-                right = right.float()
-                if factors is None:
-                    total.addmm_(left, right)
-                else:
-                    total.addcmul_(left @ right, factors[:, None])
-            elif factors is None:  # on a GPU, which adds to float32 without another pass
-                torch.addmm(total, left, right, out_dtype=torch.float32, out=total)
-            else:
+            if self.dtype == torch.bfloat16:  # torch 2.8 adds only bfloat16 in `addmm`
                 product = torch.mm(left, right, out_dtype=torch.float32)
+            elif factors is None:
+                total.addmm_(left, right.float())
+                return
+            else:
+                product = left @ right.float()
+            if factors is None:
+                total += product
+            else:
                 total.addcmul_(product, factors[:, None])
 
     def clear(self) -> None:

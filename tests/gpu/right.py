@@ -27,8 +27,10 @@ from gradlab.monitor.history import DIAGNOSTICS
 from gradlab.monitor.trainers import watch
 from gradlab.scale import blockwise
 from gradlab.scale.audit import audit
+from gradlab.scale.processes import Group
 from tests.gpu.machine import Case, Machine, kernels_on, matrix_products
 from tests.gpu.speed import Stopped, train_on
+from tests.process_worker import noting
 
 SUM = "sum(infonce, gor, weights=1+0.1)"
 COMBINED = (
@@ -59,6 +61,7 @@ DECOMPOSED = (
 )
 KERNELS = (
     *((spec, "float32") for spec in ("infonce", "symmetric(infonce)", "tvmf", "dhel")),
+    ("infonce(temperature=0.01)", "float32"),
     ("infonce", "tf32"),
     *((spec, "bfloat16") for spec in ("infonce", "symmetric(infonce)")),
     ("infonce", "float16"),
@@ -157,6 +160,21 @@ def _kernels(spec: str, precision: str, machine: Machine) -> dict[str, Any]:
     return _differ(measured, expected, machine, tolerance.get(precision, 1e-5))
 
 
+def _graph(spec: str, way: str, machine: Machine) -> dict[str, Any]:
+    """Check three calls with a CUDA graph, of which the last two are replayed, against none."""
+    count, dim = (COUNT, DIM) if machine.small else (1000, 4 * DIM)
+    dtype = torch.float32 if machine.small else torch.bfloat16
+    with kernels_on(machine.device):
+        recorded = blockwise(spec, way=way, graph=not machine.small)
+        usual = blockwise(spec, way=way)
+        error = 0.0
+        for seed in range(3):
+            rows = dict(zip(VIEWS, machine.rows(count, dim, seed, dtype), strict=True))
+            measured = differentiated(recorded, rows)
+            error = max(error, largest(measured, differentiated(usual, rows)))
+    return {"error": error, "tolerance": ROUNDING["bfloat16"]}
+
+
 def differentiated(criterion: Any, rows: Rows, normalize: bool = True) -> list[Tensor]:
     """Return the value, and gradients of both views and of extra and own negatives."""
     leaves = {
@@ -213,12 +231,15 @@ def _processes(machine: Machine) -> dict[str, Any]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    errors = torch.multiprocessing.get_context("spawn").SimpleQueue()
-    torch.multiprocessing.spawn(_process, args=(count, port, machine, errors), nprocs=count)
-    return {"error": max(errors.get() for _ in range(count)), "tolerance": 1e-11}
+    outcomes = torch.multiprocessing.get_context("spawn").SimpleQueue()
+    torch.multiprocessing.spawn(_process, args=(count, port, machine, outcomes), nprocs=count)
+    errors, calls = zip(*(outcomes.get() for _ in range(count)), strict=True)
+    if any(order != calls[0] for order in calls):
+        raise GradlabError("processes call other collectives, or in another order")
+    return {"error": max(errors), "tolerance": 1e-11, "collectives": len(calls[0])}
 
 
-def _process(rank: int, count: int, port: int, machine: Machine, errors: Any) -> None:
+def _process(rank: int, count: int, port: int, machine: Machine, outcomes: Any) -> None:
     device = torch.device("cpu") if machine.small else torch.device("cuda", rank)
     if not machine.small:
         torch.cuda.set_device(device)
@@ -227,16 +248,38 @@ def _process(rank: int, count: int, port: int, machine: Machine, errors: Any) ->
     )
     views = (tensor.to(device) for tensor in machine.rows(COUNT * count, DIM))
     rows = dict(zip(VIEWS, views, strict=True))
-    own, error = slice(rank * COUNT, (rank + 1) * COUNT), 0.0
+    own, calls = slice(rank * COUNT, (rank + 1) * COUNT), []
+    noting(calls)
+    error = _collectives(Group("world"), device)
     for spec in ("infonce", "symmetric(infonce)"):
         value, *expected = differentiated(get_loss(spec), rows)
         measured = differentiated(
             blockwise(spec, group="world"), tree_map_only(Tensor, lambda tensor: tensor[own], rows)
         )
         error = max(error, largest(measured, [value, *(tensor[own] for tensor in expected)]))
-    errors.put(error)
+    outcomes.put((error, calls))
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
+
+
+def _collectives(group: Group, device: torch.device) -> float:
+    """Check every kind of communication of a group, of one process too, which needs none."""
+    error, ranks = 0.0, range(group.count)
+    sizes = [rank + 2 for rank in ranks]
+    for dtype in (torch.float32, torch.float64, torch.int64):
+        shares = [
+            torch.arange(2 * size, device=device).view(size, 2).to(dtype) + 10 * rank
+            for rank, size in enumerate(sizes)
+        ]
+        rows = group.gather(shares[group.rank], sizes)
+        total = group.total(shares[0].clone())
+        own = group.to_owners(torch.cat(shares), sizes).split(sizes)[group.rank]
+        measured = [rows, total, own]
+        expected = [torch.cat(shares), group.count * shares[0], group.count * shares[group.rank]]
+        error = max(error, largest(measured, expected))
+    described = group.agree({"loss": "same"}, {"rank": group.rank}, None)
+    group.check(torch.zeros(1, device=device), None)
+    return error if [settings["rank"] for settings in described] == list(ranks) else math.inf
 
 
 def _watch(machine: Machine) -> dict[str, Any]:
@@ -347,6 +390,14 @@ CHECKS: dict[str, Callable[[Machine], Iterable[Case]]] = {
         # Triton's interpreter cannot multiply bfloat16.
         if not (machine.small and precision == "bfloat16")
     ],
+    "graph": lambda _: _cases(
+        _graph,
+        1,
+        [
+            *((spec, "blocks") for spec in ("infonce", "symmetric(infonce)", "arccon")),
+            ("infonce", "kernels"),
+        ],
+    ),
     "processes": lambda machine: [Case(f"{_count(machine)} processes", _processes, fixed=20)],
     "watch": lambda _: [Case("records", _watch)],
     "audit": lambda _: [

@@ -19,16 +19,24 @@ from gradlab.errors import GradlabError, check_known, first_line
 from gradlab.files import check_writable, read_object, versions, write_json, write_text
 from gradlab.report.templates import render
 from gradlab.waiting import progress_bar
-from tests.gpu import right, speed, waits
+from tests.gpu import parts, predictions, right, speed, waits
 from tests.gpu.machine import RATES, Case, Machine
 
+# In the order of importance: a check that is stopped has the first.
 SECTIONS: Mapping[str, Callable[[Machine], Iterable[Case]]] = {
     "rate": speed.rate_cases,
-    **right.CHECKS,
-    "waits": waits.wait_cases,
+    "kernels": right.CHECKS["kernels"],
+    "parts": parts.part_cases,
+    "graph": right.CHECKS["graph"],
     "loss": speed.loss_cases,
     "training": speed.training_cases,
+    "tiles": parts.tile_cases,
+    "processes": right.CHECKS["processes"],
+    "waits": waits.wait_cases,
+    **right.CHECKS,
 }
+# Results of an earlier version on an H100, to compare with.
+BEFORE = Path(__file__).parents[2] / "figures" / "gpu-check" / "h100.json"
 PACKAGES = (
     *("torch", "triton", "transformers", "sentence-transformers", "numpy"),
     *("open_clip_torch", "inf-cl", "GradCache"),
@@ -137,6 +145,7 @@ def describe(machine: Machine) -> dict[str, Any]:
 def page(results: Mapping[str, Any]) -> str:
     """Return the results as Markdown: the device, and a table for each section."""
     tables: dict[str, list[dict[str, Any]]] = {section: [] for section in SECTIONS}
+    before, expected = _earlier(results), predictions.predictions()
     for title, measurement in results["cases"].items():
         section, _, name = title.partition("/")
         row = {section: name} | {
@@ -146,8 +155,23 @@ def page(results: Mapping[str, Any]) -> str:
             rate = results["cases"].get(f"rate/{name.split()[2]}", {}).get("TFLOPS")
             if rate:
                 row["of the floor"] = measurement["seconds"] * rate * 1e12 / measurement["flops"]
+        if "seconds" in measurement:
+            earlier = before.get(title, {}).get("seconds")
+            predicted = expected[title].seconds if title in expected else None
+            if earlier:
+                row |= {"before": earlier, "of before": measurement["seconds"] / earlier}
+            if predicted:
+                row |= {"predicted": predicted, "of predicted": measurement["seconds"] / predicted}
         tables.setdefault(section, []).append(row)
     return render("tests.gpu", "page.md", about=results["device"], tables=tables)
+
+
+def _earlier(results: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the cases of an earlier version on the same kind of device."""
+    earlier = read_object(BEFORE) if BEFORE.exists() else {"device": {}, "cases": {}}
+    same = earlier["device"].get("device") == results["device"].get("device")
+    cases_by_name: Mapping[str, Any] = earlier["cases"] if same else {}
+    return cases_by_name
 
 
 def failed(results: Mapping[str, Any]) -> list[str]:

@@ -22,7 +22,7 @@ from tests.gpu.machine import RATES, Case, Machine, kernels_on, matrix_products
 TEMPERATURE = 0.05
 SIZES, SMALL_SIZES = (4096, 8192, 16384, 32768, 65536, 131072), (64, 128)
 # Precision -> largest batch that is measured.
-MOST = {"float32": 16384, "tf32": 65536, "bfloat16": 131072}
+MOST = {"bfloat16": 131072, "tf32": 65536, "float32": 16384}
 # Parameters in the encoders' layers, for estimates: 4 layers of width 312, 12 of width 768.
 LAYERS = {"small": 4.7e6, "base": 85e6}
 # Steps of warm-up, sentences to train on, and tokens in an average one.
@@ -33,13 +33,18 @@ Criterion = Callable[[Tensor, Tensor], Tensor]
 def rate_cases(_: Machine) -> list[Case]:
     """Return measured operations per second of matrix products, to compare the others with."""
     flops = 2 * 8192**3 * 4.0
-    return [Case(name, functools.partial(_rate, name), flops, name) for name in RATES]
+    cases = [Case(name, functools.partial(_rate, name, False), flops, name) for name in RATES]
+    random = functools.partial(_rate, "bfloat16", True)
+    return [*cases, Case("bfloat16, random entries", random, flops, "bfloat16")]
 
 
-def _rate(precision: str, machine: Machine) -> dict[str, Any]:
+def _rate(precision: str, draws: bool, machine: Machine) -> dict[str, Any]:
+    """Measure a product; constant entries take less power, and let a GPU keep a higher clock."""
     size = 256 if machine.small else 8192
     with matrix_products(precision) as dtype:
         a = torch.ones(size, size, dtype=dtype, device=machine.device)
+        if draws:
+            a = torch.randn_like(a)
         seconds = machine.measure(lambda: a @ a, 0.3)["seconds"]
     return {"TFLOPS": 2 * size**3 / seconds / 1e12, "seconds": seconds}
 
@@ -87,6 +92,9 @@ LOSSES: dict[str, Callable[[], Criterion]] = {
     "plain torch": lambda: _plain,
     "gradlab.blockwise": lambda: _blockwise(INFONCE),
     "gradlab.blockwise by kernels": lambda: _blockwise(INFONCE, "kernels"),
+    "gradlab.blockwise, graph": lambda: _blockwise(INFONCE, graph=True),
+    "gradlab.blockwise, plain": lambda: _blockwise(INFONCE, "plain"),
+    "gradlab.blockwise, chosen": lambda: _blockwise(INFONCE, None),
     "Inf-CL": _inf_cl,
     "GradCache": _grad_cache,  # plain cross-entropy, since GradCache saves memory of the encoder
     "symmetric: plain torch": lambda: _plain_symmetric,
@@ -94,16 +102,33 @@ LOSSES: dict[str, Callable[[], Criterion]] = {
     "symmetric: gradlab.blockwise by kernels": lambda: _blockwise(
         f"symmetric({INFONCE})", "kernels"
     ),
+    "symmetric: gradlab.blockwise, plain": lambda: _blockwise(f"symmetric({INFONCE})", "plain"),
     "symmetric: open_clip": _open_clip,
 }
+
+
+# Losses by the largest batch that is measured, those of other libraries, and those that are
+# measured with D = 1,024 too.
+LARGEST = {
+    "GradCache": 16384,
+    "Inf-CL": 16384,
+    "gradlab.blockwise, graph": 8192,
+    "gradlab.blockwise, plain": 16384,
+    "symmetric: gradlab.blockwise, plain": 16384,
+}
+OTHERS = ("Inf-CL", "GradCache", "symmetric: open_clip")
+WIDE = ("plain torch", "gradlab.blockwise", "gradlab.blockwise by kernels")
 
 
 def loss_cases(machine: Machine) -> Iterator[Case]:
     """Yield measurements of the value and both gradients of a loss, at least 6 N² D operations."""
     dims, sizes = ((16,), SMALL_SIZES) if machine.small else ((768, 1024), SIZES)
     for dimensions, precision, count, name in itertools.product(dims, MOST, sizes, LOSSES):
-        most = min(MOST[precision], 16384) if name == "GradCache" else MOST[precision]
-        if count > most or (dimensions == 1024 and (precision != "bfloat16" or "kernels" in name)):
+        if count > min(MOST[precision], LARGEST.get(name, SIZES[-1])):
+            continue
+        if name in OTHERS and precision != "bfloat16" and not machine.small:
+            continue  # they have been measured
+        if dimensions == 1024 and (precision != "bfloat16" or name not in WIDE or count < 16384):
             continue  # other sizes suffice
         if "kernels" in name and machine.small and precision == "bfloat16":
             continue  # Triton's interpreter cannot multiply these
@@ -130,38 +155,40 @@ def _loss(
             for view in rows:
                 view.grad = None
 
+        call()  # a graph is recorded in the second call
         return machine.measure(call, 0.25) | {"flops": 6.0 * count**2 * dimensions}
 
 
-_SMALLER = [("small", 64), ("small", 256), ("base", 64), ("base", 256)]
-_LARGEST = [("small", 2048), ("base", 2048)]
+_LARGEST = [("base", 2048), ("small", 2048)]
 TRAINERS: dict[str, dict[str, Any]] = {
-    "gradlab float32": {"precision": "float32", "only": _SMALLER},
-    "gradlab TF32": {"precision": "tf32", "only": _SMALLER},
+    "gradlab float32": {"precision": "float32", "only": [("base", 256)]},
+    "gradlab TF32": {"precision": "tf32", "only": [("base", 256)]},
     "gradlab bfloat16": {},
-    "gradlab bfloat16, compiled": {"compile": True, "only": [("base", 256)]},
+    "gradlab bfloat16, chunks of 10 GiB": {"memory": 10.0, "chunked": True, "only": _LARGEST},
     "gradlab bfloat16, chunks of 64": {"chunked": True, "only": _LARGEST},
-    "sentence-transformers bfloat16": {"trainer": "MultipleNegativesRankingLoss"},
+    "sentence-transformers bfloat16": {
+        "trainer": "MultipleNegativesRankingLoss",
+        "only": [*_LARGEST, ("base", 256)],
+    },
     "sentence-transformers bfloat16, chunks of 64": {
         "trainer": "CachedMultipleNegativesRankingLoss",
         "chunked": True,
-        "only": _LARGEST,
+        "only": _LARGEST[:1],
     },
 }
 
 
 def training_cases(machine: Machine) -> Iterator[Case]:
     """Yield the training speed of gradlab and sentence-transformers, in sentences per second."""
-    sizes, batches = (("small",), (8,)) if machine.small else (LAYERS, (64, 256, 2048))
+    sizes, batches = (("small",), (8,)) if machine.small else (("base", "small"), (2048, 256, 64))
     for size, batch, (name, options) in itertools.product(sizes, batches, TRAINERS.items()):
         if machine.small or (size, batch) in options.get("only", [(size, batch)]):
             # WARM + 5 steps, two views, 6 operations a parameter and token (8 if encoded twice)
             steps = (WARM + 5) * (8 if options.get("chunked") else 6)
             flops = steps * LAYERS[size] * 2.0 * batch * TOKENS
             run = functools.partial(_training, size, batch, options)
-            fixed = 60 if options.get("compile") else 5
             precision = options.get("precision", "bfloat16")
-            yield Case(f"BERT-{size} batch {batch} {name}", run, flops, precision, fixed)
+            yield Case(f"BERT-{size} batch {batch} {name}", run, flops, precision, fixed=5)
 
 
 def _training(size: str, batch: int, options: dict[str, Any], machine: Machine) -> dict[str, Any]:
@@ -185,8 +212,8 @@ def _gradlab(clock: Clock, size: str, batch: int, options: dict[str, Any]) -> No
             train_file=clock.machine.sentences(SENTENCES),
             batch_size=batch,
             precision="float32" if precision == "tf32" else precision,
-            compile=options.get("compile", False),
-            chunk_size=64 if options.get("chunked") else None,
+            chunk_size=64 if options.get("chunked") and "memory" not in options else None,
+            chunk_memory=options.get("memory"),
             save_every=10**6,
         )
 

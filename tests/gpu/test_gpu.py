@@ -19,7 +19,7 @@ import gradlab
 from gradlab.batch.batch import unit_rows
 from gradlab.monitor import watch
 from gradlab.scale import blocks, evaluation
-from tests.gpu import right, running, speed, waits
+from tests.gpu import predictions, right, running, speed, waits
 from tests.gpu.__main__ import command
 from tests.gpu.machine import Case, Machine
 from tests.processes import fork_audits
@@ -42,9 +42,10 @@ def short(monkeypatch):
     forked = functools.partial(torch.multiprocessing.start_processes, start_method="forkserver")
     monkeypatch.setattr(torch.multiprocessing, "spawn", forked)
     monkeypatch.setattr(speed, "WARM", 1)
-    names = ("plain torch", "gradlab.blockwise", "gradlab.blockwise by kernels", "Inf-CL")
+    names = ("plain torch", "gradlab.blockwise, graph", "gradlab.blockwise by kernels", "Inf-CL")
     monkeypatch.setattr(speed, "LOSSES", {name: speed.LOSSES[name] for name in names})
-    names = ("gradlab TF32", "gradlab bfloat16, chunks of 64", "sentence-transformers bfloat16")
+    chunks = ("gradlab bfloat16, chunks of 64", "gradlab bfloat16, chunks of 10 GiB")
+    names = ("gradlab TF32", *chunks, "sentence-transformers bfloat16")
     monkeypatch.setattr(speed, "TRAINERS", {name: speed.TRAINERS[name] for name in names})
 
 
@@ -67,6 +68,37 @@ def test_each_section_by_itself(short, gpu, tmp_path, section):
     assert notes <= {f"not measured: {name} is not installed" for name in absent}
     page = (tmp_path / "page.md").read_text()
     assert all(name.partition("/")[2] in page for name in results["cases"])
+
+
+def test_predictions_are_committed_and_belong_to_cases():
+    from gradlab.scale import triton_kernels
+
+    root = Path(gradlab.__file__).parents[1]
+    assert (root / "figures/gpu-check/predicted.md").read_text() == predictions.table()
+    names = {name for name, _ in running.cases(GPU)}
+    assert set(predictions.predictions()) <= names
+    sizes = triton_kernels.HALF["ROWS"], triton_kernels.HALF["COLUMNS"]
+    assert sizes == predictions.TILE
+    minutes = running.plan().splitlines()[-1].split("|")[-2]
+    assert float(minutes) < 10
+
+
+def test_the_page_has_earlier_and_predicted_times_beside_those_of_now():
+    name = "loss/N=65536 D=768 bfloat16 gradlab.blockwise by kernels"
+    results = {
+        "device": {"device": "NVIDIA H100 80GB HBM3"},
+        "cases": {name: {"seconds": 0.045, "MiB": 1.0, "flops": 1.0, "runs": 3}},
+    }
+    page = running.page(results)
+    header, _, row = page[page.index("| loss ") :].splitlines()[:3]
+    columns = [column.strip() for column in header.split("|")]
+    entries = dict(zip(columns, (entry.strip() for entry in row.split("|")), strict=True))
+    expected = predictions.predictions()[name].seconds
+    assert float(entries["of before"]) == pytest.approx(0.045 / 0.06, rel=1e-2)
+    assert float(entries["predicted"]) == pytest.approx(expected, rel=1e-2)
+    assert float(entries["of predicted"]) == pytest.approx(0.045 / expected, rel=1e-2)
+    elsewhere = running.page(results | {"device": {"device": "NVIDIA H200"}})
+    assert "before" not in elsewhere[elsewhere.index("| loss ") :]
 
 
 def test_it_goes_on_where_it_stopped(monkeypatch, tmp_path):
