@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from tests.judgement.case import faulty
 from tests.judgement.first.encoders import lora, make_decoder, uneven_pairs
@@ -167,20 +170,21 @@ def mean_weighted_by_place_behind_left_padding(stage: Stage) -> None:
     CHECKPOINTING,
 )
 def reentrant_checkpointing_of_adapters(stage: Stage) -> None:
-    from torch.utils.checkpoint import checkpoint
-
     model = stage.model()
     lora(model)
     for layer in model[0].auto_model.encoder.layer:
-        layer.forward = _checkpointed(layer.forward, checkpoint)
+        layer.forward = _checkpointed(layer.forward)
     trainer = stage.trainer(ranking, pairs(), model)
     stage.play(trainer, fails=True)
     moved = [weights for name, weights in model.named_parameters() if "lora_B" in name]
     assert all(float(weights.detach().abs().max()) == 0 for weights in moved)
 
 
-def _checkpointed(forward: Any, checkpoint: Any) -> Any:
-    return lambda *args, **options: checkpoint(forward, *args, use_reentrant=True, **options)
+def _checkpointed(forward: Callable[..., Any]) -> Callable[..., Any]:
+    def checkpointed(*args: Any, **options: Any) -> Any:
+        return checkpoint(partial(forward, **options), *args, use_reentrant=True)
+
+    return checkpointed
 
 
 @faulty(
@@ -312,7 +316,7 @@ def routes_exchanged(stage: Stage) -> None:
     INSTRUCTION,
 )
 def mean_over_a_long_instruction(stage: Stage) -> None:
-    instruction = "zu zo ze zi za vu vo ve vi va tu to te ti ta su so se si sa ru ro re : "
+    instruction = "zu zo ze zi za vu vo ve vi va tu to te ti ta su so se si sa ru ro re . "
     prompts = {"anchor": instruction, "positive": instruction}
 
     def trainer(include: bool) -> Any:

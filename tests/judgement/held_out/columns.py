@@ -30,6 +30,7 @@ COPY = (
     r"false negative",
 )
 TOKENS = (
+    r"words of their own anchor",
     r"upper|lower.?case|capital|\bcase\b",
     r"(same|equal|identical) (tokens|text|embedding|input)",
     r"token.{0,60}(same|equal|identical)",
@@ -116,8 +117,8 @@ def number_of_the_row_in_both_columns(stage: Stage) -> None:
 def markers_of_positives_and_negatives(stage: Stage) -> None:
     table = triplets()
     marked = table | {
-        "positive": [f"zu zo : {text}" for text in table["positive"]],
-        "negative": [f"vu vo : {text}" for text in table["negative"]],
+        "positive": [f"zu zo . {text}" for text in table["positive"]],
+        "negative": [f"vu vo . {text}" for text in table["negative"]],
     }
     suffers(
         stage,

@@ -21,6 +21,7 @@ RISING = (
     r"(rising|growing) .{0,20}rate",
 )
 FEW_STEPS = (
+    r"train longer",
     r"\b(1|2|3|one|two|three|few) (optimi[sz]er )?steps?\b",
     r"few(er)? (optimi[sz]er )?steps",
     r"epochs?",

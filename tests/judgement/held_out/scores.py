@@ -15,7 +15,7 @@ from tests.judgement.stage import Stage, classes, pairs, scored, triplets
 from tests.sentence_training import losses
 
 ranking = losses.MultipleNegativesRankingLoss
-LONG = {"max_steps": 80, "learning_rate": 2e-3}
+LONG = {"max_steps": 240}
 ROUNDED = (
     r"round",
     r"integer",

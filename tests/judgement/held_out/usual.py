@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tests.judgement.case import sound
-from tests.judgement.first.encoders import make_decoder
+from tests.judgement.first.encoders import lora, make_decoder
 from tests.judgement.held_out.architectures import by_routes, routed
 from tests.judgement.held_out.labels import inspect, rated, tuned
 from tests.judgement.held_out.scores import _cosines_of_words, _partners
@@ -138,9 +138,7 @@ def translations_after_a_teacher(stage: Stage) -> None:
     labels = teacher.encode(table["english"], show_progress_bar=False).tolist()
     learns(
         stage,
-        stage.trainer(
-            losses.MSELoss, {**table, "label": labels}, learning_rate=2e-3, max_steps=100
-        ),
+        stage.trainer(losses.MSELoss, {**table, "label": labels}, max_steps=240),
         lambda model: retrieval(model, translations(100, seed=11)),
     )
 
@@ -160,6 +158,15 @@ def adapters_of_rank_sixteen_on_all_layers(stage: Stage) -> None:
         )
     )
     learns(stage, stage.trainer(ranking, pairs(), model, learning_rate=2e-3))
+
+
+@sound("adapters")
+def adapters_with_checkpointing(stage: Stage) -> None:
+    """Reentrant checkpointing, for which transformers lets the input of the layers have gradients."""
+    model = stage.model()
+    """Reentrant checkpointing, for which transformers gives the input of layers a gradient."""
+    model[0].auto_model.gradient_checkpointing_enable({"use_reentrant": True})
+    learns(stage, stage.trainer(ranking, pairs(), model, learning_rate=2e-3, max_steps=60))
 
 
 @sound("encoder")
@@ -194,11 +201,11 @@ def decoder_with_an_instruction_for_queries(stage: Stage) -> None:
     """The last token is pooled, padding is on the left, and only queries have an instruction."""
     model = stage.model("lasttoken", bert=make_decoder(stage.folder))
     model.tokenizer.padding_side = "left"
-    prompts = {"anchor": "zu zo : "}
+    prompts = {"anchor": "zu zo . "}
     learns(
         stage,
         stage.trainer(ranking, pairs(), model, prompts=prompts, max_steps=60),
-        lambda model: retrieval(model, prompts=("zu zo : ", "")),
+        lambda model: retrieval(model, prompts=("zu zo . ", "")),
     )
 
 
@@ -315,9 +322,9 @@ def rates_that_fall_by_layer(stage: Stage) -> None:
     groups = [
         {"params": list(part.parameters()), "lr": rate}
         for part, rate in (
-            (body.embeddings, 2e-4),
-            (body.encoder.layer[0], 5e-4),
-            (body.encoder.layer[1], 1e-3),
+            (body.embeddings, 1e-4),
+            (body.encoder.layer[0], 3e-4),
+            (body.encoder.layer[1], 5e-4),
         )
     ]
     learns(
