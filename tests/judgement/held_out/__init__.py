@@ -5,6 +5,6 @@ with functions under `tests.judgement.case.faulty` and `sound`. The kinds of bot
 by `python -m tests.judgement kinds`. The first score of this half was made with gradlab as of
 commit 837659df, before a verdict was mended by it; it stays in `first_score.json`. The kinds of the
 modules architectures, columns, gathers, loops, runs, scores and usual were added later, by somebody
-else who had not seen the limits either: their first score is of commit BASE. Of most of them
+else who had not seen the limits either: their first score is of commit 2eb2f0c9. Of most of them
 `tests.judgement.held_out.truth` has measured whether training helps, beside a mended counterpart.
 """

@@ -162,9 +162,9 @@ def adapters_of_rank_sixteen_on_all_layers(stage: Stage) -> None:
 
 @sound("adapters")
 def adapters_with_checkpointing(stage: Stage) -> None:
-    """Reentrant checkpointing, for which transformers lets the input of the layers have gradients."""
-    model = stage.model()
     """Reentrant checkpointing, for which transformers gives the input of layers a gradient."""
+    model = stage.model()
+    lora(model)
     model[0].auto_model.gradient_checkpointing_enable({"use_reentrant": True})
     learns(stage, stage.trainer(ranking, pairs(), model, learning_rate=2e-3, max_steps=60))
 
