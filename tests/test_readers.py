@@ -215,7 +215,7 @@ HOSTILE = (
 def test_markdown_shows_texts_literally(tmp_path, text):
     """In a parser of Markdown, the report of hostile names is plain text."""
     markdown_it = pytest.importorskip("markdown_it")
-    from gradlab.report.templates import markdown_text
+    from gradlab.templates import markdown_text
 
     line = markdown_text(text)
     assert "\n" not in line

@@ -27,8 +27,8 @@ from gradlab.monitor.history import (
     read_metrics,
     write_metrics,
 )
-from gradlab.monitor.numbers import short
 from gradlab.monitor.run_reader import read_recording
+from gradlab.numbers import short
 from gradlab.report import follow_run, write_report
 from gradlab.report.charts import Series, labels, line_chart, ticks
 from gradlab.simulation import simulate

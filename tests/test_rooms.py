@@ -14,7 +14,7 @@ _ROOT = Path(gradlab.__file__).parent
 # Each room may use those before it; the modules beside the packages are the ground of all.
 _GROUND = (
     *("_version", "errors", "arrays", "files", "drawing", "seeds", "verdict", "waiting"),
-    "settings",
+    *("numbers", "templates", "settings"),
 )
 _ROOMS = (
     *("data", "batch", "losses", "gradient", "simulation", "decomposition", "scale", "encoder"),

@@ -39,7 +39,7 @@ from gradlab.losses.notation import COMPONENT_SYMBOLS, formula_latex
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
 from gradlab.plotting.style import save
-from gradlab.report.templates import applying, render
+from gradlab.templates import applying, render
 
 SHARES = ("hardest_share", "own_view")
 GATE = (40, 50, 60, 70, 80, 90, 110, 130)  # degrees

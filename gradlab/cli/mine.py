@@ -78,7 +78,7 @@ def command(
 
     from gradlab.data.sentences import read_sentences
     from gradlab.integrations.mining import mine
-    from gradlab.monitor.numbers import percent
+    from gradlab.numbers import percent
     from gradlab.waiting import waiting
 
     encoding = options["encoding"]

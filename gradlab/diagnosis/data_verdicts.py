@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gradlab.errors import counted
-from gradlab.monitor.numbers import percent
+from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
 # Column names that say which part a column plays: anchors first, then positives, then negatives.

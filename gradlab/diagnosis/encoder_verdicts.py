@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gradlab.errors import counted
-from gradlab.monitor.numbers import percent
+from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 
 # Difference of the cosine from 1 above which an embedding depends on its batch, in full precision

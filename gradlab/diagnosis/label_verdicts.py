@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlab.diagnosis.data_verdicts import is_above_chance
-from gradlab.monitor.numbers import percent
+from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 
 # Lowest and highest labels of losses that compare them with cosines or take them for yes and no.

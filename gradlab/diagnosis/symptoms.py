@@ -77,7 +77,7 @@ def _phrases(symptom: Symptom) -> list[tuple[str, float]]:
 
 def page() -> str:
     """Return the documentation's page of symptoms as Markdown."""
-    from gradlab.report.templates import render
+    from gradlab.templates import render
 
     content = {"symptoms": symptoms().values(), "parts": HEADINGS}
     return render("gradlab.diagnosis", "symptoms.md", {"thread": _short}, **content)

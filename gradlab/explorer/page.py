@@ -32,8 +32,8 @@ from gradlab.flow.forces import has_gate
 from gradlab.losses.base import Loss
 from gradlab.losses.notation import formula_html
 from gradlab.losses.registry import by_text, loss_names, taught_names
-from gradlab.report.templates import render, script_json
 from gradlab.settings import call_text
+from gradlab.templates import render, script_json
 from gradlab.waiting import progress_bar
 
 SCRIPTS = (
@@ -125,7 +125,7 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
             *map(_resource, SCRIPTS),
         ]
     )
-    style = render("gradlab.report", "shared.css") + _resource("page.css")
+    style = render("gradlab", "shared.css") + _resource("page.css")
     page = render(
         "gradlab.explorer",
         "page.html",

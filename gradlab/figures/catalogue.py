@@ -24,7 +24,7 @@ from gradlab.figures import (
 from gradlab.files import versions, write_csv, write_text
 from gradlab.plotting.style import save
 from gradlab.plotting.tables import Tables, read_table
-from gradlab.report.templates import render
+from gradlab.templates import render
 from gradlab.waiting import progress_bar
 
 FORMATS = ("png", "svg")

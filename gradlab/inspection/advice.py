@@ -63,7 +63,7 @@ def advise(numbers: Mapping[str, Any], steps: Sequence[tuple[str, str]] = ()) ->
 
     ``advice.toml`` says which finding applies when, and words it.
     """
-    from gradlab.report.templates import applying
+    from gradlab.templates import applying
 
     n, count, size = numbers, numbers["sentences"], numbers["batch_size"]
     false, nearer, matter, easy = n["hard_negatives"].values() or (0, 0, 0, 0)

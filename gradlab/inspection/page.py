@@ -26,8 +26,8 @@ def render(
 
     ``several`` says whether texts have several columns, whose names are then shown.
     """
-    from gradlab.report.templates import render as fill
-    from gradlab.report.templates import script_json
+    from gradlab.templates import render as fill
+    from gradlab.templates import script_json
 
     entries = read_packaged("gradlab.inspection", "lists.toml")["lists"]
     lists = [filled for entry in entries if (filled := _list(table, several, **entry)) is not None]

@@ -8,9 +8,9 @@ from html import escape
 
 from gradlab._version import __version__
 from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, TRAIN, of_dataset
-from gradlab.monitor.numbers import short
 from gradlab.monitor.run_reader import Recording
 from gradlab.monitor.verdicts import Judgement
+from gradlab.numbers import short
 from gradlab.verdict import GRADES
 
 # Quantities of a batch that are drawn, and their titles.

@@ -10,8 +10,8 @@ from typing import Any
 
 from matplotlib.ticker import MaxNLocator
 
-from gradlab.monitor.numbers import short
-from gradlab.report.templates import render
+from gradlab.numbers import short
+from gradlab.templates import render
 
 Scale = Callable[[float], float]
 

@@ -7,14 +7,14 @@ from typing import Any
 from gradlab.gradient.diagnostics import ACTIVE
 from gradlab.monitor.expected_loss import loss_at_first
 from gradlab.monitor.history import Score
-from gradlab.monitor.numbers import percent, short
-from gradlab.monitor.numbers import score as number
 from gradlab.monitor.run_reader import FINISHED, RUNNING, Recording
 from gradlab.monitor.verdicts import judge_run
 from gradlab.monitor.verdicts.records import Records
 from gradlab.monitor.verdicts.training_loss import course_of
+from gradlab.numbers import percent, short
+from gradlab.numbers import score as number
 from gradlab.report import cards
-from gradlab.report.templates import render
+from gradlab.templates import render
 from gradlab.verdict import Verdict
 
 # Statistics for researchers, by subject: their names, and the series whose ends follow.

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from gradlab import numbers
 from gradlab.errors import listed
-from gradlab.monitor import numbers
 from gradlab.monitor.history import History, Score
 from gradlab.monitor.run_reader import RUNNING, Recording
 from gradlab.monitor.verdicts import Judgement, judge_run
 from gradlab.report import cards
-from gradlab.report.templates import render
+from gradlab.templates import render
 from gradlab.verdict import BAD, NOT_JUDGED, WATCH, Verdict, graded, subjects
 
 # Settings that say where a run is, and the setting that distinguishes repetitions of a run.

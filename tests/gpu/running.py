@@ -17,7 +17,7 @@ import torch
 from gradlab._version import __version__
 from gradlab.errors import GradlabError, check_known, first_line
 from gradlab.files import check_writable, read_object, versions, write_json, write_text
-from gradlab.report.templates import render
+from gradlab.templates import render
 from gradlab.waiting import progress_bar
 from tests.gpu import parts, predictions, right, speed, waits
 from tests.gpu.machine import RATES, Case, Machine

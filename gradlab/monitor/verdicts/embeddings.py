@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.monitor.numbers import score, short
 from gradlab.monitor.setting_advice import PULL, alternative
 from gradlab.monitor.verdicts.records import PERSISTENT, Records
+from gradlab.numbers import score, short
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
 # Mean cosine below which different sentences are apart, while the two views of each are the same;

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 
-from gradlab.monitor.numbers import percent
 from gradlab.monitor.setting_advice import (
     HARDEST,
     LEARNING,
@@ -15,6 +14,7 @@ from gradlab.monitor.setting_advice import (
     setting_change,
 )
 from gradlab.monitor.verdicts.records import PERSISTENT, Records
+from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
 # Mean dissipation at which no anchor learns. A healthy SimCSE run falls below .01 within a hundred

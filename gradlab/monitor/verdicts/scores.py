@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from gradlab.monitor.history import History, Score
-from gradlab.monitor.numbers import score as number
 from gradlab.monitor.verdicts.records import PERSISTENT, SCORE_CHANGE
+from gradlab.numbers import score as number
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
 # A held-out loss rises if the last three values exceed the best by this factor.

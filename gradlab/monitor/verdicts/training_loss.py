@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from gradlab.monitor.history import BATCH_LOSS, TRAIN, of_dataset
-from gradlab.monitor.numbers import short
 from gradlab.monitor.run_reader import Recording
 from gradlab.monitor.setting_advice import LEARNING, setting_change
 from gradlab.monitor.verdicts.embeddings import PAIRS_MAY_NOT_FIT
 from gradlab.monitor.verdicts.records import PERSISTENT, ends_of
+from gradlab.numbers import short
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
 # Share of the loss of guessing at which nothing is learned; factor by which a loss gets worse.

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from gradlab._version import __version__
 from gradlab.errors import counted
 from gradlab.files import read_packaged
-from gradlab.monitor.numbers import percent, percent_exactly, short
+from gradlab.numbers import percent, percent_exactly, short
 
 
 def render(
@@ -88,7 +88,7 @@ def markdown_text(text: Any) -> str:
 
 @functools.cache
 def _environment(package: str) -> jinja2.Environment:
-    places = [jinja2.PackageLoader(name) for name in (package, "gradlab.report")]
+    places = [jinja2.PackageLoader(name) for name in (package, "gradlab")]
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader(places),
         autoescape=jinja2.select_autoescape(["html"], default_for_string=False),
