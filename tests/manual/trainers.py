@@ -1,16 +1,20 @@
 """Train a tiny encoder in each framework that is installed, watched, and print what was recorded.
 
-    python tests/manual/trainers.py [NAME ...]
+    python tests/manual/trainers.py [NAME ...] [--processes 2]
 
+With ``--processes``, Lightning, Fabric and accelerate train with DistributedDataParallel on a CPU
+(gloo), in processes that torchrun starts.
 The package of each framework is the real one; what is absent is named. Weights with and without
 the watch are compared.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import os
 import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 import gradlab  # noqa: E402
+from gradlab.monitor.run_reader import read_recording  # noqa: E402
 from tests.sentence_training import columns_of  # noqa: E402
 from tests.tiny_models import make_bert  # noqa: E402
 
@@ -38,7 +43,8 @@ def encoder(place: Path) -> torch.nn.Module:
         def __init__(self):
             super().__init__()
             torch.manual_seed(0)
-            self.bert = AutoModel.from_pretrained(place / "bert")
+            # Processes wait for the gradient of every parameter; the pooling layer has none.
+            self.bert = AutoModel.from_pretrained(place / "bert", add_pooling_layer=False)
 
         def forward(self, tokens):
             hidden = self.bert(**tokens).last_hidden_state
@@ -69,6 +75,12 @@ def criterion_of(folder: Path, watched: bool):
     return gradlab.watch(loss, output=folder, every=1) if watched else loss
 
 
+def parallel() -> dict:
+    """What Lightning and Fabric are told of the processes that torchrun has started."""
+    count = int(os.environ.get("WORLD_SIZE", "1"))
+    return {"devices": count, "strategy": "ddp" if count > 1 else "auto"}
+
+
 def lightning(place: Path, watched: bool):
     import lightning as package
 
@@ -97,12 +109,12 @@ def lightning(place: Path, watched: bool):
     module = Module()
     logger = package.pytorch.loggers.CSVLogger(place / "logs")
     trainer = package.Trainer(
-        max_epochs=1, accelerator="cpu", logger=logger, enable_checkpointing=False,
+        max_epochs=1, accelerator="cpu", logger=logger, **parallel(), enable_checkpointing=False,
         enable_progress_bar=False, enable_model_summary=False, default_root_dir=place,
         log_every_n_steps=1, callbacks=[LightningWatch(criterion)] if watched else [],
     )  # fmt: skip
     trainer.fit(module, batches(place), batches(place))
-    if watched:
+    if watched and trainer.is_global_zero:
         text = max((place / "logs").rglob("metrics.csv")).read_text()
         assert "train/gradlab/hardest_share" in text
         assert criterion.watch.history.names("evaluation") == ["eval_val_margin"]
@@ -129,7 +141,7 @@ def loop(place: Path, folder: str, watched: bool, prepare, backward):
 def fabric(place: Path, watched: bool):
     from lightning.fabric import Fabric
 
-    instance = Fabric(accelerator="cpu", devices=1)
+    instance = Fabric(accelerator="cpu", **parallel())
     instance.launch()
 
     def prepare(model, optimiser, loader):
@@ -271,40 +283,91 @@ FRAMEWORKS = {
     "pylate": pylate, "flagembedding": flagembedding, "tevatron": tevatron,
 }  # fmt: skip
 PACKAGES = {"fabric": "lightning"}
+PARALLEL = ("lightning", "fabric", "accelerate")
 
 
 def main() -> None:
-    place = Path(tempfile.mkdtemp(prefix="trainers-"))
-    make_bert(place / "bert")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(FRAMEWORKS))
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--worker", nargs=2, metavar=("PLACE", "WATCHED"), help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
     torch.set_num_threads(1)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     warnings.simplefilter("ignore")
-    for name in sys.argv[1:] or FRAMEWORKS:
+    if chosen.worker:
+        place, watched = Path(chosen.worker[0]), chosen.worker[1] == "True"
+        train_in_processes(chosen.names[0], place, watched)
+        return
+    place = Path(tempfile.mkdtemp(prefix="trainers-"))
+    make_bert(place / "bert")
+    for name in chosen.names or (PARALLEL if chosen.processes > 1 else FRAMEWORKS):
         try:
             version = importlib.metadata.version(PACKAGES.get(name, name))
         except importlib.metadata.PackageNotFoundError:
             print(f"## {name}: not installed", flush=True)
             continue
-        ends, seconds = [], []
         try:
-            for watched in (False, True):
-                began = time.process_time()
-                model, watch = FRAMEWORKS[name](place, watched)
-                seconds.append(time.process_time() - began)
-                ends.append({key: w.clone() for key, w in model.state_dict().items()})
+            if chosen.processes > 1:
+                compare_processes(name, version, place, chosen.processes)
+            else:
+                compare(name, version, place)
         except Exception as error:
             print(f"## {name} {version}: {type(error).__name__}: {str(error)[:300]}", flush=True)
-            continue
-        same = all(torch.equal(ends[0][key], ends[1][key]) for key in ends[0])
-        frame = watch.to_frame()
-        names = watch.history.names("diagnostics")
-        counts = {name: int(frame[name].notna().sum()) for name in names}
-        print(f"## {name} {version}: {len(frame)} rows {counts}; same weights: {same}")
-        print(f"   {watch.seconds:.3f} s in {seconds[1]:.2f} s; unwatched {seconds[0]:.2f} s")
-        print(f"   status {watch.recording.status} {watch.recording.manifest['why']}")
-        print("  ", *watch.summary().splitlines()[1:3], flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak memory of the process {peak:.0f} MiB")
+
+
+def compare(name: str, version: str, place: Path) -> None:
+    """Train with and without a watch, and print what it recorded."""
+    ends, seconds = [], []
+    for watched in (False, True):
+        began = time.process_time()
+        model, watch = FRAMEWORKS[name](place, watched)
+        seconds.append(time.process_time() - began)
+        ends.append({key: w.clone() for key, w in model.state_dict().items()})
+    print_records(name, version, watch, ends)
+    print(f"   {watch.seconds:.3f} s in {seconds[1]:.2f} s; unwatched {seconds[0]:.2f} s")
+
+
+def print_records(name: str, version: str, watch, ends: list[dict]) -> None:
+    same = all(torch.equal(ends[0][key], ends[1][key]) for key in ends[0])
+    frame = watch.to_frame()
+    names = watch.history.names("diagnostics")
+    counts = {name: int(frame[name].notna().sum()) for name in names}
+    print(f"## {name} {version}: {len(frame)} rows {counts}; same weights: {same}")
+    print(f"   status {watch.recording.status} {watch.recording.manifest['why']}")
+    print("  ", *watch.summary().splitlines()[1:3], flush=True)
+
+
+def compare_processes(name: str, version: str, place: Path, count: int) -> None:
+    """The same with torchrun; the run is read from its folder, as `gradlab report` does."""
+    for watched in (False, True):
+        subprocess.run(
+            [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={count}",
+             "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", __file__, name,
+             "--worker", place, str(watched)],
+            check=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+    states = [
+        [torch.load(place / f"{name}-{watched}-{rank}.pt") for rank in range(count)]
+        for watched in (False, True)
+    ]
+    for rank in range(1, count):
+        assert all(torch.equal(states[1][0][k], states[1][rank][k]) for k in states[1][0])
+    same = all(torch.equal(states[0][0][k], states[1][0][k]) for k in states[0][0])
+    run = read_recording(place / name)
+    names = run.history.names("diagnostics")
+    steps = run.history.series("diagnostics", names[0])[0]
+    print(f"## {name} {version}, {count} processes: {len(names)} numbers at steps {steps}; "
+          f"same weights: {same}; status {run.status}", flush=True)  # fmt: skip
+
+
+def train_in_processes(name: str, place: Path, watched: bool) -> None:
+    """What each process does; its weights are kept."""
+    model, _ = FRAMEWORKS[name](place, watched)
+    rank = os.environ["RANK"]
+    torch.save(model.state_dict(), place / f"{name}-{watched}-{rank}.pt")
 
 
 if __name__ == "__main__":
