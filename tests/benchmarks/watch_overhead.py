@@ -1,6 +1,6 @@
 """What a watch adds to training with sentence-transformers: processor time and peak memory.
 
-    python tests/benchmarks/watch_overhead.py [--model MODEL] [--steps 60] [--turns 5]
+    python -m tests.benchmarks.watch_overhead [--model MODEL] [--steps 60] [--turns 5]
 
 Plain and watched trainings take turns in one process, which is what their times are compared in;
 the ratio of a turn is taken within it. Peak memory is that of a fresh process for each. Without
