@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gradlab.plotting import TEXT_WIDTH, close, empty_figure, plot_style, save
+from gradlab.plotting import COLORS, TEXT_WIDTH, close, empty_figure, plot_style, save
 
 
 def panels(
@@ -46,3 +47,47 @@ def mark_untrained(
 def figure_legend(figure: Figure, ax: Axes, place: Any, **look: Any) -> None:
     """A legend of one panel for the whole figure."""
     figure.legend(*ax.get_legend_handles_labels(), loc=place, **look)
+
+
+# Points from which a difference is drawn on an axis of its own, beside which others would vanish.
+LARGE = 10
+# Corrected p value below which a difference is significant.
+SIGNIFICANT = 0.05
+
+
+def draw_differences(table: pd.DataFrame, title: str) -> Figure:
+    """Differences with their intervals, large ones above and others below, each on its axis.
+
+    ``table`` has ``label``, ``estimate``, ``low``, ``high``, ``holm`` and perhaps ``margin``.
+    """
+    is_large = table.estimate.abs() >= LARGE
+    groups = [group for group in (table[is_large], table[~is_large]) if len(group)]
+    counts = [len(group) for group in groups]
+    height = 1.1 + 0.45 * len(groups) + 0.19 * sum(counts)
+    figure, axes = panels(height, len(groups), height_ratios=counts)
+    for axis, group in zip(axes, groups, strict=True):
+        _differences(axis, group)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=10)
+    axes[-1].set_xlabel("difference in points, with its 95% interval")
+    handles, labels = axes[-1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    return figure
+
+
+def _differences(axis: Axes, table: pd.DataFrame) -> None:
+    places = np.arange(len(table))
+    if "margin" in table and table.margin.notna().any():
+        margins = table.margin.fillna(0)
+        look: Any = {"color": "0.88", "height": 0.8, "zorder": 0}
+        axis.barh(places, 2 * margins, left=-margins, label="too small to matter", **look)
+    for chosen, face, words in (
+        (table.holm < SIGNIFICANT, COLORS[0], "significant"),
+        (table.holm >= SIGNIFICANT, "white", "not significant"),
+    ):
+        rows = table[chosen]
+        error = bars(rows.estimate, rows.low, rows.high)
+        look = {"fmt": "o", "color": COLORS[0], "mfc": face, "ms": 4.5, "capsize": 2}
+        axis.errorbar(rows.estimate, places[chosen], xerr=error, label=words, **look)
+    axis.axvline(0, color="0.5", lw=0.8)
+    axis.set_yticks(places, list(table.label), fontsize=8)
+    axis.set_ylim(len(table) - 0.4, -0.6)

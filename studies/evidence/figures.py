@@ -11,7 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradlab.plotting import COLORS
-from studies.drawing import bars, figure_legend, mark_untrained, panels, write_picture
+from studies.drawing import (
+    bars,
+    draw_differences,
+    figure_legend,
+    mark_untrained,
+    panels,
+    write_picture,
+)
 from studies.evidence.analysis import Frames, with_cells
 
 # Levels of the factorial.
@@ -22,9 +29,22 @@ GATES, WEIGHTS, RATIOS = (
 )
 SCORE = "STS average x 100"
 REGIMES = {"encoder": "on the encoder", "linear": "on a linear head"}
-# Points that the axis of the contrasts shows; the margins, 1.5 and 3, would vanish beside
-# differences of 25.
-LIMITS = (-5.5, 8.5)
+# Titles, parts and levels of the contrasts, as their picture says them.
+MESSAGES = {
+    "encoder": "Uniform weights and collapse cost tens of points; other choices, a few",
+    "linear": "On a linear head, the weight matters most",
+}
+PARTS = {"longer": ", longer runs"}
+GATED = {
+    "on": "as it is", "off": "always open", "random": "closed at random",
+    "scaled": "as a scale for all",
+}  # fmt: skip
+WORDS = {
+    " at softmax .": ", softmax at 0.", "softmax .": "softmax at 0.", "uniform": "uniform weights",
+    "ratio 1": "ratio of 1", "all three": "gate, softmax and ratio of 1",
+    "none of them": "none of the three", "symmetric, no inertia": "without predictor and inertia",
+    "predictor, no inertia": "without inertia", "heads at random": "with heads at random",
+}  # fmt: skip
 
 
 def draw(rows: Frames, tables: Frames, untrained: pd.DataFrame, folder: Path) -> dict[str, Path]:
@@ -71,31 +91,20 @@ def _factorial(table: pd.DataFrame, start: pd.Series | None) -> Figure:
 
 def _contrasts(table: pd.DataFrame, regime: str) -> Figure:
     table = table[(table.regime == regime) & (table.seeds > 2)]
-    figure, (axis,) = panels(1.0 + 0.25 * len(table))
-    low, high = LIMITS
-    for place, row in enumerate(table.itertuples(index=False)):
-        if row.margin > 0:
-            axis.barh(place, 2 * row.margin, left=-row.margin, color="0.88", height=0.8, zorder=0)
-        if not low < row.estimate < high:
-            right = row.estimate > 0
-            axis.annotate(
-                f"{row.estimate:.1f} ({row.low:.1f} to {row.high:.1f})",
-                (high if right else low, place),
-                xytext=(-4 if right else 4, 0), textcoords="offset points",
-                ha="right" if right else "left", va="center", fontsize=7.5,
-            )  # fmt: skip
-            continue
-        error = [[row.estimate - max(row.low, low)], [min(row.high, high) - row.estimate]]
-        look: Any = {"fmt": "o", "color": COLORS[0], "ms": 4, "capsize": 2}
-        face = COLORS[0] if row.holm < 0.05 else "white"
-        axis.errorbar(row.estimate, place, xerr=error, mfc=face, **look)
-    axis.axvline(0, color="0.5", lw=0.8)
-    axis.set(xlim=(low, high), ylim=(len(table) - 0.4, -0.6))
-    axis.set_yticks(range(len(table)), table.part + ": " + table.name)
-    axis.set_xlabel("difference in points (grey: within the margin)")
-    seeds = f"{table.seeds.min()} to {table.seeds.max()} seeds"
-    axis.set_title(f"contrasts {REGIMES[regime]}, {seeds}")
-    return figure
+    labels = [in_words(row.part, row.name) for row in table.itertuples(index=False)]
+    return draw_differences(table.assign(label=labels), MESSAGES[regime])
+
+
+def in_words(part: str, name: str) -> str:
+    """The label of a contrast ``A − B``: what stands in place of what, and where."""
+    where = PARTS.get(part, "")
+    first, _, second = name.partition(" − ")
+    if part == "dissipation":
+        return f"gate {GATED[first]}, not {GATED[second]}"
+    label = f"{first}, not {second}{where}"
+    for short, words in WORDS.items():
+        label = label.replace(short, words)
+    return label.replace(" .5", " 0.5")
 
 
 def _exchanges(tables: Frames, regime: str) -> Figure:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from gradlab.plotting import COLORS
-from studies.drawing import bars, figure_legend, mark_untrained, panels
-from studies.second_round.declarations import declaration, labels_of
+from studies.drawing import bars, draw_differences, mark_untrained, panels
+from studies.second_round.declarations import declaration
 from studies.second_round.prediction import Design
 
 # Losses that the feature is most wrong about.
@@ -23,7 +22,7 @@ MEASURES = {
     "components": "line in pull, hardest share", "changes": "line in alignment, uniformity",
     "both": "line in all four",
 }  # fmt: skip
-# The papers' claims, by the part that tests each.
+# The papers' claims, by the part that tests each: paper, figure or table, and what differs.
 CLAIMS = {
     "distance": "MoCoSE, Figure 2: maximum traceable distance",
     "distance-batch": "MoCoSE, Figure 3: the same at other batch sizes",
@@ -100,28 +99,22 @@ def draw_heads(rows: pd.DataFrame, untrained: float) -> Figure:
     return figure
 
 
-def draw_claims(experiments: Mapping[str, pd.DataFrame], untrained: float) -> Figure:
-    """Scores of the conditions of the papers' claims: a dot a seed, and means."""
-    counts = [table.label.nunique() for table in experiments.values()]
-    height = 0.23 * sum(counts) + 0.75 * len(counts) + 0.6
-    figure, axes = panels(height, len(counts), height_ratios=counts)
-    for at, (axis, (name, table)) in enumerate(zip(axes, experiments.items(), strict=True)):
-        labels = labels_of(name)
-        places = [labels.index(label) for label in table.label]
-        means = table.groupby("label").sts.mean()
-        dots: Any = {"ms": 4, "mec": "none", "alpha": 0.6, "label": "a seed"}
-        axis.plot(100 * table.sts, places, "o", color=COLORS[0], **dots)
-        ticks: Any = {"ms": 11, "mew": 2, "label": "mean"}
-        axis.plot(100 * means[labels], range(len(labels)), "|", color=COLORS[0], **ticks)
-        if at == 0 or 100 * table.sts.min() < untrained:
-            mark_untrained(axis, untrained, along="y")
-        texts = [label.replace("_", " ").replace("=", ": ") for label in labels]
-        axis.set_yticks(range(len(labels)), texts, fontsize="small")
-        axis.set(ylim=(len(labels) - 0.5, -0.5))
-        axis.set_title(CLAIMS[name], fontsize="small", loc="left")
-    figure_legend(figure, axes[0], "outside upper right", ncols=3)
-    axes[-1].set(xlabel="STS average x 100")
-    return figure
+def draw_claims(contrasts: pd.DataFrame) -> Figure:
+    """The differences that the papers claim: above 0, as the paper says; below 0, the opposite."""
+    claims = contrasts[contrasts.part.isin(list(CLAIMS))]
+    labels = [
+        f"{CLAIMS[row.part].partition(':')[0]}: {claim_in_words(row.name)}"
+        for row in claims.itertuples(index=False)
+    ]
+    return draw_differences(
+        claims.assign(label=labels),
+        "Right of 0: as MoCoSE and ESimCSE claim. At this size, few claims are significant",
+    )
+
+
+def claim_in_words(name: str) -> str:
+    """The label of a contrast ``A − B``."""
+    return name.replace(" − mean of ", ", not ").replace(" − ", ", not ")
 
 
 def draw_interventions(orders: pd.DataFrame, left: pd.DataFrame) -> Figure:

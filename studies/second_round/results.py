@@ -55,7 +55,7 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
     for name in claims:
         yield f"{CLAIMS[name]}: {judge_claim(contrasts[contrasts.part == name])}"
     if claims:
-        yield _picture(committed / "claims.png", figures.draw_claims, claims, untrained)
+        yield _picture(committed / "claims.png", figures.draw_claims, contrasts)
     if "surface" in complete:
         yield from _write_surface(complete["surface"], committed, untrained)
     if (file := committed / prediction.FEATURES.name).exists():
