@@ -16,7 +16,7 @@ from gradlab.templates import render
 Scale = Callable[[float], float]
 
 WIDTH, HEIGHT = 340, 190
-LEFT, RIGHT, TOP, BOTTOM = 40, 10, 8, 24
+LEFT, RIGHT, TOP, BOTTOM = 50, 10, 8, 24
 MOST_POINTS = 240
 # A positive series with a larger ratio of maximum to minimum has a logarithmic axis.
 LOGARITHMIC = 100
