@@ -124,3 +124,38 @@ def test_command_evaluates_a_model_folder(
     expected = evaluate(Encoder.load(bert, "mean"), senteval, "STS13 STS-B CR", **options)
     assert out == f"{expected.table()}\n\nWrote {output}\n"
     assert json.loads(output.read_text(encoding="utf-8")) == expected.to_dict()
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_a_file_of_scored_pairs_gives_their_correlation(bert, tmp_path, ending) -> None:
+    import pandas
+    from click.testing import CliRunner
+
+    from gradlab.cli.commands import cli
+    from gradlab.evaluate.sts import cosines, spearman
+    from tests.tiny_models import make_sentences
+
+    first, second = make_sentences(20, seed=1), make_sentences(20, seed=2)
+    gold = [round(place % 7 / 2, 1) for place in range(20)]
+    frame = pandas.DataFrame({"sentence1": first, "sentence2": second, "rating": gold})
+    path = tmp_path / f"pairs.{ending}"
+    if ending == "parquet":
+        frame.to_parquet(path)
+    elif ending == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        frame.to_csv(path, sep=";", index=False)
+
+    def run(*arguments):
+        words = ["evaluate", "--model", bert, "--eval-data", path, *arguments]
+        return CliRunner().invoke(cli, list(map(str, words)))
+
+    output = tmp_path / "scores.json"
+    result = run("--score-column", "rating", "--output", output)
+    assert result.exit_code == 0, result.output + str(result.exception)
+    encoder = Encoder.load(bert)
+    expected = spearman(cosines(encoder.encode(first), encoder.encode(second)), gold)
+    assert json.loads(output.read_text())["scores"]["spearman"] == pytest.approx(expected, abs=1e-6)
+    assert "(20 pairs)" in result.output
+    assert "name it by --score-column" in str(run().exception)
+    assert "leave --tasks out" in str(run("--tasks", "STS-B", "--score-column", "rating").exception)

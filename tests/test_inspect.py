@@ -25,6 +25,7 @@ from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import autograd_split
 from gradlab.inspection.candidate_pairs import LOOSER, _count
 from gradlab.inspection.gradient_share import PushTotals, measure, meet, share_of_candidates
+from gradlab.inspection.texts import prompt_of
 from gradlab.inspection.vectors import NEIGHBOURS, Groups, Vectors, nearest_pairs
 from gradlab.inspection.word_index import WordIndex
 from gradlab.inspection.words import slot_words, state_other_facts
@@ -504,7 +505,10 @@ def test_texts_that_the_model_reads_in_part_are_counted(bert):
     assert numbers["cut_share"] == pytest.approx(21 / 22)
     (finding,) = (advice for advice in inspection.advice if "beginnings" in advice.title)
     assert "95% of the texts (21) are longer than 8 tokens" in finding.text
-    assert "1 text begins as an earlier one does" in finding.text
+    (finding,) = (advice for advice in inspection.advice if "last token" in advice.title)
+    assert (
+        "1 text begins as an earlier one does and differs only behind the 8 tokens" in finding.text
+    )
     whole = gradlab.inspect(bert, texts, batch_size=8, batches=2)
     assert whole.numbers["cut"] == 0
     assert whole.numbers["max_length"] == 64
@@ -527,3 +531,20 @@ def test_sortable_columns_say_how_they_are_sorted():
         ["none", "descending", "none"],
         ["none", "ascending", "none"],
     ]
+
+
+def test_texts_that_differ_only_in_the_prompt_of_their_column_are_counted():
+    texts = corpus(20)
+    anchors = [f"query: {text}" for text in texts]
+    positives = [f"passage: {text}" for text in [*texts[:3], *corpus(17, 1)]]
+    vectors = np.random.default_rng(0).normal(size=(40, 6))
+    inspection = gradlab.inspect(None, anchors, positives=positives, embeddings=vectors, batches=2)
+    assert inspection.texts.prompts == {"sentence": "query:", "positive": "passage:"}
+    assert inspection.numbers["alike_behind_prompts"] == 3
+    (finding,) = (advice for advice in inspection.advice if "prompt" in advice.title)
+    assert "“passage:”, “query:”). Behind that, 3 texts repeat another one" in finding.text
+    plain = gradlab.inspect(None, texts, embeddings=vectors[:20], batches=2)
+    assert plain.numbers["alike_behind_prompts"] == 0
+    assert plain.texts.prompts == {}
+    assert prompt_of(["a b"] * 9) == ""
+    assert prompt_of(["a bc", "a bd"]) == ""

@@ -69,6 +69,10 @@ from gradlab.errors import GradlabError, listed
     kind=click.IntRange(1),
 )
 @device_option
+@option("--column", "First sentences in a file of scored pairs; unset: found by name.")
+@option("--positive-column", "Second sentences in a file of scored pairs; unset: found by name.")
+@option("--score-column", "Scores in a file of scored pairs; unset: found by name.")
+@option("--encoding", "Encoding of a text, JSON, CSV or TSV file of scored pairs.", "utf-8")
 @option("--format style", "Format of the table.", "text", ["text", "markdown", "latex"])
 @option(
     "--output",
@@ -81,27 +85,40 @@ def command(model: str, eval_data: Path, output: Path | None, style: str, **opti
 
     Prints Spearman's correlation and accuracy times 100 with their averages, and names pooler and
     split. A folder with corpus.jsonl, queries.jsonl and qrels/test.tsv (BEIR's layout) is a
-    retrieval task: nDCG at 10 and others.
+    retrieval task: nDCG at 10 and others. A file with two columns of sentences and one of scores,
+    in any format that training reads, gives Spearman's correlation.
     """
+    from gradlab.data.roles import Roles
     from gradlab.evaluate import downstream, evaluate, task_names
+    from gradlab.evaluate.embed import Embedder, as_encode
+    from gradlab.evaluate.pairs import is_pair_file, open_pairs, read_pairs
     from gradlab.evaluate.retrieval import evaluate_retrieval, is_retrieval_folder
+    from gradlab.evaluate.sts import sts_scores
     from gradlab.files import check_writable, write_json
 
     # Cheap checks come before the model is loaded.
     asked = [*options.pop("tasks"), *options.pop("more_tasks")]
-    retrieval = is_retrieval_folder(eval_data)
-    if retrieval:
-        of_tasks = ("aggregation", "classifier", "folds", "seed", "jobs", "style")
+    retrieval, scored = is_retrieval_folder(eval_data), is_pair_file(eval_data)
+    columns = [options.pop(name) for name in ("column", "positive_column", "score_column")]
+    encoding = options.pop("encoding")
+    if any(columns) and not scored:
+        raise GradlabError(f"{str(eval_data)!r} is no file of scored pairs; leave columns out")
+    if retrieval or scored:
+        of_tasks = ["aggregation", "classifier", "folds", "seed", "jobs", "style"]
+        of_tasks += ["split"] * scored
         options_given = given_options()
         superfluous = ["--tasks"] * bool(asked) + [
             options_given[name][0] for name in of_tasks if name in options_given
         ]
         if superfluous:
-            raise GradlabError(
-                f"{str(eval_data)!r} is one retrieval task; leave {listed(superfluous)} out"
-            )
+            raise GradlabError(f"{str(eval_data)!r} is one task; leave {listed(superfluous)} out")
     tasks = task_names(asked or "sts")
-    if not retrieval:
+    pairs = None
+    if scored:
+        file = open_pairs(eval_data, Roles(columns[0], columns[1], score=columns[2]), encoding)
+        click.echo(f"{file.describe()}\n  {file.summary()}", err=True)
+        pairs = read_pairs(file)
+    elif not retrieval:
         downstream(eval_data)
     if output is not None:
         check_writable(output)
@@ -112,7 +129,14 @@ def command(model: str, eval_data: Path, output: Path | None, style: str, **opti
         model, **{name: options.pop(name) for name in ("pooler", "max_length", "device")}
     )
     encode = functools.partial(encoder.encode, batch_size=options.pop("chunk_size"))
-    if retrieval:
+    if pairs is not None:
+        correlation = sts_scores(Embedder(as_encode(encode), title="Encoding"), [pairs])["all"]
+        click.echo(f"{'spearman':<16}{correlation:.4f}  ({len(pairs.gold):,} pairs)")
+        if output is not None:
+            scores = {"spearman": correlation, "pairs": len(pairs.gold)}
+            about = {"pooler": encoder.pooler, "task": str(eval_data)}
+            write_json(output, {"model": model, **about, "scores": scores})
+    elif retrieval:
         about = {"pooler": encoder.pooler, "task": str(eval_data), "split": options["split"]}
         scores = evaluate_retrieval(encode, eval_data, options["split"])
         for name, score in scores.items():

@@ -94,10 +94,11 @@ pooler_option = option(
 )
 data_option = option(
     "--eval-data",
-    "SentEval's data/downstream folder, a SentEval checkout, or a retrieval task in BEIR's layout.",
+    "SentEval's data/downstream folder, a retrieval task in BEIR's layout, or a file of scored "
+    "pairs.",
     kind=Path,
     required=True,
-    metavar="FOLDER",
+    metavar="PATH",
 )
 
 

@@ -304,6 +304,8 @@ class Inspection(Drawable):
                 else float("nan")
             ),
             "positives_that_repeat": len(self.repeated),
+            "prompts": [] if self.texts is None else sorted(set(self.texts.prompts.values())),
+            "alike_behind_prompts": 0 if self.texts is None else self.texts.alike_behind_prompts,
             "mask_above": candidates.mask_above,
             "mask_removes": self.push_above(candidates.mask_above),
             "cosine_levels": cosine_levels,

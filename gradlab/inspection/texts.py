@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from gradlab.data.training_file import TrainingFile
 from gradlab.errors import GradlabError
 
+# Number of texts from which on a common beginning is no accident.
+_FEWEST = 8
+
 
 def normalize(text: str) -> str:
     """Return the words of a text in order, without case, punctuation or extra spaces.
@@ -28,6 +31,15 @@ def normalize(text: str) -> str:
 def words_of(text: str) -> list[str]:
     """Return the words of a text as written; a hyphen joins words: ``south-east`` is one word."""
     return re.findall(r"\w+(?:-\w+)*", unicodedata.normalize("NFKC", text))
+
+
+def prompt_of(texts: Sequence[str]) -> str:
+    """Return the whole words with which all texts begin, such as ``query:``; empty for none."""
+    first, last = min(texts), max(texts)
+    letters = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    shared = "".join(letter for letter, _ in letters)
+    prompt = shared[: re.search(r"\S*$", shared).start()].strip()  # type: ignore[union-attr]
+    return prompt if first != last and len(texts) >= _FEWEST else ""
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,24 @@ class Texts:
         if not further:
             return Texts(anchors)
         return Texts(anchors, further[0], dict(zip(self.negatives, further[1:], strict=True)))
+
+    @functools.cached_property
+    def prompts(self) -> dict[str, str]:
+        """Beginnings that all texts of a column share, by column."""
+        prompts = {name: prompt_of(column) for name, column in self.columns.items()}
+        return {name: prompt for name, prompt in prompts.items() if prompt}
+
+    @functools.cached_property
+    def alike_behind_prompts(self) -> int:
+        """Number of texts that repeat another one but for the prompts of their columns."""
+        if not self.prompts:
+            return 0
+        whole, behind = set(), set()
+        for name, column in self.columns.items():
+            start = len(self.prompts.get(name, ""))
+            whole |= {hash(normalize(text)) for text in column}
+            behind |= {hash(normalize(text[start:])) for text in column}
+        return len(whole) - len(behind)
 
     @property
     def count(self) -> int:

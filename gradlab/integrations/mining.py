@@ -228,7 +228,7 @@ def mine(
         if judging is not None:
             before, refused = candidates, 0
             if limit is not None:
-                wide = _search(embedded, pairs, corpus, max(JUDGED, 2 * negatives), limit, True)
+                wide = _search(embedded, pairs, corpus, negatives, limit, several=True)
                 candidates = _judged(judging, wide, negatives, limit)
                 refused = len(set(before) - set(candidates))
         sound = [row for row in candidates if not _is_false(row)]
@@ -283,9 +283,9 @@ def _search(
     corpus: list[str] | None,
     negatives: int,
     share: float | None,
-    fewer: bool = False,
+    several: bool = False,
 ) -> list[tuple[str, ...]]:
-    """Return rows as in `Choice`; ``fewer`` admits rows with fewer hard negatives."""
+    """Return rows as in `Choice`, or with ``several`` as many as a judge sees, where there are."""
     from sentence_transformers.util import mine_hard_negatives
 
     if "relative_margin" not in inspect.signature(mine_hard_negatives).parameters:
@@ -302,12 +302,12 @@ def _search(
             corpus=corpus,
             relative_margin=None if share is None else 1 - share,
             range_max=max(LOOKED_AT, 10 * negatives),
-            num_negatives=negatives,
-            output_format="triplet" if fewer else "n-tuple",
+            num_negatives=max(JUDGED, 2 * negatives) if several else negatives,
+            output_format="triplet" if several else "n-tuple",
             verbose=False,
         )
     rows = list(zip(*(dataset[name] for name in dataset.column_names), strict=True))
-    if not fewer:
+    if not several:
         return rows
     together: dict[tuple[str, str], list[str]] = {}
     for anchor, positive, negative in rows:
