@@ -464,7 +464,7 @@ def test_marks_of_the_upward_axis_fit_beside_it():
     """A figure takes about 6.2 of a chart's units; small scores have marks such as 0.0675."""
     from gradlab.report.charts import LEFT, Series, line_chart
 
-    chart = line_chart("score", [Series("score", [0, 1], [0.0631, 0.0724])])
+    chart = line_chart("score", [Series("score", [0, 1], [0.0641, 0.0724])])
     marks = re.findall(r'text-anchor="end">([^<]+)<', chart)
     assert max(map(len, marks)) >= 6
     assert all(6.2 * len(mark) <= LEFT - 5 for mark in marks)
