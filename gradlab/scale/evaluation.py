@@ -13,30 +13,28 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gradlab.batch.batch import KINDS, Batch
-from gradlab.batch.candidates import DEFAULT_CANDIDATES
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.losses.candidate_loss import CandidateLoss
-from gradlab.losses.combinator import Combinator
-from gradlab.losses.pair_loss import PairLoss
 from gradlab.scale.blocks import Blocks, Gradients
 from gradlab.scale.columns import Columns
 from gradlab.scale.kernels import KernelBlocks, KernelLaps, Operands, rows_in_slice
 from gradlab.scale.laps import Laps
 from gradlab.scale.processes import Processes
-from gradlab.scale.products import default_block_size, in_tf32, reading_is_free, slices
-
-
-class _Term(NamedTuple):
-    weight: float
-    loss: Loss
-    batch: Batch
+from gradlab.scale.products import (
+    default_block_size,
+    fixed_reference,
+    in_tf32,
+    reading_is_free,
+    slices,
+)
+from gradlab.scale.softmax_blocks import SoftmaxBlocks, SoftmaxColumns
+from gradlab.scale.terms import Term, is_default_pair, is_softmax, needs_all_rows, terms_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,17 +152,17 @@ class Evaluation:
         """Return the values and the gradients of all rows, by kind, and of the learned settings."""
         gradients = Gradients()
         by_settings = [torch.zeros_like(setting) for setting in self.learned]
-        terms = _terms(self.loss, batch, 1.0)
+        terms = terms_of(self.loss, batch, 1.0)
         operands = None if self.kernels is None else Operands(self.kernels)
         if operands is None:
             laps = Laps(self.processes, self.block_size)
         else:
             laps = KernelLaps(self.processes, self.block_size, operands, self.loss.name)
         # Blocks share cosines between softmaxes of any temperatures, kernels between equal logits.
-        shares = _is_softmax if operands is None else _is_default_pair
+        shares = is_softmax if operands is None else is_default_pair
         sharing = [term for term in terms if len(terms) > 1 and shares(term)]
         equal = operands is not None
-        on_all_rows = [_needs_all_rows(term, sharing, equal) for term in terms]
+        on_all_rows = [needs_all_rows(term, sharing, equal) for term in terms]
         pair_terms = [term for term, needed in zip(terms, on_all_rows, strict=True) if not needed]
         batch_terms = list(itertools.compress(terms, on_all_rows))
         with contextlib.closing(laps):
@@ -193,7 +191,7 @@ class Evaluation:
 
     def _sum_in_blocks(
         self,
-        terms: list[_Term],
+        terms: list[Term],
         scale: Tensor | None,
         gradients: Gradients,
         by_settings: list[Tensor],
@@ -204,12 +202,7 @@ class Evaluation:
         error = None
         try:
             for term in terms:
-                blocks = (
-                    Blocks(gradients, self.learned)
-                    if operands is None
-                    else KernelBlocks(gradients, operands, self.loss.name)
-                )
-                in_blocks = self._in_blocks(term, scale, gradients, by_settings, blocks)
+                in_blocks = self._term_in_blocks(term, scale, gradients, by_settings, operands)
                 values = values + term.weight * in_blocks
         except GradlabError as problem:
             if self.processes.count == 1:
@@ -219,7 +212,7 @@ class Evaluation:
             self.processes.check(self.batch.anchors, error)
         return values
 
-    def _sum_in_laps(self, terms: list[_Term], laps: Laps) -> Tensor | None:
+    def _sum_in_laps(self, terms: list[Term], laps: Laps) -> Tensor | None:
         """Return the weighted sum of losses that run once on all rows; None if there are none.
 
         Raises:
@@ -247,9 +240,31 @@ class Evaluation:
             )
         return total
 
+    def _term_in_blocks(
+        self,
+        term: Term,
+        scale: Tensor | None,
+        gradients: Gradients,
+        by_settings: list[Tensor],
+        operands: Operands | None,
+    ) -> Tensor:
+        """Return this process's ``L_i`` of a loss of pairs, see `_in_blocks`."""
+        arguments = term, scale, gradients, by_settings
+        if operands is not None:
+            return self._in_blocks(*arguments, KernelBlocks(gradients, operands, self.loss.name))
+        if is_softmax(term) and fixed_reference(term.batch.anchors, term.loss.temperature):  # type: ignore[attr-defined]  # every softmax has one
+            try:
+                return self._in_blocks(*arguments, SoftmaxBlocks(gradients))
+            except NotImplementedError:  # the loss asks for more, before it adds any gradient
+                pass
+            except AttributeError as error:
+                if not isinstance(error.obj, SoftmaxColumns):
+                    raise
+        return self._in_blocks(*arguments, Blocks(gradients, self.learned))
+
     def _in_blocks(
         self,
-        term: _Term,
+        term: Term,
         scale: Tensor | None,
         gradients: Gradients,
         by_settings: list[Tensor],
@@ -398,51 +413,3 @@ def refuse_second_derivatives() -> None:
             "a blockwise loss has first derivatives only (create_graph=True was asked for); "
             "use the loss itself for higher ones"
         )
-
-
-def _terms(loss: Loss, batch: Batch, weight: float) -> list[_Term]:
-    """Return the elementary losses of a loss, with the batches that they see."""
-    if not isinstance(loss, Combinator):
-        return [_Term(weight, loss, batch)]
-    return [
-        term
-        for factor, nested, candidates in loss.terms_of(batch)
-        for term in _terms(nested, candidates, weight * factor)
-    ]
-
-
-def _needs_all_rows(term: _Term, sharing: list[_Term], equal: bool) -> bool:
-    """Whether a term runs on all rows at once: a batch loss, or one of two ``sharing`` directions.
-
-    ``equal``: whether only equal losses can share their cosines.
-    """
-    if not isinstance(term.loss, PairLoss | CandidateLoss):
-        return True
-    anchors, positives = term.batch.anchors, term.batch.positives
-    return any(term is direction for direction in sharing) and any(
-        anchors is opposite.batch.positives
-        and positives is opposite.batch.anchors
-        and (not equal or term.loss == opposite.loss)
-        for opposite in sharing
-    )
-
-
-def _is_softmax(term: _Term) -> bool:
-    """Whether a loss uses only the log-sum-exp of the usual negatives."""
-    loss = term.loss
-    return (
-        _is_default_pair(term)
-        and isinstance(loss, PairLoss)
-        and loss.takes_hardness
-        and not isinstance(getattr(loss, "temperature", None), Tensor)
-    )
-
-
-def _is_default_pair(term: _Term) -> bool:
-    """Whether a loss of pairs takes the usual negatives, as both directions of a loss may."""
-    return (
-        isinstance(term.loss, PairLoss)
-        and term.batch.candidates == DEFAULT_CANDIDATES
-        and term.batch.in_batch_negatives
-        and term.batch.count > 1
-    )

@@ -127,17 +127,17 @@ def _small_batches(rates: Rates) -> dict[str, Prediction]:
     expected = {}
     for count in (4096, 8192):
         products = 6 * count**2 * DIMENSIONS / (rates.sustained * rates.tf32)
-        passes = 10 * 4 * count**2 / rates.memory
+        passes = 6 * 4 * count**2 / rates.memory
         rows = 30 * 4 * count * DIMENSIONS / rates.memory
         device = products + passes + rows
         name = f"loss/N={count} D={DIMENSIONS} bfloat16 gradlab.blockwise"
         expected |= {
             f"{name}, graph": Prediction(
-                device + 62 * rates.launch + 6 * rates.operation,
-                "6 N² D in TF32 + 10 passes over N² + 62 launches + 6 operations of the host",
+                device + 61 * rates.launch + 6 * rates.operation,
+                "6 N² D in TF32 + 6 passes over N² + 61 launches + 6 operations of the host",
             ),
             name: Prediction(
-                max(device, 117 * rates.call), "117 operations of the host, or the device's time"
+                max(device, 112 * rates.call), "112 operations of the host, or the device's time"
             ),
         }
     return expected

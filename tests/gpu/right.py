@@ -61,7 +61,7 @@ DECOMPOSED = (
 )
 KERNELS = (
     *((spec, "float32") for spec in ("infonce", "symmetric(infonce)", "tvmf", "dhel")),
-    ("infonce(temperature=0.01)", "float32"),
+    ("infonce(temperature=0.02)", "float32"),
     ("infonce", "tf32"),
     *((spec, "bfloat16") for spec in ("infonce", "symmetric(infonce)")),
     ("infonce", "float16"),
