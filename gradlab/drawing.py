@@ -23,9 +23,23 @@ class Drawable:
 
     Attributes:
         artist: drawing function, ``"module:name"``, imported on first use; empty without a plot.
+        shown: names of the attributes that people use, at most twenty with `details`; empty if all
+            are. Completion and ``dir`` list these, and `details` the rest.
     """
 
     artist: ClassVar[str] = ""
+    shown: ClassVar[tuple[str, ...]] = ()
+
+    def __dir__(self) -> list[str]:
+        if not self.shown:
+            return sorted(super().__dir__())
+        private = [name for name in super().__dir__() if name.startswith("_")]
+        return sorted([*private, *self.shown, "details"])
+
+    @property
+    def details(self) -> Details:
+        """What only some need: attributes that completion does not list."""
+        return Details(self)
 
     def to_frame(self) -> DataFrame:
         """Return the result as a pandas DataFrame.
@@ -80,3 +94,26 @@ class Drawable:
         text = html.escape(self.headline()).replace("\n", "<br>")
         table = self.brief().to_html(float_format="{:.3g}".format, border=0, max_rows=2 * _ROWS)
         return f"<p>{text}</p>{table}"
+
+
+class Details:
+    """Attributes of a result beside those that people use; ``dir`` lists them."""
+
+    def __init__(self, result: Drawable) -> None:
+        self._result = result
+
+    def __dir__(self) -> list[str]:
+        result = self._result
+        names = {name for name in object.__dir__(result) if not name.startswith("_")}
+        return sorted(names - {*result.shown, "details", "shown"}) if result.shown else []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in dir(self):
+            raise AttributeError(
+                f"{type(self._result).__name__}.details has no attribute {name!r}; "
+                f"it has {', '.join(dir(self))}"
+            )
+        return getattr(self._result, name)
+
+    def __repr__(self) -> str:
+        return f"Details of {type(self._result).__name__}: {', '.join(dir(self))}"

@@ -71,7 +71,10 @@ def described(name: str, member: Any) -> Iterator[str]:
     yield f"class {name}{made_by}{''.join(f', a {base}' for base in inherited[:1])}"
     is_data = dataclasses.is_dataclass(member)
     fields = {field.name for field in dataclasses.fields(member)} if is_data else set()
-    for attribute in sorted(own_names(member) | fields):
+    # Of a result, `details` holds what may change with any version.
+    shown = getattr(member, "shown", ())
+    named = {*shown, "details"} if shown else (own_names(member) | fields) - {"details", "shown"}
+    for attribute in sorted(named):
         if attribute in fields:
             yield f"    .{attribute}"
             continue

@@ -129,7 +129,7 @@ def test_numbers_of_a_batch_against_loops() -> None:
                 "hardest_share": np.mean([share.max() for share in shares]),
                 "effective_negatives": np.mean([np.exp(-(s * np.log(s)).sum()) for s in shares]),
                 "ratio": np.median(pull / sent),
-                "ratio_both": np.median(2 * pull / (sent + received)),
+                "ratio_both_sides": np.median(2 * pull / (sent + received)),
                 "hubness": differences / (2 * SENTENCES * received.sum()),
             }
         )

@@ -89,7 +89,7 @@ def test_recovers_the_closed_form_of_every_registered_loss(name, kind, n, d):
     coefficients = (
         decomposition.other_view_gradient,
         decomposition.same_view_gradient,
-        decomposition.positive,
+        decomposition.pull,
     )
     pairs = list(zip(coefficients, expected, strict=True))
     for actual, exact in pairs:
@@ -132,14 +132,14 @@ def test_both_kinds_of_negatives_apart():
     same_view, other_view = symmetric_weight[:6, :6], symmetric_weight[:6, 6:]
     torch.testing.assert_close(decomposition.same_view_gradient, same_view, rtol=1e-9, atol=1e-12)
     torch.testing.assert_close(
-        decomposition.positive, 2 / tau - other_view.diagonal(), rtol=1e-9, atol=0
+        decomposition.pull, 2 / tau - other_view.diagonal(), rtol=1e-9, atol=0
     )
     other_view = other_view - torch.diag(other_view.diagonal())
     torch.testing.assert_close(decomposition.other_view_gradient, other_view, rtol=1e-9, atol=1e-12)
     dissipation = (same_view + other_view).sum(1)
     torch.testing.assert_close(decomposition.total_push, dissipation)
     torch.testing.assert_close(decomposition.other_view, other_view / dissipation[:, None])
-    torch.testing.assert_close(decomposition.ratio, decomposition.positive / dissipation)
+    torch.testing.assert_close(decomposition.ratio, decomposition.pull / dissipation)
     torch.testing.assert_close(decomposition.same_view_share, same_view.sum(1) / dissipation)
     largest = torch.maximum(other_view.amax(1), same_view.amax(1)) / dissipation
     torch.testing.assert_close(decomposition.hardest_share, largest)
@@ -216,9 +216,7 @@ def test_sentence_transformers_triplet(metric, name):
     decomposition = gradlab.decompose(native, anchors, positives)
     expected = gradlab.components(gradlab.get_loss(name, margin=0.4), anchors, positives)
     assert_same(decomposition.other_view_gradient, push(expected) / 20)
-    assert_same(
-        decomposition.positive, expected.gradient_dissipation * expected.positive_weight / 20
-    )
+    assert_same(decomposition.pull, expected.gradient_dissipation * expected.positive_weight / 20)
     assert 0 < int((decomposition.total_push == 0).sum()) < 20
 
 
@@ -244,7 +242,7 @@ def test_sentence_transformers_losses_of_labels(name):
         getattr(losses, name)(torch.nn.Identity()), anchors, positives
     )
     assert decomposition.relative_residual < 1e-9
-    assert float(decomposition.positive.min()) >= 0
+    assert float(decomposition.pull.min()) >= 0
     assert float(decomposition.total_push.max()) > 0
     assert bool(decomposition.same_view_gradient.any()) is name.startswith("Batch")
 
@@ -287,7 +285,7 @@ def test_projection_of_a_loss_on_features_is_least_squares():
         own = np.insert(
             decomposition.other_view_gradient[i].numpy()[np.arange(5) != i],
             i,
-            -float(decomposition.positive[i]),
+            -float(decomposition.pull[i]),
         )
         np.testing.assert_allclose(best[:5], own, rtol=0, atol=1e-10)
 
@@ -302,9 +300,7 @@ def test_a_mean_over_coordinates_is_found_by_least_squares_or_refused():
     decomposition = gradlab.decompose(aligned, anchors, positives)
     plain = gradlab.decompose(infonce, anchors, positives)
     assert decomposition.method == "span"
-    torch.testing.assert_close(
-        decomposition.positive, plain.positive + 2 / (6 * 32), rtol=0, atol=1e-12
-    )
+    torch.testing.assert_close(decomposition.pull, plain.pull + 2 / (6 * 32), rtol=0, atol=1e-12)
     torch.testing.assert_close(
         decomposition.other_view_gradient, plain.other_view_gradient, rtol=0, atol=1e-12
     )
@@ -422,7 +418,7 @@ def test_numpy_in_numpy_out_in_double_and_nothing_else_changes():
         value = getattr(decomposition, name)
         assert isinstance(value, np.ndarray)
         np.testing.assert_allclose(value, getattr(tensors, name).numpy(), rtol=1e-12, atol=1e-14)
-    assert tensors.positive.dtype == torch.float64
+    assert tensors.pull.dtype == torch.float64
     assert tensors.relative_error < 1e-12
 
 

@@ -79,8 +79,8 @@ class Entry:
     effective_negatives: float
     ratio: float
     ratio_positives: float
-    ratio_both: float
-    own_view: float
+    ratio_both_sides: float
+    same_view_share: float
     hubness: float
     stops: str
     angles: np.ndarray = dataclasses.field(repr=False)
@@ -260,8 +260,8 @@ def _batch_numbers(anchors: Components, positives: Components) -> dict[str, floa
         "effective_negatives": effective_negatives,
         "ratio": of_pushed(np.median, ratio),
         "ratio_positives": statistics["ratio_positives"],
-        "ratio_both": statistics["ratio_both_sides"],
-        "own_view": 0.0 if own is None else float(divide(push[:, own].sum(), push.sum())),
+        "ratio_both_sides": statistics["ratio_both_sides"],
+        "same_view_share": 0.0 if own is None else float(divide(push[:, own].sum(), push.sum())),
         "hubness": statistics["hubness"],
     }
 

@@ -41,7 +41,7 @@ from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss
 from gradlab.plotting.style import save
 from gradlab.templates import applying, render
 
-SHARES = ("hardest_share", "own_view")
+SHARES = ("hardest_share", "same_view_share")
 GATE = (40, 50, 60, 70, 80, 90, 110, 130)  # degrees
 # Edge case, angles of positive and hardest negative in degrees; other negatives are at 90.
 EDGES = (
@@ -53,8 +53,8 @@ EDGES = (
 )
 # A step of a number in `distance`: a difference for angles and shares, else the log of a factor.
 SCALES = {
-    "half_open": 30, "effective_negatives": 1, "ratio": 1, "ratio_both": 1,
-    "own_view": 0.5, "hubness": 0.2, "hardest_share": 0.3,
+    "half_open": 30, "effective_negatives": 1, "ratio": 1, "ratio_both_sides": 1,
+    "same_view_share": 0.5, "hubness": 0.2, "hardest_share": 0.3,
 }  # fmt: skip
 
 
@@ -129,7 +129,7 @@ def exchange(first: Entry, second: Entry) -> str:
         mark = "" if before == after else _change(name, getattr(first, name), getattr(second, name))
         lines.append(f"{heading.ljust(wide)}  {before:>18} -> {after:<18} {mark}".rstrip())
     lines.append(f"{LEADS.ljust(wide)}  {first.leads} -> {second.leads}")
-    ratios = first.ratio_both, second.ratio_both
+    ratios = first.ratio_both_sides, second.ratio_both_sides
     context = {
         "first": first,
         "second": second,
@@ -293,7 +293,7 @@ def _difference(first: Entry, second: Entry, name: str) -> float:
     values = [getattr(first, name), getattr(second, name)]
     if name == "half_open":
         values = [180.0 if math.isnan(value) else value for value in values]
-    elif name in ("effective_negatives", "ratio", "ratio_both"):
+    elif name in ("effective_negatives", "ratio", "ratio_both_sides"):
         values = [math.log(max(abs(value), 1e-3)) for value in values]
     step = abs(values[0] - values[1]) / SCALES[name]
     return 0.0 if math.isnan(step) else step

@@ -27,6 +27,7 @@ from gradlab.plotting.style import (
     wrapped,
 )
 from gradlab.plotting.style import style as look
+from gradlab.quantities import OF_CURVES
 
 MARKS = {"hard gate": "s", "soft gate": "o", "gates of their own": "^", "no gate": "D"}
 NEVER = 190.0  # position of losses whose gate does not close
@@ -34,7 +35,7 @@ NEVER = 190.0  # position of losses whose gate does not close
 PANELS: dict[str, tuple[str, str, tuple[float, float], tuple[float, ...]]] = {
     "half_open": ("gate half open at", "linear", (25, 205), (45, 90, 135, NEVER)),
     "effective_negatives": ("effective negatives", "log", (0.7, 200), (1, 10, SENTENCES - 1)),
-    "ratio_both": ("pull/push, both sides", "log", (0.015, 6), (0.03, 0.3, 1, 3)),
+    "ratio_both_sides": ("pull/push, both sides", "log", (0.015, 6), (0.03, 0.3, 1, 3)),
     "hubness": ("hubness (Gini)", "linear", (-0.05, 0.85), (0, 0.4, 0.8)),
 }
 
@@ -67,7 +68,7 @@ def plot_curves(
         >>> [line.get_label() for line in ax.lines]
         ['infonce', 'arccon']
     """
-    check_known("curve", of, ("relative_push", "hardest_share", "ratio"))
+    check_known("curve", of, OF_CURVES)
     curves = {text: curve(loss, of) for text, loss in by_text(losses).items()}
     with look(style, width):
         return _curves(curves, LABELS[of], ax)
@@ -118,7 +119,7 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
         axis.set_xlabel(title, fontsize=8)
         axis.grid(axis="y", color="0.92", lw=0.6)
         axis.tick_params(axis="y", length=0)
-        if name == "ratio_both":
+        if name == "ratio_both_sides":
             axis.axvline(1, color="0.7", lw=0.6, zorder=0)
         for row, entry in enumerate(order):
             value = getattr(entry, name)

@@ -223,13 +223,13 @@ def _decompose(
         of_own = of_further.pop().reshape(n, n, -1).clone()
         by_own = _own_part(loss, of_own, tolerance * reading.scale)
     of_other = torch.cat([of_other, *of_further], dim=1)
-    positive = 0 - of_other.diagonal()  # not -x, which would make zeros negative
+    pull = 0 - of_other.diagonal()  # not -x, which would make zeros negative
     of_other.diagonal().zero_()
     arrays = {
         "other_view_gradient": of_other,
         "same_view_gradient": of_same.clone(),
         "own_gradient": by_own,
-        "positive": positive,
+        "pull": pull,
         "tangent_gradient": tangent,
         "residual": reading.residual,
         "error": reading.error,

@@ -63,7 +63,7 @@ class Decomposition(Drawable):
             an entry of anchor i: every term that depends on ``h_i``, whichever anchor's negative it
             is; zero at j = i.
         own_gradient: (n, h), ``∂L/∂cos`` of the row's own negatives, or None.
-        positive: (n,), ``a_i = -∂L/∂S_ii``, the pull towards the positive.
+        pull: (n,), ``a_i = -∂L/∂S_ii``, the pull towards the positive.
         tangent_gradient: (n, d), ``T_i ∂L/∂h_i`` of the loss itself, by autograd.
         residual: (n, d), the part of ``tangent_gradient`` that the coefficients do not reproduce.
         error: (n,), estimated absolute error of an anchor's coefficients.
@@ -87,7 +87,7 @@ class Decomposition(Drawable):
     value: float
     other_view_gradient: Float[Array, "n k"]
     same_view_gradient: Float[Array, "n n"]
-    positive: Float[Array, "n"]
+    pull: Float[Array, "n"]
     tangent_gradient: Float[Array, "n d"]
     residual: Float[Array, "n d"]
     error: Float[Array, "n"]
@@ -102,11 +102,16 @@ class Decomposition(Drawable):
     displaced_push: Callable[..., Float[Array, "_"]] | None = None
 
     artist = "gradlab.plotting.results:draw_components"
+    shown = (
+        *("loss", "value", "relative_push", "total_push", "pull", "ratio", "hardest_share"),
+        *("weight", "coefficients", "other_view_gradient", "same_view_gradient", "components"),
+        *("unreliable", "findings", "nearest", "summary", "report", "to_frame", "plot"),
+    )
 
     @property
     def _blocks(self) -> dict[str, Float[Array, "n _"]]:
         """Coefficients of each kind of negatives, in the order of the columns of `weight`."""
-        n, of_pools = self.positive.shape[0], self.other_view_gradient
+        n, of_pools = self.pull.shape[0], self.other_view_gradient
         blocks = {
             "other": of_pools[:, :n],
             "same": self.same_view_gradient,
@@ -117,7 +122,7 @@ class Decomposition(Drawable):
     @property
     def coefficients(self) -> Float[Array, "n columns"]:
         """Coefficients of all negatives, (n, 2n + m + h), in the order of `weight`."""
-        return array_namespace(self.positive).concat(list(self._blocks.values()), axis=1)
+        return array_namespace(self.pull).concat(list(self._blocks.values()), axis=1)
 
     @property
     def total_push(self) -> Float[Array, "n"]:
@@ -134,7 +139,7 @@ class Decomposition(Drawable):
         NaN for a loss that is not a function of dot products.
         """
         if self.displaced_push is None:
-            return array_namespace(self.positive).full_like(self.positive, math.nan)
+            return array_namespace(self.pull).full_like(self.pull, math.nan)
         return as_share(self.total_push, self.displaced_push())
 
     @cached_property
@@ -145,7 +150,7 @@ class Decomposition(Drawable):
     def _split(self, blocks: Mapping[str, Float[Array, "n _"]]) -> Components:
         return canonical(
             blocks,
-            self.positive,
+            self.pull,
             self.views,
             side=self.side,
             left_out=self.left_out,
@@ -192,7 +197,7 @@ class Decomposition(Drawable):
     @property
     def ratio(self) -> Float[Array, "n"]:
         """``R_i = a_i/GD_i``, (n,); NaN where nothing acts, infinite if only the positive acts."""
-        return divide(self.positive, self.total_push)
+        return divide(self.pull, self.total_push)
 
     @property
     def relative_residual(self) -> float:
@@ -204,7 +209,7 @@ class Decomposition(Drawable):
     @property
     def relative_error(self) -> float:
         """Largest estimated error over the largest coefficient of the batch; 0 if all are 0."""
-        scale = max(float(abs(self.coefficients).max()), float(abs(self.positive).max()))
+        scale = max(float(abs(self.coefficients).max()), float(abs(self.pull).max()))
         return float(self.error.max()) / scale if scale > 0 else 0.0
 
     @property
@@ -223,16 +228,16 @@ class Decomposition(Drawable):
 
     def columns(self) -> dict[str, Any]:
         """Return a table with one row per anchor, as numpy arrays (n,) by name."""
-        norm, views = array_namespace(self.positive).linalg.vector_norm, self.views
+        norm, views = array_namespace(self.pull).linalg.vector_norm, self.views
         columns = {
-            "anchor": range(self.positive.shape[0]),
+            "anchor": range(self.pull.shape[0]),
             "positive_angle": views.positive.angle,
             "positive_cosine": views.positive.cosine,
             "hardest_negative_cosine": self.components.hardest_negative_cosine,
             "relative_push": self.relative_push,
             "total_push": self.total_push,
             "ratio": self.ratio,
-            "positive": self.positive,
+            "pull": self.pull,
             "hardest_share": self.hardest_share,
             "same_view_share": self.same_view_share,
             "error": self.error,
@@ -249,7 +254,7 @@ class Decomposition(Drawable):
         # Losses of the anchors know their own negatives, which the exchanged views lack.
         views = dataclasses.replace(views, own_negatives=self.own_negatives)
         views = views.mapped(lambda _, rows: to_numpy(rows))
-        values = np.concatenate([to_numpy(self.coefficients).reshape(-1), to_numpy(self.positive)])
+        values = np.concatenate([to_numpy(self.coefficients).reshape(-1), to_numpy(self.pull)])
         return Target(values, views, self.side)
 
     @cached_property
@@ -270,7 +275,7 @@ class Decomposition(Drawable):
         return findings_of(
             to_numpy(self.coefficients),
             to_numpy(self._with_all_columns.negative_cosines),
-            to_numpy(self.positive),
+            to_numpy(self.pull),
             to_numpy(self.views.positive.angle),
             self._with_all_columns.columns,
         )
@@ -313,7 +318,7 @@ class Decomposition(Drawable):
             return f"{unusual} {near} {best.words()} ({away}): {differences}.".lstrip()
         if best.free:
             free = listed([name.replace("_", " ") for name in best.free])
-            unpulled = "" if np.any(to_numpy(self.positive)) else f"{self.findings[0]} "
+            unpulled = "" if np.any(to_numpy(self.pull)) else f"{self.findings[0]} "
             return (
                 f"{unpulled}On this batch it cannot be told from {best.words()} and others: "
                 f"any {free} fits. Give rows whose similarities differ more."
@@ -375,7 +380,7 @@ class Decomposition(Drawable):
         The picture is written elsewhere: modules that compute do not import modules that draw.
         """
         write_csv(f"{base}.csv", self.columns())
-        names = ("other_view_gradient", "same_view_gradient", "own_gradient", "positive")
+        names = ("other_view_gradient", "same_view_gradient", "own_gradient", "pull")
         arrays = {name: getattr(self, name) for name in (*names, "residual", "own_negatives")}
         arrays |= {name: getattr(self.views, name) for name in VIEWS}
         present = {name: to_numpy(array) for name, array in arrays.items() if array is not None}
@@ -388,7 +393,7 @@ def _differences(decomposition: Decomposition, match: Match) -> list[str]:
     n, side = len(decomposition.residual), decomposition.side
     coefficients = decomposition.target.coefficients(match.loss)
     assert coefficients is not None  # a match has coefficients
-    traits = _traits(to_numpy(decomposition.coefficients), to_numpy(decomposition.positive))
+    traits = _traits(to_numpy(decomposition.coefficients), to_numpy(decomposition.pull))
     closest = _traits(*decomposition.target.split(match.factor * coefficients))
     spread = "spread further" if traits["hardest"] < closest["hardest"] else "concentrated more"
     alone = f"{traits['stopped']:.0f}" if traits["stopped"] else "none"
@@ -458,7 +463,7 @@ def _facts(decomposition: Decomposition) -> Iterator[tuple[str, str]]:
     if closed := int(idle.sum()):
         why = "negatives of no anchor"
         if side == "anchors":
-            gate = "" if np.any(to_numpy(decomposition.positive)[idle]) else " (a closed gate)"
+            gate = "" if np.any(to_numpy(decomposition.pull)[idle]) else " (a closed gate)"
             why = f"no negative acts on them{gate}"
         yield "not pushed", f"{closed} of {n} {side}: {why}"
     if negative := int((to_numpy(decomposition.total_push) < 0).sum()):

@@ -14,6 +14,7 @@ import numpy as np
 from gradlab.explorer.compiler import numbers_of, replace_numbers
 from gradlab.losses.base import Loss
 from gradlab.losses.pair_loss import PairLoss
+from gradlab.quantities import OF_CURVES
 from gradlab.seeds import random_generator
 from gradlab.simulation import simulate
 from gradlab.simulation.setting import NEGATIVE_RANGE, POSITIVE_RANGE, Setting
@@ -27,7 +28,7 @@ LEVELS, ABOVE, BELOW, MISSING = 250, 251, 252, 255
 LARGEST = 15.0
 BATCHES = 200  # Monte Carlo batches for hardest shares
 FEW = 8  # batches for a loss that is given as code, which is called once per batch
-QUANTITIES = ("relative_push", "hardest_share", "ratio")
+QUANTITIES = OF_CURVES
 TEMPERATURES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
 POSITIVE_SPREADS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2)
 SPREADS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)

@@ -55,6 +55,10 @@ class Flow(Drawable):
     settings: Mapping[str, Any]
 
     artist = "gradlab.flow.picture:draw_flow"
+    shown = (
+        *("loss", "anchors", "positives", "groups", "settings", "curves", "path", "end", "words"),
+        *("reference", "descent", "jump", "last", "embeddings", "manifest", "to_frame", "plot"),
+    )
 
     @property
     def anchors(self) -> Float[np.ndarray, "n d"]:

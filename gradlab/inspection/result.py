@@ -93,6 +93,11 @@ class Inspection(Drawable):
     """
 
     artist = "gradlab.inspection.picture:draw_inspection"
+    shown = (
+        *("loss", "texts", "totals", "candidates", "columns", "batch_size", "seed", "sample"),
+        *("advice", "numbers", "table", "hard_negatives", "repeated", "rows_left_out"),
+        *("distinct_rows", "masked", "write", "to_frame", "plot"),
+    )
     loss: Loss
     texts: Texts | None
     totals: PushTotals
@@ -187,7 +192,7 @@ class Inspection(Drawable):
                 "row": self._rows(rows),
                 **texts,
                 "times_met": totals.times_met[rows].astype(int),
-                "dissipation": totals.mean("dissipation")[rows],
+                "gradient_dissipation": totals.mean("dissipation")[rows],
                 "pull": totals.mean("pull")[rows],
                 "push_given": totals.mean("sent")[rows],
                 "push_received": totals.mean("received")[rows],

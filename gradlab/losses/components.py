@@ -103,6 +103,11 @@ class Components(Drawable):
     extra_terms: Mapping[str, Float[Array, "n d"]] = dataclasses.field(default_factory=dict)
 
     artist = "gradlab.plotting.results:draw_components"
+    shown = (
+        *("gradient_dissipation", "relative_push", "total_push", "pull", "ratio", "scalar_ratio"),
+        *("weight", "total_weight", "positive_weight", "hardest_share", "extra_terms"),
+        *("other_view", "same_view", "extra", "own", "views", "gradient", "to_frame", "plot"),
+    )
     caption = ""
 
     @cached_property

@@ -20,6 +20,7 @@ from matplotlib.lines import Line2D
 
 from gradlab.errors import check_known
 from gradlab.files import atomic_path
+from gradlab.quantities import QUANTITIES
 
 # One perceptually uniform map, and one fixed range per quantity, so that figures can be compared.
 COLORMAP = "viridis"
@@ -29,12 +30,7 @@ RANGES = {
     "hardest_share": (0.0, 1.0),
     "ratio": (0.0, 3.0),
 }
-LABELS = {
-    "relative_push": "relative push",
-    "gradient_dissipation": "mean gradient dissipation",
-    "hardest_share": "share of the hardest negative in the weight",
-    "ratio": "ratio (pull / push)",
-}
+LABELS = {name: quantity.label for name, quantity in QUANTITIES.items()}
 # Quantities that can be negative (attraction), in colours that no value from 0 to 1 has.
 SIGNED = ("relative_push", "gradient_dissipation", "total_push")
 POSITIVE_AXIS = "mean anchor-positive angle $\\mu_{\\mathrm{pos}}$"

@@ -11,6 +11,7 @@ from gradlab.errors import GradlabError, check_known, check_whole, first_line, l
 from gradlab.losses.base import Loss
 from gradlab.losses.gates import ConstantGate, HardGate
 from gradlab.losses.registry import get_loss, takes_loss
+from gradlab.quantities import OF_ANGLES
 from gradlab.seeds import random_generator
 from gradlab.simulation import exact, monte_carlo
 from gradlab.simulation.result import SimulationResult
@@ -18,7 +19,6 @@ from gradlab.simulation.setting import Setting
 
 # Points per axis and batches per cell, where not given, of a loss that is differentiated.
 POINTS_OF_GRADIENTS, BATCHES_OF_GRADIENTS = 16, 16
-QUANTITIES = ("relative_push", *monte_carlo.ESTIMATES)
 
 
 @takes_loss
@@ -85,7 +85,7 @@ def simulate(
     loss = get_loss(loss)
     if quantity is None:
         quantity = "gradient_dissipation" if loss.closed_form else "relative_push"
-    check_known("quantity", quantity, QUANTITIES)
+    check_known("quantity", quantity, OF_ANGLES)
     if quantity == "gradient_dissipation" and not loss.closed_form:
         raise GradlabError(
             f"{loss.name} is given as code, which declares no dissipation; "
