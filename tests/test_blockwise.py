@@ -485,3 +485,25 @@ def test_a_mask_that_changes_before_the_backward_pass_is_an_error(reduction: str
     mask.zero_()
     with pytest.raises(RuntimeError, match="inplace operation"):
         value.backward()
+
+
+def test_passes_over_the_similarities_of_a_softmax() -> None:
+    """Product, exponentials, sums, and the two products of the gradients; the diagonal is apart."""
+    rows, passes = views(40, 0, 8), []
+
+    class Passes(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            tensors = [tensor for tensor in args if isinstance(tensor, torch.Tensor)]
+            outcome = function(*args, **(kwargs or {}))
+            tensors += [outcome] if isinstance(outcome, torch.Tensor) else []
+            name = str(function.overloadpacket).partition(".")[2]
+            if any(tensor.shape == (40, 40) for tensor in tensors):
+                passes.append(name)
+            return outcome
+
+    with Passes():
+        gradlab.blockwise("infonce")(*rows).backward()
+    views_only = {"new_empty", "t", "permute", "transpose", "diagonal", "detach", "alias", "slice"}
+    assert [name for name in passes if name not in views_only] == [
+        "mm", "exp_", "sum", "mm", "addmm_",
+    ]  # fmt: skip

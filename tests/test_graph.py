@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable
 
@@ -113,6 +114,17 @@ def test_other_calls_run_as_usual(recorded, monkeypatch):
     for _ in range(3):
         gradients_of(loss, rows)
     assert recorded == ["record"]  # as it draws random numbers, which a graph would repeat
+
+
+def test_few_shapes_are_recorded_and_no_copy_has_them(recorded):
+    loss = blockwise("infonce", graph=True)
+    for size in (3, 4, 5, 6, 7, 8):
+        for _ in range(2):
+            gradients_of(loss, [view.detach() for view in views(size)[:2]])
+    assert recorded.count("record") == graph.MOST_RECORDS
+    copied = copy.deepcopy(loss)
+    assert loss._graphs._records
+    assert not copied._graphs._records
 
 
 @pytest.mark.parametrize(

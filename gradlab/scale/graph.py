@@ -25,6 +25,8 @@ from gradlab.scale.products import tf32_allowed
 Outputs = tuple[Tensor, ...]
 # Rows of a batch by kind, see `KINDS`; None where there are none.
 Rows = tuple[Tensor | None, ...]
+# Shapes that are recorded, as each keeps the memory of its blocks; others run as usual.
+MOST_RECORDS = 4
 # Makes the evaluation of a batch, which checks nothing.
 Evaluate = Callable[[Batch], Evaluation]
 
@@ -73,12 +75,16 @@ class Graphs:
             normalize: whether rows are divided by their norms.
         """
         shapes = tuple(
-            None if view is None else (tuple(view.shape), view.dtype, view.requires_grad)
+            None
+            if view is None
+            else (tuple(view.shape), view.dtype, str(view.device), view.requires_grad)
             for view in rows
         )
-        key = shapes, reduction, normalize, tf32_allowed()
+        autocast = rows[0] is not None and torch.is_autocast_enabled(rows[0].device.type)
+        key = shapes, reduction, normalize, tf32_allowed(), autocast
         if key not in self._records:
-            self._records[key] = None
+            if len(self._records) < MOST_RECORDS:
+                self._records[key] = None
             return None
         recorded = self._records[key]
         if recorded is None:
@@ -90,6 +96,10 @@ class Graphs:
         recorded.run(rows)
         total: Tensor = _Replayed.apply(recorded, *rows)  # copies before the host waits
         return total if bool(recorded.in_order) else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state of a copy, which has no records: they belong to this process's GPU."""
+        return {"_records": {}}
 
     @staticmethod
     def _recorded(

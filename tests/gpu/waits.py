@@ -66,6 +66,8 @@ def wait_cases(_: Machine) -> Iterator[Case]:
     for spec in ("infonce", "symmetric(infonce)", "siglip(learnable=false)"):
         yield Case(f"blockwise {spec}", functools.partial(_of_blocks, spec))
     yield Case("training step", _of_training, fixed=8)
+    chunked = functools.partial(_of_training, chunk_size=4)
+    yield Case("training step in eight chunks", chunked, fixed=8)
 
 
 def _of_blocks(spec: str, machine: Machine) -> dict[str, Any]:
@@ -76,7 +78,7 @@ def _of_blocks(spec: str, machine: Machine) -> dict[str, Any]:
     return _counted(waits)
 
 
-def _of_training(machine: Machine) -> dict[str, Any]:
+def _of_training(machine: Machine, **settings: Any) -> dict[str, Any]:
     waits, counting = Counter[str](), contextlib.ExitStack()
 
     def one_step(step: int) -> None:
@@ -87,7 +89,7 @@ def _of_training(machine: Machine) -> dict[str, Any]:
             counting.close()
             raise Stopped
 
-    train_on(machine, "waits", one_step, batch_size=16)
+    train_on(machine, "waits", one_step, batch_size=16, **settings)
     return _counted(waits)
 
 
