@@ -42,12 +42,16 @@ def decoder(bert, folder):
 
 
 def with_adapter(model):
-    model.add_adapter(
-        peft.LoraConfig(
-            task_type=peft.TaskType.FEATURE_EXTRACTION, r=4, lora_alpha=8, lora_dropout=0.1,
-            target_modules=["q_proj", "v_proj"],
-        )
+    settings = peft.LoraConfig(
+        task_type=peft.TaskType.FEATURE_EXTRACTION, r=4, lora_alpha=8, lora_dropout=0.1,
+        target_modules=["q_proj", "v_proj"],
     )  # fmt: skip
+    try:
+        model.add_adapter(settings)
+    except ValueError as error:  # transformers wants a newer peft than there may be
+        if "version of PEFT" not in str(error):
+            raise
+        pytest.skip(str(error))
     return model
 
 

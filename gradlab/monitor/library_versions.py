@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from gradlab.errors import GradlabError
 
-# package -> oldest supported version; `python tests/manual/extras.py oldest` tests exactly these
+# package -> oldest supported version, which `python tests/manual/versions.py` tests
 OLDEST = {
     "sentence-transformers": "3.3.0",
     "transformers": "4.46.3",

@@ -69,8 +69,10 @@ def as_html(run: Recording, judgement: Judgement | None) -> str:
     return (
         f'<div><p style="margin:0">{escape(as_line(run, None).partition(":")[0])}: '
         f"{escape(run.status)}, step {run.history.last_step()}</p>"
-        f'<p style="margin:0;color:{colour}"><b>{escape(judgement.grade)}</b> '
-        f"{escape(judgement.headline)}</p><table><thead><tr><th></th><th>first</th><th></th>"
+        # White on the grade's colour, and all else in the notebook's own colours: dark ones too.
+        f'<p style="margin:0"><b style="color:#fff;background:{colour};padding:0 4px">'
+        f"{escape(judgement.grade)}</b> {escape(judgement.headline)}</p>"
+        "<table><thead><tr><th></th><th>first</th><th></th>"
         f"<th>last</th></tr></thead><tbody>{''.join(cells)}</tbody></table></div>"
     )
 
@@ -91,7 +93,7 @@ def as_markdown(run: Recording, judgement: Judgement, *, whole: bool = False) ->
             for title, _, heights in curves(run)
         ]
         settings = {**run.settings, "gradlab": __version__}
-        lines += ["", "| setting | |", "|---|---|"]
+        lines += ["", "| setting | value |", "|---|---|"]
         lines += [f"| {_plain(name)} | {_plain(text)} |" for name, text in settings.items()]
     return "\n".join(lines)
 
@@ -117,9 +119,9 @@ def _line(steps: Sequence[int], heights: Sequence[float]) -> str:
         f"{2 + (step - steps[0]) * across:.1f},{HEIGHT - 2 - (height - low) * upwards:.1f}"
         for step, height in zip(steps, heights, strict=True)
     )
-    shape = f'<polyline points="{points}" fill="none" stroke="#3266a8" stroke-width="1.5"/>'
+    shape = f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1.5"/>'
     if len(steps) == 1:
-        shape = f'<circle cx="2" cy="{HEIGHT - 2}" r="2" fill="#3266a8"/>'
+        shape = f'<circle cx="2" cy="{HEIGHT - 2}" r="2" fill="currentColor"/>'
     return f'<svg width="{WIDTH}" height="{HEIGHT}" role="img">{shape}</svg>'
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -69,12 +68,11 @@ class Branch:
         shapes = [group.input_ids.shape for group in packed.groups]
         ids = torch.cat([group.input_ids.flatten() for group in packed.groups])
         looked_up = self.encoder.model.get_input_embeddings()(ids)
-        ends = list(itertools.accumulate(shape.numel() for shape in shapes))
-        # Slices, because some encoders change what they are given, and no part of `split` may be.
-        embedded = [
-            looked_up[end - shape.numel() : end].view(*shape, -1)
-            for shape, end in zip(shapes, ends, strict=True)
-        ]
+        flat: Sequence[Tensor] = [looked_up]
+        if len(shapes) > 1:  # copies, because some encoders change what they are given
+            pieces = looked_up.split([shape.numel() for shape in shapes])
+            flat = [piece.clone() for piece in pieces]
+        embedded = [rows.view(*shape, -1) for rows, shape in zip(flat, shapes, strict=True)]
         if changed is None or self.view is None:
             return embedded
         chosen = changed.split([len(rows) for rows in embedded])

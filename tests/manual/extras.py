@@ -1,10 +1,6 @@
 """Install the built wheel, then each extra alone, in clean environments; run what pages promise.
 
     python tests/manual/extras.py [EXTRA ...]  # all, "core" (no extra) first; a table at the end
-    python tests/manual/extras.py oldest [--torch 2.13.0]
-
-``oldest`` runs the tests of the integrations with the oldest versions that they support; the oldest
-torch comes from the package index with CUDA, some gigabytes, and ``--torch`` takes another version.
 
 Packages come from the index that pip is set up with, at the versions of constraints.txt. Each
 environment is one with the wheel alone, to which the extra is added; it is away from the checkout
@@ -28,7 +24,6 @@ from pathlib import Path
 
 import numpy as np
 
-from gradlab.monitor.library_versions import OLDEST
 from tests.senteval_folder import make_retrieval, make_senteval
 from tests.tiny_models import make_bert, make_sentences
 
@@ -77,20 +72,6 @@ PROMISES = {
     ],
 }  # fmt: skip
 
-OLDEST_TESTS = [f"tests/test_{name}.py" for name in ("integrations_sentence_transformers", "watch")]
-# What they need beside gradlab; `datasets` is bounded above, as newer ones want newer hub clients.
-TOOLS = [
-    "beartype",
-    "datasets<4",
-    "jaxtyping",
-    "platformdirs",
-    "pyarrow",
-    "pytest",
-    "safetensors",
-    "scikit-learn",
-    "tensorboard",
-]
-
 
 def main() -> int:
     """Try the extras asked for; 1 if one failed."""
@@ -98,11 +79,8 @@ def main() -> int:
     extras = ["core", *project["optional-dependencies"]]
     assert set(extras) == set(PROMISES), f"extras without a promise: {set(extras) ^ set(PROMISES)}"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("extras", nargs="*", metavar="EXTRA", help=", ".join([*extras, "oldest"]))
-    parser.add_argument("--torch", default=OLDEST["torch"], help="with oldest, another version")
+    parser.add_argument("extras", nargs="*", metavar="EXTRA", help=", ".join(extras))
     chosen = parser.parse_args()
-    if chosen.extras == ["oldest"]:
-        return oldest({**OLDEST, "torch": chosen.torch})
     table, failed = [], False
     with tempfile.TemporaryDirectory(prefix="gradlab-extras-") as scratch:
         wheel = build(Path(scratch))
@@ -120,18 +98,6 @@ def main() -> int:
             print(table[-1], flush=True)
     print("", *table, sep="\n")
     return int(failed)
-
-
-def oldest(versions: dict[str, str]) -> int:
-    """pytest's exit code with these versions."""
-    pins = [f"{package}=={version}" for package, version in versions.items()]
-    print("With", ", ".join(pins), flush=True)
-    with tempfile.TemporaryDirectory(prefix="gradlab-oldest-") as folder:
-        venv.create(folder, with_pip=True)
-        python = binaries(Path(folder)) / "python"
-        subprocess.run([python, "-m", "pip", "install", "-q", *pins, *TOOLS, str(ROOT)], check=True)
-        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *OLDEST_TESTS]
-        return subprocess.run(command, cwd=ROOT).returncode
 
 
 def build(folder: Path) -> Path:
