@@ -38,6 +38,7 @@ class Verdict:
         dataset: data set whose loss shows it, if each data set has its own; else empty.
         step: step at which a failure of training was confirmed; None for other verdicts.
         cause: name of the verdict that explains this one; empty if there is none.
+        steps: pairs of a purpose and the code or command for it.
     """
 
     subject: str
@@ -50,6 +51,7 @@ class Verdict:
     dataset: str = ""
     step: int | None = None
     cause: str = ""
+    steps: Sequence[tuple[str, str]] = ()
 
     @property
     def title(self) -> str:
@@ -67,7 +69,9 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; evidence that is not finite becomes None."""
         finite = {n: v if math.isfinite(v) else None for n, v in self.evidence.items()}
-        return {**dataclasses.asdict(dataclasses.replace(self, evidence={})), "evidence": finite}
+        content = dataclasses.asdict(dataclasses.replace(self, evidence={}, steps=()))
+        steps = [{"purpose": purpose, "code": code} for purpose, code in self.steps]
+        return {**content, "evidence": finite} | ({"steps": steps} if steps else {})
 
     def __str__(self) -> str:
         lines = [f"{GRADES[self.grade]} {self.title}: {self.finding}"]

@@ -134,9 +134,9 @@ def test_each_fault_is_named_and_no_sound_loss_accused(audits, name):
     assert [one.name for one in found.faults] == [fault] * bool(fault), str(found)
     assert found.passed == (not fault)
     for one in found.faults:
-        assert words in one.text
-        assert one.cause
-        assert one.mend
+        assert words.lower() in one.finding.lower()
+        assert "Usual cause: " in one.finding
+        assert one.change
     if not fault and "exact=false" not in name:
         assert max(one.error for one in found.outcomes.values()) < 1e-11
 
@@ -149,7 +149,7 @@ def test_two_faults_at_once_are_both_named(audits, name):
 
 def test_what_is_not_recognised_names_no_cause(audits):
     (fault,) = audits["repeat=all"].faults
-    assert fault.cause.startswith("not known")
+    assert "Usual cause: not known" in fault.finding
 
 
 def test_the_slopes_that_tell_a_cut_gradient_are_derivatives(audits):
@@ -179,8 +179,8 @@ def test_a_gather_that_fails_on_uneven_shares_is_named(evaluations):
     found = judge(name, job, results, failed, averaged)
     assert [fault.name for fault in found.faults] == ["uneven shares"]
     assert (
-        "with a smaller last share the loss raises ValueError: shares differ in size"
-        in found.faults[0].text
+        "With a smaller last share the loss raises ValueError: shares differ in size"
+        in found.faults[0].finding
     )
     assert "uneven shares   raises ValueError" in str(found)
 
@@ -191,7 +191,7 @@ def test_the_command_and_a_loss_that_does_not_come_to_the_gather(monkeypatch):
     done = CliRunner().invoke(command, ["audit_losses:leaves_early", "--even", "--timeout", "4"])
     assert done.exit_code == 1, done.output
     assert (
-        "Fault 1, fails: with even shares the loss hangs: one process waits for another"
+        "Fault 1, fails: With even shares the loss hangs: one process waits for another"
         in done.output
     )
     assert "shuffled shares not run" in done.output

@@ -503,11 +503,11 @@ def test_texts_that_the_model_reads_in_part_are_counted(bert):
     numbers = inspection.numbers
     assert (numbers["cut"], numbers["alike_when_cut"], numbers["max_length"]) == (21, 1, 8)
     assert numbers["cut_share"] == pytest.approx(21 / 22)
-    (finding,) = (advice for advice in inspection.advice if "beginnings" in advice.title)
-    assert "95% of the texts (21) are longer than 8 tokens" in finding.text
-    (finding,) = (advice for advice in inspection.advice if "last token" in advice.title)
+    by_name = {verdict.name: verdict.finding for verdict in inspection.advice}
+    assert "95% of the texts (21) are longer than 8 tokens" in by_name["texts cut"]
     assert (
-        "1 text begins as an earlier one does and differs only behind the 8 tokens" in finding.text
+        "1 text begins as an earlier one does and differs only behind the 8 tokens"
+        in by_name["texts alike when cut"]
     )
     whole = gradlab.inspect(bert, texts, batch_size=8, batches=2)
     assert whole.numbers["cut"] == 0
@@ -541,8 +541,8 @@ def test_texts_that_differ_only_in_the_prompt_of_their_column_are_counted():
     inspection = gradlab.inspect(None, anchors, positives=positives, embeddings=vectors, batches=2)
     assert inspection.texts.prompts == {"sentence": "query:", "positive": "passage:"}
     assert inspection.numbers["alike_behind_prompts"] == 3
-    (finding,) = (advice for advice in inspection.advice if "prompt" in advice.title)
-    assert "“passage:”, “query:”). Behind that, 3 texts repeat another one" in finding.text
+    (prompts,) = (v for v in inspection.advice if v.name == "texts alike behind prompts")
+    assert "“passage:”, “query:”). Behind that, 3 texts repeat another one" in prompts.finding
     plain = gradlab.inspect(None, texts, embeddings=vectors[:20], batches=2)
     assert plain.numbers["alike_behind_prompts"] == 0
     assert plain.texts.prompts == {}

@@ -175,8 +175,8 @@ def test_a_sample_numbers_rows_as_the_file_does_and_measures_the_same_shares(col
         assert (columns == 3 or name != "hard-negatives") == (len(frame) > 0)
         assert [texts[row] for row in frame[place]] == list(frame.get(text, []))
     assert not inspection.can_mask
-    titles = [finding.title for finding in inspection.advice]
-    assert "Inspect all rows before you clean the file." in titles
+    changes = [verdict.change for verdict in inspection.advice]
+    assert "Inspect all rows before you clean the file." in changes
     with pytest.raises(GradlabError, match="a sample of 45 rows does not tell"):
         inspection.distinct_rows()
     # Given embeddings are drawn with their texts.

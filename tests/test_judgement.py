@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("sentence_transformers")
 pytest.importorskip("peft")
 
+from gradlab.diagnosis.verdicts import SILENCES, judge
 from tests.judgement import boundaries, retrieval, scoring, table
 from tests.judgement.case import HALVES, TOOLS, Case, cases
 from tests.judgement.freeze import BAD, GOOD, NOT_JUDGED, WATCH, Said, judged
@@ -43,6 +44,11 @@ def test_the_set_is_large_enough(half):
     assert len(faults) >= 30
     assert len({case.kind for case in faults}) >= 15
     assert len(of_half) - len(faults) >= 20
+
+
+def test_each_check_of_the_doctor_could_be_measured():
+    for case in CASES:
+        assert "unmeasured" not in scoring.frozen(case).get("doctor", {}).get("trainer", {}), case
 
 
 def test_labels_are_whole():
@@ -136,6 +142,36 @@ def test_the_doctor_judges_either_side_of_a_limit(title, measured, grade):
     assert [verdict.grade for verdict in judged({"doctor": measured})] == [grade] * bool(grade), (
         title
     )
+
+
+def _said_alone() -> dict[str, tuple[bool, dict]]:
+    """Whether it is of a trainer, and measurements of one check, by the name of their verdict."""
+    alone = {}
+    for _, measured, grade in boundaries.measurements():
+        if grade:
+            (verdict,) = judge(measured)
+            checks = measured.get("trainer") or measured["losses"][""]
+            alone.setdefault(verdict.name, ("trainer" in measured, checks))
+    return alone
+
+
+@pytest.mark.parametrize("problem", sorted(SILENCES))
+def test_a_problem_leaves_good_verdicts_without_a_meaning(problem):
+    alone = _said_alone()
+    of_trainer, checks = alone[problem]
+    for silent in SILENCES[problem]:
+        other_of_trainer, other = alone[silent]
+        if checks.keys() == other.keys():
+            continue  # one check, which says one of them
+        for dataset in ("", "another"):
+            losses = {"first" if dataset else "": {} if of_trainer else dict(checks)}
+            losses.setdefault(dataset, {}).update({} if other_of_trainer else other)
+            trainer = (checks if of_trainer else {}) | (other if other_of_trainer else {})
+            verdicts = judge({"trainer": trainer, "losses": losses})
+            grades = {verdict.name: verdict.grade for verdict in verdicts}
+            apart = dataset and not (of_trainer or other_of_trainer)
+            assert grades[problem] in (BAD, WATCH)
+            assert grades[silent] == (GOOD if apart else NOT_JUDGED), silent
 
 
 def test_explain_answers_phrases_as_its_score_says():

@@ -11,7 +11,6 @@ import torch
 
 import gradlab
 from gradlab.cli.outcome import LIMITS, end_with, worst
-from gradlab.inspection.advice import Advice
 from gradlab.verdict import GRADES
 from tests.processes import fork_audits
 from tests.tiny_models import make_sentences
@@ -128,13 +127,6 @@ def test_verify(run, monkeypatch):
     code, content = run(*words)
     assert (code, content["grade"]) == (1, "bad")
     assert run(*words, "--fail-on", "never")[0] == 0
-
-
-def test_findings_of_an_inspection_have_grades():
-    shares = {"bad": 0.2, "watch": 0.05, "good": 0.001}
-    for grade, share in shares.items():
-        assert Advice("Leave out the copies.", "", share).grade == grade
-    assert Advice("Raise the temperature.", "").grade == "watch"
 
 
 def test_inspect(run, shell, bert, tmp_path):

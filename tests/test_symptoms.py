@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import gradlab
 from gradlab import diagnosis
 from gradlab.diagnosis.symptoms import find_symptom, page, symptoms
 from gradlab.errors import GradlabError
+from gradlab.monitor.setting_advice import LEARNING, levers
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "symptoms.md"
 
@@ -62,3 +64,31 @@ def test_explaining_loads_neither_torch_nor_numpy():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert process.stdout.strip() == "False"
+
+
+STOPPED = r"stopped learning|have stopped|near zero|alone|vanished|no (sentence|anchor) learns"
+RAISES = r"(raise|higher|larger) (the )?(temperature|τ)"
+LOWERS = r"(lower|smaller) (the )?(temperature|τ)"
+
+
+def advice_on_stopped_anchors():
+    """Sentences and rows of tables, of pages and tools, on anchors that learn nothing any more."""
+    files = [PAGE.with_name(name) for name in ("which-loss.md", "temperature.md", "watch.md")]
+    rooms = Path(gradlab.__file__).parent
+    files += [PAGE, rooms / "diagnosis/symptoms.toml", rooms / "inspection/advice.toml"]
+    for file in files:
+        text = file.read_text(encoding="utf-8").replace("\\\n", "")
+        for sentence in re.split(r"(?<=[.;])\s|\n", text):
+            if re.search(STOPPED, sentence) and re.search(f"{RAISES}|{LOWERS}", sentence):
+                yield file.name, sentence
+
+
+def test_pages_and_tools_agree_on_the_temperature_of_anchors_that_have_stopped():
+    """They say what the settings of InfoNCE say on batches in which all anchors have stopped."""
+    ((name, _, raises),) = levers(gradlab.get_loss("infonce"), LEARNING, raises=True)
+    assert (name, raises) == ("temperature", True)
+    advice = list(advice_on_stopped_anchors())
+    assert {file for file, _ in advice} >= {"which-loss.md", "symptoms.md", "advice.toml"}
+    for file, sentence in advice:
+        assert re.search(RAISES, sentence), f"{file}: {sentence}"
+        assert not re.search(LOWERS, sentence), f"{file}: {sentence}"

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 import gradlab
 from gradlab.diagnosis.symptoms import symptoms
+from gradlab.monitor.formula_trials import departure
 from gradlab.monitor.history import History, write_metrics
 from gradlab.monitor.run_reader import read_recording
 from gradlab.monitor.setting_advice import (
@@ -36,6 +37,7 @@ from gradlab.monitor.setting_advice import (
 )
 from gradlab.monitor.verdicts import failures_of, judge, judge_run, measurements_of
 from gradlab.monitor.verdicts.failures import FailureWatch
+from gradlab.monitor.verdicts.formula import MISTAKES
 from gradlab.monitor.watch import TrainingWarning
 from gradlab.report import write_report
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH
@@ -55,7 +57,8 @@ def write_run(folder, values=None, status="finished", records=20, loss="infonce"
         step, moving = 10 * number, 1 - 0.01 * number
         rows = {name: value * moving for name, value in SOUND.items()} | {"uniform_share": 1 / 63}
         rows |= {name: value(number) for name, value in changed.items()}
-        history.add(step, "train", {"batch_loss": rows.pop("batch_loss")})
+        of_train = ("batch_loss", "weights_moved", "stale_gradient", "learning_rate", "grad_norm")
+        history.add(step, "train", {name: rows.pop(name) for name in of_train if name in rows})
         history.add(step, "diagnostics", rows)
         history.add(step, "watch", {"run_seconds": float(number), "seconds": 0.01 * number})
     write_metrics(folder / "metrics.csv", history.rows())
@@ -81,6 +84,135 @@ def test_no_progress_is_that_nothing_moves(tmp_path, moves, grades):
     still = {name: lambda number: 0.5 for name in SOUND if name not in moves}
     verdicts = judge_run(write_run(tmp_path, still)).verdicts
     assert [verdict.grade for verdict in verdicts if verdict.subject == "Progress"] == grades
+
+
+MOVING = {"weights_moved": lambda n: 0.01 * n}
+HARDLY = {"weights_moved": lambda n: 1e-6 * n}
+NORM_OF_ONE = HARDLY | {"grad_norm": lambda n: 1.0}
+
+
+@pytest.mark.parametrize(
+    ("values", "settings", "words"),
+    [
+        (MOVING, {}, None),
+        ({"weights_moved": lambda n: 0.7e-5 * n}, {}, "learning rate"),  # 1.3e-4 at the end
+        ({"weights_moved": lambda n: 0.4e-5 * n}, {}, "hardly moved"),  # .8e-4
+        ({"weights_moved": lambda n: 0.0}, {}, "No trained weight has changed"),
+        (HARDLY, {"optim": "sgd"}, "SGD multiplies"),
+        (
+            HARDLY | {"grad_norm": lambda n: 1.0},
+            {"optim": "sgd", "max_grad_norm": 0.007},
+            "clipped",
+        ),
+        (HARDLY | {"grad_norm": lambda n: 1.0}, {"optim": "sgd", "max_grad_norm": 0.014}, "SGD m"),
+        (HARDLY | {"grad_norm": lambda n: 0.0}, {}, "The norm of the gradient"),
+        (HARDLY | {"learning_rate": lambda n: 1e-9}, {}, "at most 1e-09"),
+    ],
+)
+def test_weights_that_stand_still_and_why(tmp_path, values, settings, words):
+    still = {name: lambda number: 0.5 for name in SOUND}
+    run = write_run(tmp_path, still | values, config={"loss": "infonce", **settings})
+    progress = [v.finding for v in judge_run(run).verdicts if v.subject == "Progress"]
+    assert len(progress) == (words not in (None, "learning rate"))
+    assert not progress or words in progress[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({"learning_rate": lambda n: max(0.0, 1 - n / 13)}, None),  # 0 in 7 of 20
+        ({"learning_rate": lambda n: max(0.0, 1 - n / 10)}, "rate ends early"),  # in 10
+        ({"learning_rate": lambda n: 1 if n < 10 else 0.7e-3}, "rate ends early"),
+        ({"learning_rate": lambda n: 1 if n < 10 else 1.4e-3}, None),
+        ({"stale_gradient": lambda n: 6.0}, None),
+        ({"stale_gradient": lambda n: 12.0}, "gradients not cleared"),
+        ({"stale_gradient": lambda n: 12.0 * (n % 4)}, None),  # accumulated over four batches
+    ],
+)
+def test_a_rate_that_ends_early_and_gradients_that_are_never_cleared(tmp_path, values, name):
+    names = {verdict.name for verdict in judge_run(write_run(tmp_path, values)).verdicts}
+    assert {"rate ends early", "gradients not cleared"} & names == {name} - {None}
+
+
+def test_a_run_that_the_doctor_calls_bad_is_not_green(tmp_path):
+    problem = {"subject": "labels", "finding": "They go to 5.", "change": "Divide them by 5."}
+    evaluation = {"eval_a": lambda n: 0.5}
+    assert judge_run(write_run(tmp_path, evaluation)).grade != BAD
+    judgement = judge_run(write_run(tmp_path, watch={"doctor": [problem]}))
+    assert judgement.grade == BAD
+    assert judgement.headline.startswith("Set-up: Divide them by 5.")
+    assert "They go to 5." in judgement.verdicts[0].finding
+
+
+SOFTMAX = {"count": 8.0, "solved": 0.0, "alike": math.log(8), "wrong": 10.0, "halfway": 0.05}
+SOLVED = SOFTMAX | {"solved": 0.7 * math.log(8)}
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        (SOFTMAX, None),
+        (SOFTMAX | {"solved": 0.35 * math.log(8)}, None),
+        (SOLVED | {"halfway": 0.7 * math.log(8)}, "softmax twice"),
+        (SOLVED | {"halfway": 0.74 * math.log(8)}, "softmax twice"),
+        (
+            SOLVED | {"halfway": 0.77 * math.log(8)},
+            "loss cannot fall",
+        ),
+        (SOFTMAX | {"alike": math.log(15)}, None),  # both views, each without itself
+        (SOFTMAX | {"alike": math.log(16), "solved": math.log(2)}, "own similarity"),
+        (SOFTMAX | {"alike": math.log(16 * 1.007), "solved": math.log(2)}, "own similarity"),
+        (SOFTMAX | {"alike": math.log(16 * 1.014), "solved": math.log(2)}, None),
+        (SOFTMAX | {"alike": math.log(16), "solved": math.log(2) - 0.014}, None),
+        (SOFTMAX | {"alike": 0.0, "solved": -4.0}, None),  # of alignment and uniformity
+    ],
+)
+def test_the_formula_of_a_loss_of_ones_own(tmp_path, values, name):
+    verdicts = judge_run(write_run(tmp_path, watch={"trials": {"": values}})).verdicts
+    assert [v.name for v in verdicts if v.subject == "Formula"] == [name] * bool(name)
+
+
+@pytest.mark.parametrize("mistake", sorted(MISTAKES))
+def test_a_named_loss_with_a_mistake(tmp_path, mistake):
+    verdicts = judge_run(write_run(tmp_path, watch={"departures": {"": mistake}})).verdicts
+    (verdict,) = (v for v in verdicts if v.subject == "Formula")
+    assert "infonce" in verdict.finding
+    assert verdict.grade == BAD
+
+
+@pytest.mark.parametrize("mistake", sorted(MISTAKES))
+def test_mistakes_in_a_named_loss_are_told_by_its_value(mistake):
+    torch.manual_seed(0)
+    views = F.normalize(torch.randn(2, 16, 32, dtype=torch.float64), dim=2)
+    logits, own = views[0] @ views[1].T / 0.1, torch.arange(16)
+    both = F.normalize(torch.cat([*views]), dim=1)
+    values = {
+        "softmax twice": F.cross_entropy(F.softmax(logits, dim=1), own),
+        "first row as target": F.cross_entropy(logits, torch.zeros(16, dtype=torch.long)),
+        "next row as target": F.cross_entropy(logits, (own + 1) % 16),
+        "own similarity": F.cross_entropy(both @ both.T / 0.1, (torch.arange(32) + 16) % 32),
+        "sum": F.cross_entropy(logits, own, reduction="sum"),
+        "no temperature": F.cross_entropy(views[0] @ views[1].T, own),
+    }
+    loss = gradlab.get_loss("infonce(temperature=0.1)")
+    assert departure(loss, *views, float(values[mistake])) == mistake
+    assert departure(loss, *views, float(F.cross_entropy(logits, own))) == ""
+
+
+@pytest.mark.parametrize(
+    ("resumed", "after", "name"),
+    [
+        (0, 3.0, "loss rises"),
+        (100, 1.05, "loss does not fall"),
+        (100, 1.6, "jump on resuming"),
+        (200, 1.0, "nothing left"),
+        (190, 1.0, "finished all steps"),
+    ],
+)
+def test_resumed_runs(tmp_path, resumed, after, name):
+    losses = {"batch_loss": lambda n: 1.0 + 0.01 * (n == 0) if n < 10 else after}
+    run = write_run(tmp_path, losses, watch={"resumed": resumed})
+    assert name in {verdict.name for verdict in judge_run(run).verdicts}
 
 
 def history_of(total=1000, interval=25, **series):
@@ -115,6 +247,7 @@ def graded(judgement, grade):
             {
                 "gradient_dissipation": lambda n: 0.5 if n < 8 else 1e-5,
                 "active": lambda n: float(n < 8),
+                "positive_cosine": lambda n: 0.3,
             },
             {}, WATCH, "Learning",
         ),
@@ -478,11 +611,19 @@ def test_verdicts_are_a_function_of_measurements_in_json(tmp_path):
 def test_effects_have_no_circle_and_name_verdicts():
     from graphlib import TopologicalSorter
 
-    from gradlab.monitor import verdicts
-    from gradlab.monitor.verdicts import embeddings, failures, gradient, scores, training_loss
+    from gradlab.monitor import setup, verdicts
+    from gradlab.monitor.verdicts import (
+        embeddings,
+        failures,
+        formula,
+        gradient,
+        scores,
+        training_loss,
+        weights,
+    )
 
     TopologicalSorter(verdicts.EFFECTS).prepare()
-    modules = embeddings, failures, gradient, scores, training_loss
+    modules = embeddings, failures, formula, gradient, scores, setup, training_loss, weights
     code = "".join(map(inspect.getsource, modules))
     names = {name for cause, effects in verdicts.EFFECTS.items() for name in (cause, *effects)}
     assert [name for name in names if f'"{name}"' not in code] == []

@@ -26,7 +26,7 @@ from gradlab.cli.outcome import end_with, fail_option, json_option, print_json, 
 from gradlab.cli.training_file import open_training_file, training_file_options
 from gradlab.errors import GradlabError, reason
 from gradlab.files import check_writable
-from gradlab.verdict import NOT_JUDGED, Grade
+from gradlab.verdict import GRADES, NOT_JUDGED, Grade
 from gradlab.waiting import waiting
 
 
@@ -143,8 +143,7 @@ def command(
         command_line += "" if write_clean is None else WRITE_CLEAN + shlex.quote(str(write_clean))
         advice = inspection.advice_for(output, settings, command_line, file)
         for finding in () if as_json else advice:
-            size = f" ({finding.size})" if finding.size else ""
-            click.echo(f"{finding.title}{size} {finding.text}\n")
+            click.echo(f"{GRADES[finding.grade]} {finding.change} {finding.finding}\n")
             for label, code in finding.steps:
                 click.echo(f"  {label}:\n{textwrap.indent(code, '    ')}\n")
         if not (advice or as_json):

@@ -26,7 +26,7 @@ def doctor(
 
     A trainer's loss is computed and differentiated on its first batches, without an update.
     Weights, gradients, random numbers and the state of the loss do not change, and so neither does
-    a later training.
+    a later training. The report of a run that is watched afterwards names the problems.
 
     Args:
         target: a ``SentenceTransformerTrainer`` or, with ``views``, a Hugging Face ``Trainer``; the
@@ -67,8 +67,10 @@ def doctor(
     from gradlab.diagnosis.measurements import measure
     from gradlab.diagnosis.observation import observe
     from gradlab.diagnosis.verdicts import judge
+    from gradlab.monitor.setup import note_problems
 
     observation = observe(target, views, batches, processes, progress)
     measurements = measure(observation)
     verdicts = (*installation.checks(target.args), *judge(measurements))
+    note_problems(target, verdicts)
     return Diagnosis(observation.title, verdicts, measurements)

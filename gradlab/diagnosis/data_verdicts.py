@@ -88,8 +88,8 @@ def texts(
 
 
 # Pairs of rows with a common text that meet in a batch on average: in about half of all batches, in
-# one of 20.
-MANY_DUPLICATES, SOME_DUPLICATES = 0.5, 0.05
+# one of 10.
+MANY_DUPLICATES, SOME_DUPLICATES = 0.5, 0.1
 
 
 def duplicates(

@@ -1,4 +1,4 @@
-"""Does a text embed alike in every batch, are its tokens known, and do rate and scores mean much?
+"""Does a text embed alike in every batch, by all of its tokens, and is the rate reached?
 
 Arguments are measured by the functions of the same names in `gradlab.diagnosis.trials` and
 `gradlab.diagnosis.label_measurements`.
@@ -34,8 +34,60 @@ def beside(cosine: float, half: bool) -> Iterator[Verdict]:
         yield Verdict(subject, GOOD, finding, name="padding has no effect", evidence=evidence)
 
 
+def apart(cosine: float, half: bool) -> Iterator[Verdict]:
+    """Judge whether a row embeds alike in a batch and in the first half of it.
+
+    ``cosine`` is the lowest one of a row's embeddings, with the same padding and without dropout.
+    """
+    if 1 - cosine <= (DEPENDS_IN_HALF if half else DEPENDS):
+        return
+    finding = (
+        "Without dropout, the embeddings of a text in a batch and in half of the batch have a "
+        f"cosine of {cosine:.5f}: an embedding depends on the other texts of its batch."
+    )
+    change = (
+        "Look for what is computed over the batch: BatchNorm without running statistics, a mean "
+        "that is taken off, normalize(dim=0). Use LayerNorm, or statistics of the training data."
+    )
+    name = "embedding depends on other rows"
+    yield Verdict("batch", BAD, finding, change, name, "embedding-depends-on-its-batch",
+                  {"cosine": cosine})  # fmt: skip
+
+
+# Share of a text's tokens that an embedding should depend on.
+MOST_TOKENS = 0.5
+
+
+def tokens(share: float, last: float) -> Iterator[Verdict]:
+    """Judge whether an embedding depends on all tokens of its text.
+
+    Args:
+        share: share of the tokens that the gradient of an embedding reaches.
+        last: share of the texts whose last token it reaches.
+    """
+    subject, evidence = "tokens", {"share": share, "last": last}
+    symptom = "embedding-depends-on-its-batch"
+    finding = f"An embedding depends on {percent(share)} of the tokens of its text."
+    if share < MOST_TOKENS:
+        finding += " The pooled token does not see the others."
+        change = (
+            "Pool the last token, or the mean, of a causal decoder: its first token sees no other. "
+            "Check the pooling_mode and the padding_side."
+        )
+        yield Verdict(subject, BAD, finding, change, "tokens unseen", symptom, evidence)
+    elif last < MOST_TOKENS:
+        finding += f" The last token counts in {percent(last)} of the texts only."
+        change = (
+            "Keep the end of the sequence in the attention mask. It is left out where the padding "
+            "token is the end token and the mask is made from it: give padding a token of its own."
+        )
+        yield Verdict(subject, WATCH, finding, change, "last token masked", symptom, evidence)
+    else:
+        yield Verdict(subject, GOOD, finding, name="tokens seen", evidence=evidence)
+
+
 # Share of pooled tokens that end a text, below which the end is missing.
-MOST_END = 0.5
+MOST_END = 0.98
 
 
 def last_token(ends: float, end: str, end_is_padding: bool) -> Iterator[Verdict]:
@@ -53,9 +105,10 @@ def last_token(ends: float, end: str, end_is_padding: bool) -> Iterator[Verdict]
         return
     finding += f" No end-of-sequence token{f' ({end})' if end else ''} closes the others"
     finding += ", perhaps because it is the padding token as well." if end_is_padding else "."
+    finding += " Truncation may cut it off." if ends else ""
     change = (
-        "Let the tokenizer append the token (add_eos_token=True, or a post-processor), and give it "
-        "a padding token of its own."
+        "Let the tokenizer append the token (add_eos_token=True, or a post-processor), which "
+        "truncation keeps, and give it a padding token of its own."
     )
     name, symptom = "no end of sequence", "embedding-depends-on-its-batch"
     yield Verdict(subject, WATCH, finding, change, name, symptom, evidence)
@@ -95,21 +148,36 @@ def accumulation(steps: int, left_to_loss: bool, divides: bool) -> Iterator[Verd
                       {"steps": steps})  # fmt: skip
 
 
-# Share of the learning rate that a schedule should reach.
-REACHED = 0.5
+# Share of the learning rate that a schedule should reach; share of the steps after the first tenth
+# in which it may be none.
+REACHED, MOST_STILL = 0.5, 0.4
 
 
-def schedule(steps: int, warmup: int, peak: float) -> Iterator[Verdict]:
-    """Judge whether the schedule reaches the learning rate within the run.
+def schedule(
+    steps: int, warmup: int, peak: float, mean: float = 1.0, still: float = 0.0
+) -> Iterator[Verdict]:
+    """Judge whether the schedule reaches the learning rate within the run, and lasts.
 
     Args:
         steps: steps of the run.
         warmup: steps of the warm-up; 0 if unknown.
         peak: largest share of the learning rate within the run.
+        mean: mean share of the learning rate.
+        still: share of the steps, without the first tenth, in which it is below a thousandth of
+            its peak.
     """
     subject, evidence = "schedule", {"steps": steps, "peak": peak}
     within = counted(steps, "step")
     finding = f"The schedule reaches {percent(peak)} of the learning rate within {within}."
+    if peak >= REACHED and still > MOST_STILL:
+        finding += f" It is 0, or below a thousandth of that, in {percent(still)} of them."
+        change = (
+            "Let the schedule count the steps of the optimizer, not batches, and end where the run "
+            "ends; a decay at each step should leave a rate at the end."
+        )
+        name = "rate ends early"
+        yield Verdict(subject, BAD, finding, change, name, "weights-do-not-move", evidence)
+        return
     if peak >= REACHED:
         yield Verdict(subject, GOOD, finding, name="rate reached", evidence=evidence)
         return
@@ -120,32 +188,3 @@ def schedule(steps: int, warmup: int, peak: float) -> Iterator[Verdict]:
     name = "schedule does not reach the rate"
     yield Verdict(subject, BAD, f"{finding} {reason}", change, name, "weights-do-not-move",
                   evidence)  # fmt: skip
-
-
-# Share of evaluated texts that stand in the training data and is worth a remark.
-MANY_TRAINED = 0.1
-
-
-def evaluator(prompt: str, has_prompt: bool, texts: int, in_training: float) -> Iterator[Verdict]:
-    """Judge whether evaluation asks of what was trained, on texts that were not.
-
-    Args:
-        prompt: a prompt of training; empty without any.
-        has_prompt: whether the evaluator or the model has a prompt.
-        texts: texts that the evaluator compares or looks for.
-        in_training: share of them that stand in the training data.
-    """
-    subject, evidence = "evaluation", {"texts": texts, "in training": in_training}
-    if prompt and not has_prompt:
-        finding = f"Training puts the prompt {prompt!r} before texts, and the evaluator none."
-        change = "Give the evaluator the prompts of training, or set model.prompts."
-        name = "evaluator without prompt"
-        yield Verdict(subject, WATCH, finding, change, name, "score-does-not-rise", evidence)
-    elif in_training > MANY_TRAINED:
-        finding = f"{percent(in_training)} of {texts:,} evaluated texts are in the training data."
-        change = "Evaluate on texts that are not trained on, or leave those rows out."
-        name = "evaluated in training"
-        yield Verdict(subject, WATCH, finding, change, name, "score-does-not-rise", evidence)
-    elif texts:
-        finding = f"{percent(in_training)} of {texts:,} evaluated texts are in the training data."
-        yield Verdict(subject, GOOD, finding, name="evaluation apart", evidence=evidence)

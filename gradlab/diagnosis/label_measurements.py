@@ -12,7 +12,7 @@ import itertools
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -23,8 +23,6 @@ from gradlab.diagnosis.observation import Batch, Observation
 LABEL_COLUMNS = ("label", "labels", "score", "scores")
 # Other rows with which the words of a row and of its neighbour in the batch are compared.
 OTHER_ROWS = 8
-# Attributes of evaluators that hold the texts to be found or compared.
-EVALUATED = ("sentences1", "anchors", "queries", "source_sentences")
 Numbers = dict[str, Any]
 
 
@@ -34,17 +32,22 @@ def labels(observation: Observation, dataset: str, batches: list[Batch]) -> Numb
     if not cells or not all(isinstance(cell, int | float) for cell in cells):
         return None
     loss = batches[0].loss
-    inner = getattr(loss, "loss", None)
     classes = getattr(loss, "num_labels", None)
-    name = type(inner if isinstance(inner, nn.Module) else loss).__name__
     return {
-        "loss": name,
+        "loss": name_of_loss(loss),
         "low": float(min(cells)),
         "high": float(max(cells)),
         "distinct": len(set(cells)),
+        "between": sum(cell not in (0, 1) for cell in cells) / len(cells),
         "ignored": batches[0].ignores_labels,
         "classes": int(classes) if isinstance(classes, int) else 0,
     }
+
+
+def name_of_loss(loss: Any) -> str:
+    """Return the class of a loss, or of the loss that it changes, as MatryoshkaLoss does."""
+    inner = getattr(loss, "loss", None)
+    return type(inner if isinstance(inner, nn.Module) else loss).__name__
 
 
 def label_cells(observation: Observation, dataset: str) -> list[Any]:
@@ -206,47 +209,6 @@ def last_token(observation: Observation) -> Numbers | None:
     return {"ends": ends, "end": str(end), "end_is_padding": same} if lasts else None
 
 
-def evaluator(observation: Observation) -> Numbers | None:
-    """Return the prompts of training and evaluation, and the share of texts in both."""
-    attached = getattr(observation.trainer, "evaluator", None)
-    if attached is None:
-        return None
-    listed = [*attached] if isinstance(attached, list | tuple) else [attached]
-    evaluators = [inner for outer in listed for inner in getattr(outer, "evaluators", [outer])]
-    prompts = [prompt for prompt in _prompts(getattr(observation.args, "prompts", None)) if prompt]
-    model = observation.trainer.model
-    evaluated = [
-        prompt for inner in evaluators for name, setting in vars(inner).items()
-        if "prompt" in name for prompt in _prompts(setting)
-    ]  # fmt: skip
-    if getattr(model, "default_prompt_name", None) or any((model.prompts or {}).values()):
-        evaluated.append("of the model")
-    texts = [text for inner in evaluators for name in EVALUATED for text in _texts(inner, name)]
-    trained = {
-        text for table in observation.tables.values() for column in table.values()
-        for text in column
-    }  # fmt: skip
-    return {
-        "prompt": prompts[0] if prompts else "",
-        "has_prompt": any(evaluated),
-        "texts": len(texts),
-        "in_training": sum(text in trained for text in texts) / max(1, len(texts)),
-    }
-
-
-def _prompts(setting: Any) -> list[str]:
-    """Return the prompts of an argument: one, or by column, or by data set and column."""
-    if isinstance(setting, Mapping):
-        return [prompt for inner in setting.values() for prompt in _prompts(inner)]
-    return [setting] if isinstance(setting, str) else []
-
-
-def _texts(evaluator: Any, name: str) -> list[str]:
-    texts = getattr(evaluator, name, None)
-    cells = list(texts.values()) if isinstance(texts, Mapping) else texts
-    return [cell for cell in cells if isinstance(cell, str)] if isinstance(cells, list) else []
-
-
 # Measurements of a trainer, and of each of its losses.
-OF_TRAINER = (last_token, evaluator)
+OF_TRAINER = (last_token,)
 OF_LOSS = (labels, classes, order, outside, margin, teacher, vocabulary)

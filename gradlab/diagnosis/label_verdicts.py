@@ -18,13 +18,18 @@ RANGES = {
     "ContrastiveLoss": (0.0, 1.0),
     "OnlineContrastiveLoss": (0.0, 1.0),
 }
-# Losses that compare rows by their labels, which learn nothing from one label.
+# Losses that compare rows by their labels, which learn nothing from one label; losses that pull or
+# push all rows alike by one label; and losses of the labels 0 and 1, with the share of other labels
+# that is worth a remark.
 ORDERING = ("CoSENTLoss", "AnglELoss")
+ONE_WAY = ("CosineSimilarityLoss", "ContrastiveLoss", "OnlineContrastiveLoss", "SoftmaxLoss")
+OF_TWO_LABELS, MANY_BETWEEN = ("ContrastiveLoss", "OnlineContrastiveLoss"), 0.05
 
 
 def labels(
-    loss: str, low: float, high: float, distinct: int, ignored: bool | None, classes: int
-) -> Iterator[Verdict]:
+    loss: str, low: float, high: float, distinct: int, ignored: bool | None, classes: int,
+    between: float = 0.0,
+) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether labels fit a loss.
 
     Args:
@@ -34,6 +39,7 @@ def labels(
         distinct: number of different labels.
         ignored: whether the loss stays the same when rows exchange labels; None if unknown.
         classes: number of classes of a classifier; 0 for other losses.
+        between: share of labels that are neither 0 nor 1.
     """
     subject, finding = "labels", f"The labels go from {low:g} to {high:g}."
     evidence = {"low": low, "high": high, "distinct": float(distinct)}
@@ -57,6 +63,20 @@ def labels(
         finding = f"All labels are {low:g}. {loss} learns from their order only, so it learns none."
         change = "Give pairs with different scores, or use a ranking loss without labels."
         name, symptom = "labels equal", "labels-do-not-fit"
+    elif distinct == 1 and loss in ONE_WAY:
+        finding = (
+            f"All labels are {low:g}. {loss} then moves all rows the same way, and nothing holds "
+            "different texts apart: there are no negatives, or no positives."
+        )
+        change = "Add rows with other labels, or use a ranking loss, which needs no labels."
+        name, symptom = "labels equal", "labels-do-not-fit"
+    elif loss in OF_TWO_LABELS and between > MANY_BETWEEN:
+        finding += (
+            f" {loss} expects labels 0 and 1, and {percent(between)} are between them"
+            f"{': it leaves these rows out' if loss == 'OnlineContrastiveLoss' else ''}."
+        )
+        change = "Use CoSENTLoss or CosineSimilarityLoss for scores, or round labels to 0 and 1."
+        name, symptom = "labels between", "labels-do-not-fit"
     else:
         yield Verdict(subject, GOOD, finding, name="labels fit", evidence=evidence)
         return

@@ -16,10 +16,16 @@ from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 WORSE_THAN_CHANCE, FEW_CANDIDATES = 1.5, 8
 
 
-def loss(values: Sequence[float], candidates: int, half: bool) -> Iterator[Verdict]:
+def loss(
+    values: Sequence[float], candidates: int, half: bool, guided: bool = False
+) -> Iterator[Verdict]:
     """Judge whether the loss is finite, is not 0, and is not much worse than guessing.
 
-    ``candidates`` is the number of candidates of an anchor of InfoNCE; 0 for other losses.
+    Args:
+        values: the loss of each batch.
+        candidates: candidates of an anchor of InfoNCE; 0 for other losses.
+        half: whether it is computed in half precision.
+        guided: whether a guide masks negatives.
     """
     finding = f"In the first batches it is {', '.join(f'{value:.3g}' for value in values)}."
     chance = math.log(candidates) if candidates else math.inf
@@ -36,6 +42,10 @@ def loss(values: Sequence[float], candidates: int, half: bool) -> Iterator[Verdi
         finding += " A batch of one sentence has nothing to compare it with."
         change = "Raise per_device_train_batch_size, or add hard negatives."
         yield Verdict("loss", BAD, finding, change, "batch of one", "loss-zero", evidence)
+    elif not any(values) and guided:
+        finding += " The guide masks every negative."
+        change = "Lower the margin of the guide, or use a guide that tells these texts apart."
+        yield Verdict("loss", BAD, finding, change, "guide masks all", "loss-zero", evidence)
     elif not any(values):
         yield _zero_loss(f"{finding} There is nothing to learn.", half, evidence)
     elif values[0] > WORSE_THAN_CHANCE * chance:

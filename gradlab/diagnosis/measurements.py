@@ -15,8 +15,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradlab.diagnosis import label_measurements
+from gradlab.diagnosis import evaluation_measurements, label_measurements, row_measurements
 from gradlab.diagnosis.observation import Batch, Observation
+from gradlab.errors import first_line
 from gradlab.monitor.library_losses import DOTS
 from gradlab.scale.audit import Audit
 from gradlab.settings import declarations
@@ -29,8 +30,12 @@ Numbers = dict[str, Any]
 
 def measure(observation: Observation) -> dict[str, Any]:
     """Return the measurements of a trainer, for `gradlab.diagnosis.verdicts.judge`."""
-    checks_of_trainer = (*TRAINER_CHECKS, *label_measurements.OF_TRAINER)
-    trainer = {check.__name__: check(observation) for check in checks_of_trainer}
+    failures: dict[str, str] = {}
+    checks_of_trainer = (*label_measurements.OF_TRAINER, *evaluation_measurements.OF_TRAINER)
+    trainer: dict[str, Numbers | None] = {
+        check.__name__: check(observation) for check in TRAINER_CHECKS
+    }
+    trainer |= {c.__name__: _tried(c, failures, observation) for c in checks_of_trainer}
     trainer |= observation.trials
     losses = {}
     for dataset, batches in observation.of_losses().items():
@@ -39,15 +44,28 @@ def measure(observation: Observation) -> dict[str, Any]:
         checks |= {check.__name__: check(batches) for check in LOSS_CHECKS}
         checks["pairs"] = pairs(batches, list(table.values()))
         checks |= {
-            check.__name__: check(observation, dataset, batches)
-            for check in label_measurements.OF_LOSS
+            check.__name__: _tried(check, failures, observation, dataset, batches)
+            for check in (*label_measurements.OF_LOSS, *row_measurements.OF_LOSS)
         }
         losses[dataset] = _measured(checks)
     # Data sets that share a loss have texts of their own.
     for dataset in observation.tables.keys() - losses.keys() - {""}:
         checks = _of_texts(observation, observation.tables[dataset], observation.batches[0])
         losses[dataset] = _measured(checks)
+    trainer["unmeasured"] = {"failures": failures} if failures else None
     return {"trainer": _measured(trainer), "losses": losses}
+
+
+def _tried(check: Callable[..., Numbers | None], failures: dict[str, str], *of: Any) -> Any:
+    """Return the numbers of a check; None, with its error in ``failures``, where it fails.
+
+    Evaluators, data sets and losses of a user's own may hold anything.
+    """
+    try:
+        return check(*of)
+    except Exception as error:
+        failures[check.__name__] = f"{type(error).__name__}: {first_line(error)}"
+        return None
 
 
 def _measured(checks: Mapping[str, Numbers | None]) -> dict[str, Numbers]:
@@ -165,9 +183,14 @@ def precision(observation: Observation) -> Numbers:
 
 
 def dropout(observation: Observation) -> Numbers:
-    """Count dropout layers that stay off in training."""
-    silent = observation.silent
-    return {"silent": len(silent), "name": silent[0] if silent else ""}
+    """Count dropout layers that stay off in training; return the largest share that one drops."""
+    silent, model = observation.silent, observation.trainer.model
+    layers = [m for m in model.modules() if isinstance(m, nn.modules.dropout._DropoutNd)]
+    return {
+        "silent": len(silent),
+        "name": silent[0] if silent else "",
+        "largest": max((float(layer.p) for layer in layers), default=0.0),
+    }
 
 
 def length(observation: Observation) -> Numbers | None:
@@ -188,10 +211,7 @@ def processes(observation: Observation) -> Numbers:
         if isinstance(audit, str):
             audits[name] = {"error": audit}
         elif isinstance(audit, Audit):
-            faults = [
-                {"text": fault.text, "cause": fault.cause, "mend": fault.mend}
-                for fault in audit.faults
-            ]
+            faults = [{"finding": fault.finding, "change": fault.change} for fault in audit.faults]
             audits[name] = {
                 "processes": audit.processes,
                 "faults": faults,
@@ -279,6 +299,7 @@ def loss(batches: list[Batch]) -> Numbers:
     return {
         "values": [batch.value for batch in batches],
         "candidates": first.candidates if is_infonce and first.snapshot is not None else 0,
+        "guided": hasattr(first.loss, "guide"),
         "half": first.half,
     }
 

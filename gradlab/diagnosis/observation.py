@@ -21,7 +21,16 @@ from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
 from gradlab.monitor.library_losses import recognise
 from gradlab.monitor.probe import Snapshot, in_double
-from gradlab.monitor.views import ROWS, Capture, Views, capture_of, columns_of, loss_of
+from gradlab.monitor.views import (
+    ROWS,
+    Capture,
+    Views,
+    batch_size,
+    capture_of,
+    columns_of,
+    in_order,
+    loss_of,
+)
 from gradlab.scale.audit import audit
 from gradlab.scale.audit.worker import GivenModel
 from gradlab.seeds import undisturbed
@@ -30,6 +39,7 @@ from gradlab.waiting import progress_bar
 # Largest number of batches drawn to find some of every data set.
 MOST_DRAWN = 64
 TEXTS = 100_000  # rows of a data set that are searched for duplicates and empty texts
+NAME_OF_SET = "dataset_name"  # column that a trainer of several data sets adds
 PLAIN_ROWS = 64  # rows of a batch for which a gradient cache is compared with plain training
 
 
@@ -65,8 +75,10 @@ class Batch:
     # its gradients from those of plain training; None if unknown.
     replay: float | None = None
     plain: float | None = None
-    # Embeddings of the columns in the order of the passes through the model.
+    # Embeddings of the columns; in the order of the passes through the model if those do not tell.
     embedded: Sequence[Tensor] = ()
+    labels: Tensor | None = None
+    norm: float = math.nan  # of the gradient of all trained tensors
     # Whether the loss has labels and stays the same when rows exchange them, and the trainer's loss
     # over the loss; None if unknown.
     ignores_labels: bool | None = None
@@ -136,7 +148,7 @@ class Observation:
             name: {
                 column: list(cells)
                 for column, cells in rows[: self.most_rows].items()
-                if cells and all(isinstance(cell, str) for cell in cells)
+                if column != NAME_OF_SET and cells and all(isinstance(cell, str) for cell in cells)
             }
             for name, rows in _datasets(self.trainer).items()
         }
@@ -192,7 +204,7 @@ def observe(
         ]
         bar = progress_bar(_draw(trainer, batches), progress, desc="doctor")
         observed = [_try(trainer, inputs, capture, trained) for inputs in bar]
-        drawn, tried = _trials(trainer)
+        drawn, tried = _trials(trainer, capture, views)
     losses = {name_of(batch.loss): batch for batch in observed if batch.loss is not None}
     audited = losses if processes > 1 else {}
     audits = {name: _audit(trainer, batch, processes) for name, batch in audited.items()}
@@ -255,7 +267,7 @@ def _draw(trainer: Any, count: int) -> list[dict[str, Any]]:
     return drawn_inputs
 
 
-def _trials(trainer: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def _trials(trainer: Any, capture: Capture, views: Views) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the rows that the loader draws, and the numbers of trials of the trainer."""
     loader = trainer.get_train_dataloader()
     sizes = {name: len(rows) for name, rows in _datasets(trainer).items()}
@@ -269,8 +281,11 @@ def _trials(trainer: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         for text in cells
         if isinstance(text, str)
     ]
+    inputs = next(iter(_draw(trainer, 1)))
     tried = {
-        "accumulation": trials.accumulation(trainer, next(iter(_draw(trainer, 1)))),
+        "accumulation": trials.accumulation(trainer, inputs),
+        "apart": trials.apart(trainer, inputs, capture, views),
+        "tokens": trials.tokens(trainer.model, columns_of(trainer, inputs)[0]),
         "beside": trials.beside(trainer.model, texts),
         "schedule": trials.schedule(trainer, batches),
     }
@@ -295,12 +310,13 @@ def _try(
     except (GradlabError, RuntimeError, ValueError, IndexError) as error:
         problem = first_line(error)
     gradients = {name: _size(tensor) for name, tensor in tensors.items()}
+    norm = math.sqrt(sum(_norm(tensor) ** 2 for tensor in trained.values()))
     depends = trials.dependence(trainer, inputs, loss, columns, labels)
     labelled = labels is not None and not depends["ignores"]
-    embedded = [call.rows for call in forward if call.rows is not None]
     batch = Batch(
         dataset, loss, columns, labelled, float(value), snapshot, problem, gradients,
-        embedded=embedded, ignores_labels=depends["ignores"], factor=depends["factor"],
+        embedded=_by_column(forward, columns), ignores_labels=depends["ignores"],
+        factor=depends["factor"], labels=labels if isinstance(labels, Tensor) else None, norm=norm,
     )  # fmt: skip
     if backward and not any(call.with_gradient for call in forward):
         plain = _beside_plain(trainer, batch, inputs, trained)
@@ -345,12 +361,35 @@ def _calls_of(model: nn.Module) -> Iterator[list[Call]]:
         yield calls
 
 
+def _by_column(forward: Sequence[Call], columns: Sequence[Mapping[str, Any]]) -> list[Tensor]:
+    """Return the embeddings of each column; those of each pass if they do not add up."""
+    passes = [call for call in forward if call.rows is not None]
+    embedded = [call.rows for call in passes if call.rows is not None]
+    if not passes or not columns:
+        return embedded
+    alike = [rows for rows in embedded if rows.shape[1:] == embedded[0].shape[1:]]
+    rows, count = torch.cat(alike), batch_size(columns[0], len(torch.cat(alike)) // len(columns))
+    if not count or len(rows) != count * len(columns):
+        return embedded
+    return list(in_order(rows, [call.output for call in passes], count).split(count))
+
+
 def _size(parameter: Tensor) -> float:
+    gradient = _gradient(parameter)
+    return float(gradient.abs().max()) if gradient is not None else 0.0
+
+
+def _norm(parameter: Tensor) -> float:
+    gradient = _gradient(parameter)
+    return float(gradient.double().norm()) if gradient is not None else 0.0
+
+
+def _gradient(parameter: Tensor) -> Tensor | None:
     gradient = parameter.grad
     if gradient is None:
-        return 0.0
+        return None
     gradient = gradient.coalesce().values() if gradient.is_sparse else gradient
-    return float(gradient.detach().abs().max()) if gradient.numel() else 0.0
+    return gradient.detach() if gradient.numel() else None
 
 
 def _replay(cached: list[Call], repeated: list[Call]) -> float | None:

@@ -19,6 +19,7 @@ SKIPPED = """
 # One word for words and phrases of the field that mean the same here, by a regular expression.
 SYNONYMS = (
     (r"half[ -]precision|mixed[ -]precision|float ?16|--fp16|\bamp\b", "fp16"),
+    (r"float ?32|fp ?32|full precision|single precision", "fp32"),
     (r"\bnan\b|\binf\b|infinite|infinity|overflow\w*|diverge\w*", "nan"),
     (r"\bzero\b|(?<![\d.])0(\.0+)?(?![.\d])|(?<![\d.])0\.0[0-3]\d*", "zero"),
     (r"spearman|ndcg|\bmrr\b|recall|accuracy|benchmark|metrics?\b|performance|evaluation|"
@@ -47,9 +48,11 @@ SYNONYMS = (
     (r"false negatives?|unlabelled|mined?\b|mining|hard negatives?",
      "falsenegatives negatives"),
     (r"accumulat\w+", "accumulation"),
+    (r"(batch size|batches) (of )?(one|two|three|four|[1-4])\b|(small|tiny) batch(es)?( size)?",
+     "smallbatch batch"),
     (r"spik\w+|jump\w*", "jump"),
     (r"\bepochs?\b|last batch|incomplete batch", "epoch"),
-    (r"slow\w*|throughput|utili[sz]ation|\bspeed\b", "slow"),
+    (r"slow\w*|takes? (hours|days|ages|long|forever)|throughput|utili[sz]ation|\bspeed\b", "slow"),
     (r"normal|compare|good or bad|how low|how high|usual value", "normal"),
     (r"fine-?tun\w+|train\w*|tuned", "training"),
 )  # fmt: skip
@@ -60,8 +63,8 @@ PARTS, WHOLE = 0.35, 0.6
 PAIRED, WINDOW = 0.45, 3
 # Rarity of a word that no symptom has, beside that of a word that one symptom has.
 UNKNOWN = 0.7
-# Lowest score of an answer.
-FLOOR = 0.18
+# Lowest score of an answer, and the share of it from which on a second symptom fits as well.
+FLOOR, AS_WELL = 0.18, 0.95
 
 
 def best_first(

@@ -7,7 +7,7 @@ import functools
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from gradlab.diagnosis.retrieval import FLOOR, best_first
+from gradlab.diagnosis.retrieval import AS_WELL, FLOOR, best_first
 from gradlab.errors import GradlabError
 from gradlab.files import read_packaged
 
@@ -56,8 +56,8 @@ def find_symptom(words: str) -> Symptom:
     if words in by_name:
         return by_name[words]
     scores = best_first(words, {name: _phrases(symptom) for name, symptom in by_name.items()})
-    name, score = scores[0]
-    if score < FLOOR:
+    (name, score), (_, second) = scores[:2]
+    if score < FLOOR or second > AS_WELL * score:
         near = " and ".join(f"{name} ({by_name[name].title})" for name, _ in scores[:2])
         raise GradlabError(
             f"no symptom fits {words!r} well; nearest: {near}. All: {', '.join(by_name)}."

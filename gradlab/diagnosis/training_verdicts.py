@@ -171,8 +171,24 @@ def precision(
         yield Verdict(subject, GOOD, finding, name="weights float32")
 
 
-def dropout(silent: int, name: str) -> Iterator[Verdict]:
-    """Judge whether dropout is on in training."""
+# Share of activations that dropout may set to 0.
+TOO_MUCH_DROPOUT = 0.5
+
+
+def dropout(silent: int, name: str, largest: float = 0.0) -> Iterator[Verdict]:
+    """Judge whether dropout is on in training, and not too much.
+
+    Args:
+        silent: dropout layers that stay off in training.
+        name: name of the first of them.
+        largest: largest share that a layer drops.
+    """
+    if largest > TOO_MUCH_DROPOUT:
+        finding = f"Dropout sets {largest:.0%} of the activations of a layer to 0."
+        change = "Lower dropout to 0.1, or 0.3 at most."
+        evidence = {"dropout": largest}
+        yield Verdict("dropout", WATCH, finding, change, "dropout too high", "score-does-not-rise",
+                      evidence)  # fmt: skip
     if silent:
         finding = f"{silent} dropout layers stay off in training, such as {name}."
         change = (
@@ -187,7 +203,10 @@ SOME_CUT, MOST_CUT, VERY_SHORT = 0.25, 0.75, 16
 
 def length(truncated: float, limit: int) -> Iterator[Verdict]:
     """Judge how many texts are truncated at ``limit`` tokens."""
-    finding = f"{truncated:.0%} of the texts reach max_seq_length ({limit} tokens)."
+    finding = (
+        f"{truncated:.0%} of the texts reach max_seq_length ({limit} tokens), where they are "
+        "truncated."
+    )
     if truncated < SOME_CUT:
         yield Verdict("length", GOOD, finding, name="length fits")
         return
@@ -203,7 +222,7 @@ def processes(
 
     Args:
         audits: for each loss that gathers, ``error`` or ``processes`` and ``faults``, each with
-            ``text``, ``cause`` and ``mend``.
+            ``finding`` and ``change``.
         count: processes that train.
         gathers: whether some loss gathers the rows of all processes.
         is_registered: whether gradlab has the formula of some loss.
@@ -216,11 +235,8 @@ def processes(
             yield Verdict(subject, NOT_JUDGED, finding, change, "not audited", symptom)
             continue
         for fault in audit["faults"]:
-            finding = (
-                f"{loss} on {audit['processes']} processes: {fault['text']}. Usual cause: "
-                f"{fault['cause']}."
-            )
-            yield Verdict(subject, BAD, finding, f"{fault['mend']}.", "gathered wrongly", symptom)
+            finding = f"{loss} on {audit['processes']} processes: {fault['finding']}"
+            yield Verdict(subject, BAD, finding, fault["change"], "gathered wrongly", symptom)
         if audit["passed"]:
             finding = f"{loss} has the gradients of one process."
             yield Verdict(subject, GOOD, finding, name="gathered rightly")

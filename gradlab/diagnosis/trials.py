@@ -7,18 +7,25 @@ changes the loss, whether a text embeds alike beside a longer one, and which row
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import math
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+
+from gradlab.monitor.views import Capture, Views, outputs_of
 
 # Batches of which the rows are compared; rows of a data set whose epoch is drawn as a whole;
 # texts among which a short one and long ones are looked for; steps at which a rate is computed.
 DRAWN_BATCHES, ROWS_OF_EPOCH, TEXTS_TRIED, RATES = 32, 20_000, 256, 200
 SAME_LOSS = 1e-6  # relative difference of two values of one loss
+NO_RATE = 1e-3  # share of the largest rate that is none
+MOST_STEPS = 20_000  # of a schedule that is computed step by step
 
 
 def dependence(
@@ -36,8 +43,11 @@ def dependence(
     model.eval()
     try:
         with torch.no_grad(), trainer.compute_loss_context_manager():
-            value = _value(loss, columns, labels)
+            value, again = (_value(loss, columns, labels) for _ in range(2))
+            _seed()
             whole = float(type(trainer).compute_loss(trainer, model, dict(inputs)))
+            if abs(again - value) > SAME_LOSS * abs(value):  # it draws numbers of its own
+                return {"ignores": None, "factor": None}
             ignores = _ignores(loss, columns, labels, value)
     except Exception:  # a loss that needs gradients or the state of a training step
         return {"ignores": None, "factor": None}
@@ -60,8 +70,15 @@ def _ignores(loss: Any, columns: Sequence[Any], labels: Any, value: float) -> bo
     return True
 
 
-def _value(loss: Any, columns: Sequence[Any], labels: Any) -> float:
+def _seed() -> None:
+    """Let losses that draw numbers draw the same; the caller restores the generators."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002  # libraries draw from it
     torch.manual_seed(0)
+
+
+def _value(loss: Any, columns: Sequence[Any], labels: Any) -> float:
+    _seed()
     value = loss([dict(column) for column in columns], labels)
     return float(sum(value.values()) if isinstance(value, Mapping) else value)
 
@@ -97,8 +114,101 @@ def accumulation(trainer: Any, inputs: Mapping[str, Any]) -> dict[str, Any] | No
     return numbers | {"divides": abs(values[1] / values[0] * steps - 1) < 0.5}
 
 
+def apart(
+    trainer: Any, inputs: Mapping[str, Any], capture: Capture, views: Views
+) -> dict[str, Any] | None:
+    """Return the lowest cosine of a row's embeddings in a batch and in its first half, or None.
+
+    Both have the same padding and no dropout.
+    """
+    model, count = trainer.model, 0
+    embedded = list[Tensor]()
+    model.eval()
+    try:
+        for half in (False, True):
+            few = dict(inputs)
+            if half:
+                tensors = [v for v in few.values() if isinstance(v, Tensor) and v.ndim]
+                if any(len(rows) != count for rows in tensors):  # texts packed in one row
+                    return None
+                few = {n: _first_rows(rows, max(2, count // 2)) for n, rows in few.items()}
+            with (
+                torch.no_grad(),
+                trainer.compute_loss_context_manager(),
+                outputs_of(model, views) as outputs,
+            ):
+                value = type(trainer).compute_loss(trainer, model, dict(few))
+                snapshot = capture(trainer, few, outputs, value)
+            embedded.append(snapshot.anchors.double().cpu())
+            count = len(embedded[0])
+    except Exception:  # a loss that needs whole batches, or gradients
+        return None
+    finally:
+        model.train()
+    whole, part = embedded
+    if len(part) == len(whole) or not bool((part.norm(dim=1) > 0).all()):
+        return None
+    cosine = float(nn.functional.cosine_similarity(whole[: len(part)], part).min())
+    return {"cosine": cosine, "half": _is_half(model)} if math.isfinite(cosine) else None
+
+
+def _first_rows(rows: Any, most: int) -> Any:
+    return rows[:most] if isinstance(rows, Tensor) and rows.ndim else rows
+
+
+def _is_half(model: nn.Module) -> bool:
+    return any(weight.dtype in (torch.float16, torch.bfloat16) for weight in model.parameters())
+
+
+def tokens(model: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return the share of tokens that an embedding depends on, and that of last tokens.
+
+    A token counts if the gradient of the embedding reaches its word embedding. None for models
+    without word embeddings.
+    """
+    bodies = [module for module in getattr(model, "modules", list)() if hasattr(
+        module, "get_input_embeddings"
+    )]  # fmt: skip
+    if not bodies or not columns or not hasattr(model, "encode"):
+        return None
+    reached, ends = list[Tensor](), list[Tensor]()
+    model.eval()
+    try:
+        for column in columns:
+            seen, mask = _reached_tokens(model, bodies[0].get_input_embeddings(), column)
+            reached.append(seen[mask].double())
+            last = mask.long().cumsum(1).argmax(1)  # the first place that reaches the whole sum
+            ends.append(seen.gather(1, last[:, None]).double().flatten())
+    except Exception:  # a model that embeds tokens in another way
+        return None
+    finally:
+        model.train()
+    if not any(bool(seen.any()) for seen in reached):  # no gradient reaches anything
+        return None
+    return {"share": float(torch.cat(reached).mean()), "last": float(torch.cat(ends).mean())}
+
+
+def _reached_tokens(
+    model: nn.Module, words: nn.Module, column: Mapping[str, Any]
+) -> tuple[Tensor, Tensor]:
+    """Return whether each token has a gradient, and whether it is no padding; both (N, L)."""
+    held: list[Tensor] = []
+
+    def keep(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+        held.append(output.detach().requires_grad_())
+        return held[-1]
+
+    mask = column["attention_mask"].bool().clone()
+    with words.register_forward_hook(keep), torch.enable_grad():
+        rows = model(dict(column))["sentence_embedding"]
+        weights = torch.linspace(0.5, 1.5, rows.shape[1], device=rows.device, dtype=rows.dtype)
+        (gradient,) = torch.autograd.grad((rows * weights).sum(), held[:1])
+    sizes = gradient.abs().sum(-1)
+    return sizes > 1e-9 * sizes.max(), mask
+
+
 def beside(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
-    """Return the cosine of a text's embeddings, alone and beside a longer text, in eval mode.
+    """Return the cosine of a text's embeddings, beside itself and a longer text, in eval mode.
 
     None without texts, or for a model that is not of sentence-transformers.
     """
@@ -109,22 +219,22 @@ def beside(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
     try:
         encode = {"convert_to_tensor": True, "show_progress_bar": False, "device": model.device}
         with torch.no_grad():
-            single = model.encode([text], **encode)[0].double()
+            single = model.encode([text, text], **encode)[0].double()
             padded = model.encode([text, longer], **encode)[0].double()
     except Exception:  # a model whose inputs are no texts
         return None
     finally:
         model.train()
     cosine = float(nn.functional.cosine_similarity(single, padded, dim=0))
-    half = any(weight.dtype in (torch.float16, torch.bfloat16) for weight in model.parameters())
-    return {"cosine": cosine, "half": half} if math.isfinite(cosine) else None
+    return {"cosine": cosine, "half": _is_half(model)} if math.isfinite(cosine) else None
 
 
 def schedule(trainer: Any, batches: int | None) -> dict[str, Any] | None:
-    """Return the planned steps, the warm-up, and the largest factor of the learning rate.
+    """Return the planned steps, the warm-up, and the factor of the learning rate over the run.
 
-    ``batches`` is the number of batches of an epoch. None if the schedule is no function of the
-    step.
+    Of the factor, the largest, the mean, and the share of steps, without the first tenth, in which
+    it is none. ``batches`` is the number of batches of an epoch. None if the schedule depends on
+    more than the step.
     """
     from transformers import get_scheduler
 
@@ -144,12 +254,41 @@ def schedule(trainer: Any, batches: int | None) -> dict[str, Any] | None:
                 args.lr_scheduler_type, torch.optim.SGD([weight], lr=1.0), warmup, steps,
                 scheduler_specific_kwargs=dict(args.lr_scheduler_kwargs or {}),
             )  # fmt: skip
-    factors = getattr(scheduler, "lr_lambdas", None)
+    factors = _factors(scheduler, steps)
     if not factors:
         return None
+    peak = max(factors)
+    still = sum(factor < NO_RATE * peak for factor in factors[len(factors) // 10 :])
+    return {
+        "steps": steps, "warmup": warmup, "peak": peak, "mean": sum(factors) / len(factors),
+        "still": still / max(1, len(factors) - len(factors) // 10),
+    }  # fmt: skip
+
+
+def _factors(scheduler: Any, steps: int) -> list[float]:
+    """Return the rate over the run relative to the initial rate; empty if it cannot be known."""
+    functions = getattr(scheduler, "lr_lambdas", None)
     stride = max(1, steps // RATES)
-    peak = max(float(factor(step)) for factor in factors for step in range(0, steps, stride))
-    return {"steps": steps, "warmup": warmup, "peak": peak}
+    if functions:
+        return [max(float(f(step)) for f in functions) for step in range(0, steps, stride)]
+    groups = getattr(getattr(scheduler, "optimizer", None), "param_groups", None)
+    if not groups or steps > MOST_STEPS:
+        return []
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1)) for _ in groups], lr=1.0)
+    optimizer.param_groups = [
+        {**inner, **{n: v for n, v in group.items() if n != "params"}, "params": inner["params"]}
+        for inner, group in zip(optimizer.param_groups, groups, strict=True)
+    ]
+    clone = copy.copy(scheduler)
+    clone.optimizer, factors = optimizer, []
+    first = max(group.get("initial_lr", group["lr"]) for group in groups) or 1.0
+    try:
+        for _ in range(steps):
+            factors.append(max(float(group["lr"]) for group in optimizer.param_groups) / first)
+            type(clone).step(clone)
+    except Exception:  # a schedule of something else than steps
+        return []
+    return factors
 
 
 def draws(loader: Any, sizes: Mapping[str, int]) -> dict[str, dict[str, Any]]:

@@ -21,14 +21,26 @@ from gradlab.diagnosis.data_verdicts import (
 )
 from gradlab.diagnosis.encoder_verdicts import (
     accumulation,
+    apart,
     beside,
-    evaluator,
     last_token,
     schedule,
+    tokens,
     vocabulary,
+)
+from gradlab.diagnosis.evaluation_verdicts import (
+    best,
+    evaluator,
+    gold,
+    passes,
+    prompts,
+    reach,
+    unmeasured,
+    use,
 )
 from gradlab.diagnosis.label_verdicts import classes, labels, margin, order, outside, teacher
 from gradlab.diagnosis.loss_verdicts import gradient_cache, logits, loss, temperature
+from gradlab.diagnosis.row_verdicts import agreement, preference, shift, taught_embeddings
 from gradlab.diagnosis.training_verdicts import (
     dropout,
     gradient,
@@ -59,6 +71,27 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("pairs at chance", "pairs unclear", "worse than chance", "duplicates", "views equal"),
     ),
     "labels out of range": ("loss not finite", "worse than chance"),
+    "embedding depends on other rows": (
+        *(
+            "embedding depends on its batch",
+            "pairs at chance",
+            "pairs unclear",
+            "worse than chance",
+        ),
+        *("negatives nearer",),
+    ),
+    "tokens unseen": (
+        *("pairs at chance", "pairs unclear", "worse than chance", "negatives nearer"),
+        *("views equal", "collapsed", "texts embed alike", "no end of sequence"),
+    ),
+    "dropout too high": ("pairs at chance", "pairs unclear", "worse than chance"),
+    "rows shifted": ("pairs at chance", "pairs unclear", "worse than chance"),
+    "labels reversed": ("labels out of range",),
+    "teacher reversed": ("negatives nearer", "teacher in other units"),
+    "rate ends early": ("plan hardly moves", "adapter hardly moves"),
+    "rate too low": ("plan hardly moves", "adapter hardly moves"),
+    "guide masks all": ("loss zero", "no gradient", "little gradient"),
+    "few rows": ("duplicates",),
     "embedding depends on its batch": (
         *("pairs at chance", "pairs unclear", "worse than chance", "negatives nearer"),
         *("no end of sequence", "views equal"),
@@ -68,7 +101,9 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("worse than chance", "loss zero", "negatives nearer"),
     ),
     "weights float16": ("loss not finite", "gradient not finite", "loss zero in half precision"),
-    "schedule does not reach the rate": (),
+    "schedule does not reach the rate": (
+        *("plan hardly moves", "adapter hardly moves", "rate too low"),
+    ),
     "classes alone": ("loss zero", "no gradient", "little gradient"),
     "one class": ("loss zero", "no gradient"),
     "labels equal": ("loss zero", "no gradient"),
@@ -94,6 +129,13 @@ SILENCES: dict[str, tuple[str, ...]] = {
     "labels ignored": ("pairs belong together", "loss usual"),
     "collapsed": ("negatives farther", "pairs belong together"),
     "embedding depends on its batch": ("pairs belong together", "negatives farther"),
+    "embedding depends on other rows": (
+        *("pairs belong together", "negatives farther", "padding has no effect"),
+    ),
+    "tokens unseen": ("pairs belong together", "negatives farther", "views differ"),
+    "rows shifted": ("pairs belong together",),
+    "labels reversed": ("labels fit",),
+    "gold equal": ("evaluation apart",),
 }
 
 
@@ -148,6 +190,15 @@ TRAINER_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "accumulation": accumulation,
     "beside": beside,
     "schedule": schedule,
+    "apart": apart,
+    "tokens": tokens,
+    "gold": gold,
+    "use": use,
+    "best": best,
+    "prompts": prompts,
+    "passes": passes,
+    "reach": reach,
+    "unmeasured": unmeasured,
 }
 LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "columns": columns,
@@ -167,4 +218,8 @@ LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "margin": margin,
     "teacher": teacher,
     "vocabulary": vocabulary,
+    "agreement": agreement,
+    "preference": preference,
+    "taught_embeddings": taught_embeddings,
+    "shift": shift,
 }

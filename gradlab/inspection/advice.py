@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,55 +12,28 @@ from gradlab.data.beir import is_beir
 from gradlab.data.training_file import TrainingFile
 from gradlab.errors import listed
 from gradlab.inspection.candidate_pairs import TRUST
-from gradlab.verdict import BAD, GOOD, WATCH, Grade
+from gradlab.verdict import BAD, GOOD, GRADES, NOT_JUDGED, WATCH, Grade, Verdict
 
-# Share of the push below which a finding is negligible, and above which it is large.
+# Share of the push below which what a finding costs is good, and above which it is bad.
 NEGLIGIBLE, LARGE = 0.01, 0.1
+# Share of texts that are cut, of hard negatives that are too easy or nearer than the positive, and
+# of positives that repeat their anchor, from which on each is worth a remark.
+MANY_CUT, MANY_EASY, MANY_NEARER, MANY_REPEAT = 0.25, 0.5, 0.5, 0.05
+# Push of the sentences that are pushed most, as a multiple of an equal share, that is named.
+MANY_TIMES = 5
+# Share of an anchor's push on its hardest negative, as a multiple of an equal share, below which
+# all negatives are pushed alike.
+ALIKE = 2
 NOTHING = "Nothing to fix was found."
 WRITE_CLEAN = " --write-clean "
+SHARE = "share of the push"
 
 
-@dataclass(frozen=True)
-class Advice:
-    """One finding.
-
-    Attributes:
-        title: what to do, in a sentence.
-        text: why, with numbers.
-        share: share of all push that the finding costs; None if it has no cost or an unknown one.
-        steps: pairs of a purpose and the code or command for it.
-    """
-
-    title: str
-    text: str
-    share: float | None = None
-    steps: Sequence[tuple[str, str]] = ()
-
-    @property
-    def size(self) -> str:
-        """The share in a word: negligible, small or large; empty without a share."""
-        if self.share is None or math.isnan(self.share):
-            return ""
-        return (
-            "negligible" if self.share < NEGLIGIBLE else "small" if self.share < LARGE else "large"
-        )
-
-    @property
-    def grade(self) -> Grade:
-        """A large cost is bad, a negligible one good; others are to watch, as they may be meant."""
-        return {"large": BAD, "negligible": GOOD}.get(self.size, WATCH)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        steps = [{"purpose": purpose, "code": code} for purpose, code in self.steps]
-        content = {"title": self.title, "grade": self.grade, "finding": self.text}
-        return {**content, "share": self.share, "steps": steps}
-
-
-def advise(numbers: Mapping[str, Any], steps: Sequence[tuple[str, str]] = ()) -> list[Advice]:
+def advise(numbers: Mapping[str, Any], steps: Sequence[tuple[str, str]] = ()) -> list[Verdict]:
     """Return findings from `Inspection.numbers`, costliest first, with the `steps_of` fixing them.
 
-    ``advice.toml`` says which finding applies when, and words it.
+    ``advice.toml`` says which finding applies when, and words it. A finding that costs a share of
+    the push is bad or good by that share.
     """
     from gradlab.templates import applying
 
@@ -71,6 +43,13 @@ def advise(numbers: Mapping[str, Any], steps: Sequence[tuple[str, str]] = ()) ->
     context = {
         **n,
         "NEGLIGIBLE": NEGLIGIBLE,
+        "LARGE": LARGE,
+        "MANY_CUT": MANY_CUT,
+        "MANY_EASY": MANY_EASY,
+        "MANY_NEARER": MANY_NEARER,
+        "MANY_REPEAT": MANY_REPEAT,
+        "MANY_TIMES": MANY_TIMES,
+        "ALIKE": ALIKE,
         "TRUST": TRUST,
         # Pairs of copies in a batch, on average.
         "often": n["candidate_row_pairs"] * size * (size - 1) / (count * (count - 1)),
@@ -83,19 +62,33 @@ def advise(numbers: Mapping[str, Any], steps: Sequence[tuple[str, str]] = ()) ->
         # Of the largest cosine with a known share of candidates.
         "level": levels[-1] if levels else None,
     }
-    findings = []
-    for rule in applying("gradlab.inspection", "advice.toml", context):
-        share = n[rule["share"]] if "share" in rule else None
-        findings.append(
-            Advice(rule["title"], rule["text"], share, steps if rule.get("fix") else ())
-        )
-    return sorted(
-        findings,
-        key=lambda finding: (
-            finding.size == "negligible",
-            -(finding.share or 0.0) if finding.size else 0.0,
-        ),
+    rules = applying("gradlab.inspection", "advice.toml", context)
+    findings = [_verdict(rule, numbers, steps) for rule in rules]
+    return sorted(findings, key=_place)
+
+
+def _verdict(
+    rule: Mapping[str, str], numbers: Mapping[str, Any], steps: Sequence[tuple[str, str]]
+) -> Verdict:
+    """Return the finding of a rule whose condition holds."""
+    share = float(numbers[rule["share"]]) if "share" in rule else math.nan
+    by_share: Grade = BAD if share >= LARGE else GOOD if share < NEGLIGIBLE else WATCH
+    grades: dict[str, Grade] = {"watch": WATCH, "good": GOOD, "not judged": NOT_JUDGED}
+    return Verdict(
+        rule["subject"],
+        grades[rule["grade"]] if "grade" in rule else by_share,
+        rule["finding"],
+        rule["change"],
+        name=rule["name"],
+        symptom=rule.get("symptom", ""),
+        evidence={} if math.isnan(share) else {SHARE: share},
+        steps=steps if rule.get("fix") else (),
     )
+
+
+def _place(verdict: Verdict) -> tuple[int, float]:
+    """Return the place of a finding: by its grade, and by its share of the push."""
+    return list(GRADES).index(verdict.grade), -verdict.evidence.get(SHARE, 0.0)
 
 
 def steps_of(

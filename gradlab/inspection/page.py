@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradlab.files import read_packaged
-from gradlab.inspection.advice import NOTHING, Advice
+from gradlab.inspection.advice import NOTHING
+from gradlab.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +21,7 @@ def render(
     table: Callable[[str], pd.DataFrame],
     several: bool,
     numbers: Mapping[str, Any],
-    advice: Sequence[Advice],
+    advice: Sequence[Verdict],
 ) -> str:
     """Return tables, numbers and advice of an `Inspection` as an HTML page, all sentences escaped.
 

@@ -19,7 +19,7 @@ from gradlab.data.training_file import TrainingFile
 from gradlab.drawing import Drawable
 from gradlab.errors import GradlabError, check_known
 from gradlab.files import for_json, versions, write_csv, write_json, write_text
-from gradlab.inspection.advice import Advice, advise, steps_of
+from gradlab.inspection.advice import advise, steps_of
 from gradlab.inspection.candidate_pairs import (
     DUPLICATE,
     KINDS,
@@ -34,6 +34,7 @@ from gradlab.inspection.texts import Cuts, Texts, normalize
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings import call_text
+from gradlab.verdict import Verdict
 
 # Names of the tables; empty tables are not written.
 TABLES = ("candidates", "pairs", "sentences", "hard-negatives", "neighbours")
@@ -246,7 +247,7 @@ class Inspection(Drawable):
 
     def headline(self) -> str:
         """Return the advice as text, one finding per line."""
-        return "\n".join(f"{finding.title} {finding.text}" for finding in self.advice)
+        return "\n".join(f"{finding.change} {finding.finding}" for finding in self.advice)
 
     def brief(self) -> pd.DataFrame:
         """Return the first ten candidates."""
@@ -353,7 +354,7 @@ class Inspection(Drawable):
         return settings
 
     @functools.cached_property
-    def advice(self) -> list[Advice]:
+    def advice(self) -> list[Verdict]:
         """What to do, in words, the most costly finding first."""
         return advise(self.numbers)
 
@@ -425,7 +426,7 @@ class Inspection(Drawable):
         record = {
             "settings": settings,
             "results": for_json(self.numbers)
-            | {"advice": [f"{finding.title} {finding.text}" for finding in advice]},
+            | {"advice": [f"{finding.change} {finding.finding}" for finding in advice]},
             "versions": versions("numpy", "torch", "transformers", "rensa"),
         }
         return [*written, write_json(folder / "inspect.json", record)]
@@ -436,7 +437,7 @@ class Inspection(Drawable):
         settings: Mapping[str, str],
         command: str = "",
         file: TrainingFile | None = None,
-    ) -> list[Advice]:
+    ) -> list[Verdict]:
         """Return the advice with commands and code to paste; for the arguments see `write`."""
         steps = steps_of(self.numbers, Path(folder), settings, command, file)
         return advise(self.numbers, steps)

@@ -14,6 +14,7 @@ from gradlab.monitor.history import EVALUATION, TRAIN
 from gradlab.monitor.library_versions import require
 from gradlab.monitor.model_card import add_to_card
 from gradlab.monitor.probe import Snapshot
+from gradlab.monitor.setup import noted_problems
 from gradlab.monitor.trackers import PREFIX, Trackers
 from gradlab.monitor.views import (
     Capture,
@@ -110,6 +111,7 @@ class WatchCallback(TrainerCallback):
             listeners=[trackers.tell],
             alerts=[trackers.alert],
             primary=lambda: str(getattr(_evaluator_of(trainer), "primary_metric", None) or ""),
+            problems=lambda: noted_problems(trainer),
         )
         _wrap(trainer, watch, capture, self._views)
         self._keeps_random_state = (

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_map_only
 
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.check import check_batch
+from gradlab.decomposition import two_views
 from gradlab.decomposition.adapters import apart, gathers, name_of
 from gradlab.decomposition.own_loss import OwnLoss
 from gradlab.errors import GradlabError, first_line
@@ -21,6 +22,7 @@ from gradlab.gradient import diagnostics
 from gradlab.gradient.paradigm import first_components, measured_anchors
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
+from gradlab.monitor.formula_trials import Values, departure, values_on_known_batches
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, histogram_rows
 from gradlab.monitor.library_losses import recognise
 from gradlab.monitor.setting_advice import LossInUse, settings_of
@@ -128,6 +130,10 @@ class Probe:
         method: ``"closed form"``, ``"decomposition"`` (of gradients) or ``"embeddings only"``.
         note: one sentence on why no better method is available; may be empty.
         sentences: number of sentences in the first batch; 0 before it.
+        trial: values of a loss without a closed form on known batches; see
+            `gradlab.monitor.formula_trials.values_on_known_batches`.
+        departure: the mistake by which a named loss has the value that was trained in every batch;
+            empty for none.
     """
 
     def __init__(
@@ -142,6 +148,8 @@ class Probe:
         """
         self._original, self._encoders, self._named = loss, encoders, named
         self.sentences, self.note = 0, ""
+        self.trial: Values = {}
+        self._departures: list[str] = []
         self._recognise(columns=2)
         if loss is None:
             self._give_up("the loss is not known; name it with loss=")
@@ -151,6 +159,10 @@ class Probe:
         self.loss = recognised if isinstance(recognised, Loss) else None
         self._why = recognised if isinstance(recognised, str) else ""
         self.method = "decomposition" if self.loss is None else "closed form"
+
+    @property
+    def departure(self) -> str:
+        return self._departures[0] if len(set(self._departures)) == 1 else ""
 
     @property
     def in_use(self) -> LossInUse:
@@ -265,6 +277,9 @@ class Probe:
             )
         views = snapshot.views(on_cpu=True) if views.anchors.device.type != "cpu" else views
         loss = OwnLoss(apart(self._original, self._encoders()), name_of(self._original))
+        if not self.trial and views.extra_negatives is None:
+            function, _ = two_views(loss.original)
+            self.trial = values_on_known_batches(function, views.anchors.shape[1])
         if not self._was_trained(snapshot, views, loss.value_of):
             return None
         if views.count > MOST_DECOMPOSED:
@@ -303,6 +318,8 @@ class Probe:
             f"loss that was trained is {trained:.4g}"
         )
         if self._named:
+            rows = views.anchors, views.positives
+            self._departures.append(departure(self.loss, *rows, trained))
             name = self.loss or "the named loss"
             self.note = self.note or f"Components are those of {name} alone: {difference}."
         else:

@@ -206,7 +206,7 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
             if rows_of_pass.shape[1:] == embedded[0].shape[1:]
         ]
     )
-    count = _batch_size(features[0], len(rows) // len(features))
+    count = batch_size(features[0], len(rows) // len(features))
     columns = in_order(rows, outputs, count).split(count)[: max(2, len(features))]
     extra = torch.cat(columns[2:]) if len(columns) > 2 else None
     positives = columns[1] if len(columns) > 1 and len(columns[1]) == count else None
@@ -244,7 +244,7 @@ def in_order(rows: Tensor, pieces: Sequence[Mapping[str, Any]], count: int) -> T
     return torch.zeros_like(rows).index_copy(0, columns * count + places, rows)
 
 
-def _batch_size(features: Mapping[str, Any], otherwise: int) -> int:
+def batch_size(features: Mapping[str, Any], otherwise: int) -> int:
     """Return a tokenised column's number of sentences, or ``otherwise`` if it does not tell."""
     for name in ("attention_mask", "input_ids", "pixel_values", "sentence_embedding"):
         values = features.get(name)

@@ -27,6 +27,13 @@ from gradlab.monitor.history import (
     of_dataset,
 )
 from gradlab.monitor.metrics_recorder import Listener, Recorder
+from gradlab.monitor.movement import (
+    STALE_GRADIENT,
+    WEIGHTS_MOVED,
+    Movement,
+    look_at_next_gradient,
+    trained_weights,
+)
 from gradlab.monitor.probe import Probe, Snapshot
 from gradlab.monitor.run_reader import (
     CRASHED,
@@ -107,6 +114,7 @@ class Watch(Recorder):
         listeners: Iterable[Listener] = (),
         alerts: Iterable[Callable[[Verdict], None]] = (),
         primary: Callable[[], str] = str,
+        problems: Callable[[], Sequence[Mapping[str, str]]] = tuple,
     ) -> None:
         """Prepare to watch; nothing is written before the first record.
 
@@ -119,6 +127,8 @@ class Watch(Recorder):
             alerts: functions that are called with each failure, when training first shows it.
             primary: returns the name of the score that the evaluator calls primary, once it is
                 known; else an empty text.
+            problems: returns what the doctor found wrong before training; see
+                `gradlab.monitor.setup`.
 
         Raises:
             GradlabError: a bad schedule, or an unknown name of a loss.
@@ -131,7 +141,9 @@ class Watch(Recorder):
         }
         used = {name: probe.in_use for name, probe in self._probes.items()}
         super().__init__(output, total_steps=total_steps, losses=used)
-        self.settings, self._primary = dict(settings or {}), primary
+        self.settings, self._primary, self._encoders = dict(settings or {}), primary, encoders
+        self._movement: Movement | None = None
+        self._problems = problems
         self._every, self._listening, self._began = every, list(listeners), time.perf_counter()
         self._alerts = list(alerts)
         self._views_in_notebooks: list[Any] = []  # handles of what notebooks show of it
@@ -175,12 +187,26 @@ class Watch(Recorder):
                 return
             snapshot = dataclasses.replace(snapshot, learned=probe.present())
             learned, mark = probe.learned(snapshot.value), None
+            learned |= self._moved(snapshot.value)
             if probe.method == "closed form" and works_ahead(snapshot.anchors):
                 snapshot = snapshot.copy()
                 mark = torch.cuda.Event()
                 mark.record(torch.cuda.current_stream(snapshot.anchors.device))
             self._held = _Held(mark, step, dataset, snapshot, learned)
         self.catch_up(wait=False)
+
+    def _moved(self, value: Tensor | float | None) -> dict[str, float]:
+        """Return how far the trained weights have moved since the first record or its continuation.
+
+        Without an encoder, they are the weights that the loss was computed from.
+        """
+        if self._movement is None:
+            weights: list[Tensor] = [w for model in self._encoders() for w in model.parameters()]
+            if not weights and isinstance(value, Tensor):
+                weights = trained_weights(value)
+            self._movement = Movement(weights)
+        moved = self._movement.relative()
+        return {WEIGHTS_MOVED: moved} if moved == moved else {}
 
     def catch_up(self, wait: bool = True) -> None:
         """Measure the batch set aside, if any; without ``wait`` only if its copies are done."""
@@ -226,7 +252,7 @@ class Watch(Recorder):
             total_steps: planned length of the run in steps; None keeps the known one.
         """
         self._held = None
-        self._status, self._last, self._from = RUNNING, {}, step
+        self._status, self._last, self._from, self._movement = RUNNING, {}, step, None
         if total_steps is not None:
             self.history.total_steps = total_steps
         with self._safely(step):
@@ -333,6 +359,10 @@ class Watch(Recorder):
                 "settings": {name: probe.in_use.settings for name, probe in probes.items()},
                 "notes": self._notes,
                 "primary": self._primary(),
+                "resumed": self._from,
+                "doctor": list(self._problems()),
+                "trials": {n: probe.trial for n, probe in probes.items() if probe.trial},
+                "departures": {n: probe.departure for n, probe in probes.items()},
             },
             "versions": versions(*PACKAGES),
             "status": status,
@@ -388,7 +418,9 @@ def _before(row: Row, step: int) -> bool:
     """
     at, group, name, _ = row
     measured = group.startswith(DIAGNOSTICS) or group in (HISTOGRAM, COST)
-    measured |= group == TRAIN and name.startswith((BATCH_LOSS, LEARNED))
+    measured |= group == TRAIN and name.startswith(
+        (BATCH_LOSS, LEARNED, WEIGHTS_MOVED, STALE_GRADIENT)
+    )
     return at < step if measured else at <= step
 
 
@@ -440,6 +472,17 @@ class LoopWatch(Watch):
             value: the loss that was computed from them, for comparison.
         """
         self.look(lambda: Snapshot(anchors, positives, extra_negatives, value=value))
+
+    def _moved(self, value: Tensor | float | None) -> dict[str, float]:
+        step = self._last[""]
+
+        def tell(share: float) -> None:
+            with self._safely(step):
+                self.write(step, TRAIN, {STALE_GRADIENT: share})
+
+        if isinstance(value, Tensor) and value.requires_grad:
+            look_at_next_gradient(trained_weights(value), tell)
+        return super()._moved(value)
 
     def look(self, find: Callable[[], Snapshot]) -> None:
         """Count a step, and record the batch that ``find`` returns if it is due."""

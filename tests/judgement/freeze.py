@@ -18,6 +18,8 @@ BAD, WATCH, GOOD, NOT_JUDGED = "bad", "watch", "good", "not judged"
 # Records of histograms that a verdict uses, of which a frozen run keeps no more; digits of numbers.
 HISTOGRAMS, DIGITS = 9, 5
 TIMES = ("seconds", "run_seconds")
+# Between a fault of an audit and its cause, which is no measurement.
+USUAL_CAUSE = ". Usual cause: "
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ def measured_run(folder: Path) -> dict[str, Any]:
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     for name in ("versions", "results", "environment", "machine", "hardware"):
         manifest.pop(name, None)
+    manifest.get("watch", {}).pop("doctor", None)  # what the doctor says is judged with it
     text = json.dumps(manifest)
     for parent in (folder, folder.parent, folder.parent.parent):
         text = text.replace(str(parent), "folder") if len(str(parent)) > 5 else text
@@ -176,22 +179,16 @@ def judged_inspection(numbers: Mapping[str, Any]) -> list[Said]:
 
 
 def said_by_inspection(advice: Iterable[Any]) -> list[Said]:
-    """Return advice as verdicts: bad if it costs 1% of the push or more, good if less."""
-    grades = {"large": BAD, "small": BAD, "negligible": GOOD}
+    """Return advice as verdicts."""
     return [
-        Said(
-            "inspect",
-            finding.title,
-            grades.get(finding.size, WATCH),
-            f"{finding.title} {finding.text}",
-        )
-        for finding in advice
+        Said("inspect", verdict.subject, verdict.grade, f"{verdict.change} {verdict.finding}")
+        for verdict in advice
     ]
 
 
 def measured_audit(audit: Any) -> dict[str, Any]:
     """Return the faults of an audit."""
-    faults = [[fault.name, fault.text] for fault in audit.faults]
+    faults = [[fault.name, fault.finding.partition(USUAL_CAUSE)[0]] for fault in audit.faults]
     return {"target": audit.target, "processes": audit.processes, "faults": faults}
 
 
@@ -205,16 +202,16 @@ def said_by_audit(audit: Any) -> list[Said]:
     if audit.passed:
         return [Said("audit", "gradient", GOOD, "The gradients are right.")]
     return [
-        Said("audit", fault.name, BAD, f"{fault.text} {fault.cause} {fault.mend}")
+        Said("audit", fault.name, fault.grade, f"{fault.finding} {fault.change}")
         for fault in audit.faults
     ]
 
 
 def _restored_audit(frozen: Mapping[str, Any]) -> Any:
     from gradlab.scale.audit import Audit
-    from gradlab.scale.audit.faults import Fault
+    from gradlab.scale.audit.faults import fault
 
-    faults = tuple(Fault(*fault) for fault in frozen["faults"])
+    faults = tuple(fault(name, text) for name, text in frozen["faults"])
     return Audit(frozen["target"], frozen["processes"], True, 0.0, {}, {}, faults)
 
 

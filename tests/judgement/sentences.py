@@ -1,6 +1,6 @@
 """The check of sentences: which of the doctor's, the report's and inspect's are never said.
 
-A sentence is a named verdict in the code of a room, or the title of an advice on a corpus. As a
+A sentence is a named verdict in the code of a room, or of the advice on a corpus. As a
 plugin of pytest, this module notes the sentences that tests say.
 """
 
@@ -35,7 +35,7 @@ def sentences(root: Path) -> set[str]:
         for file in sorted((root / "gradlab" / room).glob(pattern)):
             tree = ast.parse(file.read_text(encoding="utf-8"))
             names |= {f"{room}: {name}" for name in _names(tree)}
-    return names | {f"inspection: {title}" for title in _titles(root)}
+    return names | {f"inspection: {name}" for name in _names_of_advice(root)}
 
 
 def _names(tree: ast.AST) -> Iterator[str]:
@@ -68,32 +68,24 @@ def _texts(value: ast.expr) -> Iterator[str]:
         yield from _texts(value.orelse)
 
 
-def _titles(root: Path) -> list[str]:
-    """Titles of advice up to their first number."""
+def _names_of_advice(root: Path) -> list[str]:
     text = (root / "gradlab" / "inspection" / "advice.toml").read_text(encoding="utf-8")
-    rules = [rule for group in tomllib.loads(text).values() for rule in group]
-    return [rule["title"].partition("{")[0].strip() for rule in rules]
+    return [rule["name"] for group in tomllib.loads(text).values() for rule in group]
 
 
 @contextlib.contextmanager
 def noting(said: set[str]) -> Iterator[None]:
     """Note the names of all sentences that are said within the block."""
-    from gradlab.inspection.advice import Advice
     from gradlab.verdict import Verdict
-
-    titles = _titles(Path(sys.modules["gradlab"].__file__ or "").parents[1])
 
     def note_verdict(verdict: Any) -> None:
         frame, room = sys._getframe(2), ""
-        while frame is not None and room not in ROOMS:
+        while frame is not None and room not in (*ROOMS, "inspection"):
             room = frame.f_globals.get("__name__", "").partition("gradlab.")[2].partition(".")[0]
             frame = frame.f_back  # type: ignore[assignment]
         said.add(f"{room}: {verdict.name}")
 
-    def note_advice(advice: Any) -> None:
-        said.update(f"inspection: {title}" for title in titles if advice.title.startswith(title))
-
-    undo = [_noting(Verdict, note_verdict), _noting(Advice, note_advice)]
+    undo = [_noting(Verdict, note_verdict)]
     yield
     for kind, original in undo:
         kind.__init__ = original

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 import gradlab
+from gradlab.monitor.setup import note_problems
 from tests.judgement import freeze
 from tests.judgement.freeze import Said
 from tests.tiny_models import WORDS, make_bert
@@ -184,6 +185,7 @@ class Stage:
         """Train under watch and judge the run; with ``fails`` training may end with an error."""
         if self._tools and "report" not in self._tools:
             return
+        note_problems(trainer, ())  # so that the report speaks of what it has seen itself
         with _quiet():
             try:
                 watch = gradlab.watch(trainer, every=every, views=views, loss=loss)
@@ -202,6 +204,8 @@ class Stage:
 
     def run(self, folder: Path) -> None:
         """Judge a recorded run."""
+        if self._tools and "report" not in self._tools:
+            return
         if (folder / "metrics.csv").exists():
             self._keep("report", freeze.measured_run(folder), freeze.said_of_run(folder))
 

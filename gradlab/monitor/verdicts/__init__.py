@@ -14,7 +14,8 @@ from typing import Any
 
 from gradlab.errors import counted
 from gradlab.monitor.run_reader import RUNNING, Recording, recording_of
-from gradlab.monitor.verdicts import embeddings, gradient
+from gradlab.monitor.setup import setup
+from gradlab.monitor.verdicts import embeddings, formula, gradient, weights
 from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS
 from gradlab.monitor.verdicts.scores import judge_scores
@@ -41,12 +42,26 @@ IMPORTANT = ("Spread", "Scores")
 # Name of a verdict -> names of the verdicts that it explains. Causes that come first are the first
 # to act on.
 EFFECTS: dict[str, tuple[str, ...]] = {
+    "doctor found problems": (
+        *("no progress", "nothing to learn", "loss is 0", "loss of guessing", "hardly told apart"),
+        *("collapse", "score does not improve", "training hurts", "temperature too high"),
+        *("identical views", "rate ends early", "score never changes", "score perfect before"),
+        *("ratio too low", "none learns", "gradient has vanished"),
+    ),
     "not finite": (
         *("collapse", "no progress", "loss of guessing", "loss rises", "training hurts"),
         *("score fell", "score is undefined", "held-out loss is NaN", "hardly told apart"),
         *("score does not improve", "held-out loss rises", "none learns", "gradient has vanished"),
         *("temperature too high", "ratio too low", "nothing to learn"),
     ),
+    **{
+        name: ("loss of guessing", "hardly told apart", "score does not improve", "ratio too low")
+        for name in ("own similarity", "softmax twice", "loss cannot fall", "mistaken formula")
+    },
+    "gradients not cleared": (
+        *("loss rises", "hardly told apart", "training hurts", "score fell", "collapse"),
+    ),
+    "rate ends early": ("no progress", "hardly told apart", "score does not improve"),
     "identical views": (
         *("nothing to learn", "loss is 0", "no progress", "gradient has vanished", "none learns"),
         *("loss of guessing", "score does not improve", "training hurts", "hardly told apart"),
@@ -133,6 +148,9 @@ def failures_of(run: Recording) -> FailureWatch:
 
 def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
     running = run.status == RUNNING
+    problems = [entry for entry in run.watch.get("doctor", []) if isinstance(entry, Mapping)]
+    if (of_setup := setup(problems)) is not None:
+        yield of_setup
     for failure in failures.failures:
         if failure.subject == "Numbers":
             finding = f"{failure.finding} This was at step {failure.step}."
@@ -148,12 +166,25 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
             gradient.pull_and_push(records, unmeasured),
             embeddings.identical_views(records),
             embeddings.spread(records, running),
-            embeddings.progress(records),
+            weights.standstill(records),
             embeddings.duplicates(records),
         )
         yield from (verdict.of(dataset) for verdict in questions if verdict is not None)
-    for dataset in run.losses:
+    for dataset, used in run.losses.items():
+        formulas = (
+            formula.departure(
+                str(run.watch.get("departures", {}).get(dataset, "")), str(used.loss or "")
+            ),
+            formula.formula(run.watch.get("trials", {}).get(dataset, {})),
+        )
+        yield from (verdict.of(dataset) for verdict in formulas if verdict is not None)
         yield judge_loss(run, dataset).of(dataset)
+    of_weights = (
+        weights.progress(run.history, run.manifest.get("config", {})),
+        weights.schedule(run.history),
+        weights.stale_gradient(run.history),
+    )
+    yield from (verdict for verdict in of_weights if verdict is not None)
     advice = embeddings.queue_advice(run.config)
     yield judge_scores(run.history, running, advice, keeps_best=run.config is not None)
 

@@ -1,9 +1,8 @@
-"""Do the two views differ, do sentences stay apart, does anything change, and are there copies?"""
+"""Do the two views differ, do sentences stay apart, and are there copies among negatives?"""
 
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,10 +28,6 @@ RANK_LOST, FEW_DIMENSIONS = 0.5, 3.0
 INDISTINCT, RECORDS_OF_NEW_HEADS = 0.9, 6
 # Differences between the cosines of positives and negatives: hardly told apart, clearly told apart.
 NARROW, WIDE = 0.05, 0.3
-# Fewest records that show a trend, and the largest movement that is no trend: a slope of 3 standard
-# errors, or a first record 4 standard deviations away from the others.
-TREND, NO_TREND = 12, 3.0
-STATISTICS = ("negative_cosine", "positive_cosine", "uniformity", "alignment", "effective_rank")
 # Copies of itself among a sentence's negatives that are worth a remark.
 MANY_COPIES = 0.02
 PAIRS_MAY_NOT_FIT = (
@@ -158,6 +153,9 @@ def spread(records: Records, running: bool) -> Verdict:
     if records.score_rises():
         finding = f"The score rises although cosines lie close together: {cosines}."
         return Verdict("Spread", GOOD, finding, name="told apart closely", evidence=evidence)
+    if any("teacher" in base.looks_at for base in records.used.bases):
+        finding = f"A teacher says how close sentences should be. At present {cosines}."
+        return Verdict("Spread", NOT_JUDGED, finding, name="as a teacher says", evidence=evidence)
     return Verdict(
         "Spread",
         NOT_JUDGED if running else WATCH,
@@ -167,46 +165,6 @@ def spread(records: Records, running: bool) -> Verdict:
         symptom="loss-at-chance",
         evidence=evidence,
     )
-
-
-def progress(records: Records) -> Verdict | None:
-    """Judge whether any statistic of the embeddings has changed, unless the score rises.
-
-    The loss does not count: its own weights may learn while those of the encoder do not move.
-    """
-    trends = [_trend(records.points(name)) for name in STATISTICS]
-    measured = [trend for trend in trends if trend is not None]
-    if len(measured) < 2 or max(measured) > NO_TREND or records.score_rises():
-        return None
-    return Verdict(
-        "Progress",
-        WATCH,
-        "The embeddings look as they did at the beginning: no measured quantity has changed.",
-        "Check that the learning rate is above 0, that the encoder's weights require gradients and "
-        "are in the optimiser, and that the embeddings are not detached.",
-        name="no progress",
-        symptom="weights-do-not-move",
-        evidence={"largest trend in standard errors": max(measured)},
-    )
-
-
-def _trend(points: Mapping[int, float]) -> float | None:
-    """Return how far a series moves; None if there are too few points.
-
-    The unit is the standard error of the slope, or the scatter after a jump from the first record.
-    """
-    from scipy.stats import linregress  # slow to import
-
-    finite = {step: value for step, value in points.items() if math.isfinite(value)}
-    if len(finite) < TREND:
-        return None
-    y = list(finite.values())
-    if min(y) == max(y):  # for which linregress may return NaN
-        return 0.0
-    line = linregress(list(finite), y)
-    jump = 0.75 * (y[0] - statistics.fmean(y[1:]))
-    moves = (line.slope, line.stderr), (jump, statistics.stdev(y[1:]))
-    return max(abs(move) / scale if scale else math.inf if move else 0.0 for move, scale in moves)
 
 
 def duplicates(records: Records) -> Verdict | None:

@@ -24,6 +24,8 @@ NOTHING = 1e-4
 EARLY, EARLY_RECORDS = 0.1, 10
 # Dissipation that moves no weight in any precision.
 VANISHED = 1e-8
+# Cosine by which positives are nearer than other sentences where the training data are learned.
+SOLVED = 0.3
 # Share of sentences that learn: below the first it is worth a remark, above the second all learn.
 FEW_LEARN, ALL_LEARN = 0.1, 0.995
 # Negatives weigh alike if the hardest one has less than this multiple of an equal share; with fewer
@@ -123,6 +125,13 @@ def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
             "Learning", BAD, finding, change, "gradient has vanished", "loss-zero", evidence
         )
     finding = "No sentence of the last batches learns any more."
+    gap = records.end("positive_cosine") - records.end("negative_cosine")
+    if gap > SOLVED and records.score_suffers() is not True:
+        finding += (
+            f" Their positives are nearer than others by {gap:.2f} in cosine: the training data "
+            "are learned. Training longer would teach no more; harder negatives would."
+        )
+        return Verdict("Learning", GOOD, finding, name="all is learned", evidence=evidence)
     return Verdict("Learning", WATCH, finding, change, "none learns", "loss-zero", evidence)
 
 
@@ -195,7 +204,9 @@ def ratio_too_low(records: Records) -> Verdict | None:
     rows = records.recent("lemma_share", "gradient_dissipation", "positive_cosine", "ratio_median")
     if not rows or not all(_is_outweighed(*row[:3]) for row in rows):
         return None
-    share, _, _, ratio = rows[-1]
+    share, _, cosine, ratio = rows[-1]
+    if cosine > records.first("positive_cosine"):  # positives have come closer all the same
+        return None
     # Late in training the push often outweighs the pull; from the start it should not.
     always = records.first("lemma_share") < MOST and not records.score_rises()
     late = "" if always else " That is usual late in training: act only if the score falls."

@@ -74,6 +74,8 @@ def _one_score(
             "Scores", NOT_JUDGED, finding, EVALUATE, name="no baseline", evidence=evidence
         )
     evidence["before"] = before
+    if unchanged := _unchanged(score, before):
+        return unchanged
     if score.is_quality and best[1] <= before and not running:
         finding = (
             f"{score.title} has not improved: {number(before)} before training, at best "
@@ -84,6 +86,28 @@ def _one_score(
         return Verdict("Scores", WATCH, finding, change, name, symptom, evidence)
     finding = f"{score.title}: {number(before)} before training, {course}."
     return Verdict("Scores", GOOD, finding, name="score", evidence=evidence)
+
+
+# A score from which on there is no room above; fewest evaluations that all have the same value.
+PERFECT, SAME_VALUES = 0.999, 3
+
+
+def _unchanged(score: Score, before: float) -> Verdict | None:
+    """Judge whether a score cannot tell encoders apart: it is the same, whatever is trained."""
+    values = [value for _, value in score.points]
+    if not score.is_quality or len(values) < SAME_VALUES or any(v != before for v in values):
+        return None
+    finding = f"{score.title} has been exactly {number(before)} in all {len(values)} evaluations."
+    change = "Let the evaluator embed with the model that it is given, the one that is trained."
+    name = "score never changes"
+    if before >= PERFECT:
+        finding += " It was perfect before training, which leaves no room to improve."
+        change = "Evaluate on harder data: more documents, or negatives that are nearer."
+        name = "score perfect before"
+    else:
+        finding += " It may be that of another model, or of one from before training."
+    evidence = {"before": before}
+    return Verdict("Scores", WATCH, finding, change, name, "score-does-not-rise", evidence)
 
 
 def training_hurts(score: Score, running: bool, queue_advice: str = "") -> Verdict | None:

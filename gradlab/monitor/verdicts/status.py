@@ -49,6 +49,14 @@ def judge_status(run: Recording, records: int, silence: float) -> Verdict:
         )
         change = "Check whether it still runs. If not, resume from a checkpoint."
         return Verdict("Run", WATCH, finding, change, "silent")
+    resumed = run.watch.get("resumed", 0)
+    if total is not None and resumed >= total > 0:
+        finding = (
+            f"The run resumed at step {resumed} of {total}: no step was left, and nothing was "
+            "trained since."
+        )
+        change = "Raise max_steps or num_train_epochs beyond the checkpoint, or start anew."
+        return Verdict("Run", WATCH, finding, change, "nothing left")
     return _sound_status(run.status, place, step, total if not unfinished else None, records)
 
 

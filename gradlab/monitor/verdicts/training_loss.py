@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 from gradlab.monitor.history import BATCH_LOSS, TRAIN, of_dataset
 from gradlab.monitor.run_reader import Recording
@@ -14,6 +15,8 @@ from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
 # Share of the loss of guessing at which nothing is learned; factor by which a loss gets worse.
 GUESSING, WORSE = 0.97, 1.1
+# Factor by which the loss jumps where a run is resumed, and the values on both sides that show it.
+JUMP, BESIDE = 1.5, 5
 # Fewest values of the loss that are compared with guessing, and fewest in a third that rises.
 COMPARED, FEWEST_OF_THIRD = 9, 3
 
@@ -39,8 +42,11 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
         finding = "The value of this loss is only a surrogate: its course says nothing."
         return Verdict("Loss", NOT_JUDGED, finding, name="surrogate", evidence=evidence)
     course = course_of(ends)
+    if jumped := _jumps(run, names, evidence):
+        return jumped
     if _rises(losses) and not _may_rise(run, dataset):
-        finding, change = f"The loss rises: it {course}.", "Lower the learning rate."
+        finding = f"The loss rises: it {course}."
+        change = "Lower the learning rate. A loss that rises from the start may have a wrong sign."
         return Verdict("Loss", WATCH, finding, change, "loss rises", "score-falls", evidence)
     guessing = run.guessing(dataset)
     if guessing is not None:
@@ -60,6 +66,30 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
     below = f"; guessing would give {short(guessing)}" if guessing and guessing > last else ""
     finding = f"The loss fell: it {course}{below}."
     return Verdict("Loss", GOOD, finding, name="loss falls", evidence=evidence)
+
+
+def _jumps(run: Recording, names: list[str], evidence: dict[str, float]) -> Verdict | None:
+    """Judge whether the loss jumps where the run was resumed."""
+    resumed = run.watch.get("resumed", 0)
+    series = (run.history.points(TRAIN, name) for name in names)
+    points = next(filter(None, series), {})
+    before = [v for step, v in points.items() if step < resumed and math.isfinite(v)][-BESIDE:]
+    after = [v for step, v in points.items() if step >= resumed and math.isfinite(v)][:BESIDE]
+    if not resumed or min(len(before), len(after)) < PERSISTENT:
+        return None
+    was, became = statistics.median(before), statistics.median(after)
+    if not (became > JUMP * was > 0 and min(after[:PERSISTENT]) > max(before)):
+        return None
+    finding = (
+        f"The loss jumps where the run was resumed, at step {resumed}: from {short(was)} to "
+        f"{short(became)}. Something was not in the checkpoint."
+    )
+    change = (
+        "Save and load the weights of the loss itself, such as its classifier: a checkpoint of "
+        "sentence-transformers has those of the model only. Check the optimizer's state as well."
+    )
+    evidence |= {"before": was, "after": became}
+    return Verdict("Loss", WATCH, finding, change, "jump on resuming", "", evidence)
 
 
 def course_of(ends: tuple[float, float]) -> str:

@@ -20,8 +20,9 @@ import numpy as np
 from gradlab.drawing import Drawable
 from gradlab.errors import GradlabError, check_whole
 from gradlab.scale.audit.cases import Case, Outcome, cases, material, relative
-from gradlab.scale.audit.faults import Fault, find_faults
+from gradlab.scale.audit.faults import fault, find_faults
 from gradlab.scale.audit.worker import work
+from gradlab.verdict import Verdict
 from gradlab.waiting import waiting
 
 # Parts of errors that only follow from the end of another process, whose error is the cause.
@@ -50,7 +51,7 @@ class Audit(Drawable):
     tolerance: float
     outcomes: Mapping[str, Outcome]
     failures: Mapping[str, str]
-    faults: tuple[Fault, ...]
+    faults: tuple[Verdict, ...]
 
     artist = "gradlab.plotting.results:draw_errors"
 
@@ -75,8 +76,9 @@ class Audit(Drawable):
         lines += [f"  {name + ' shares':16}{text}" for name, text in self.failures.items()]
         if self.passed:
             lines.append("Every embedding receives the gradient that it would have on one process.")
-        for number, fault in enumerate(self.faults, 1):
-            lines.append(f"Fault {number}, {str(fault).replace(chr(10), chr(10) + '  ')}")
+        for number, problem in enumerate(self.faults, 1):
+            lines += [f"Fault {number}, {problem.name}: {problem.finding}",
+                      f"  To fix it: {problem.change}"]  # fmt: skip
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,10 +86,7 @@ class Audit(Drawable):
         table = self.columns()
         cases = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
         cases += [{"shares": name, "failure": text} for name, text in self.failures.items()]
-        faults = [
-            {"name": fault.name, "finding": fault.text, "cause": fault.cause, "change": fault.mend}
-            for fault in self.faults
-        ]
+        faults = [verdict.to_dict() for verdict in self.faults]
         return {
             "target": self.target,
             "passed": self.passed,
@@ -333,7 +332,7 @@ def _cause(errors: list[str | None]) -> str:
 
 def _faults(
     outcomes: dict[str, Outcome], failures: dict[str, str], tolerance: float
-) -> list[Fault]:
+) -> list[Verdict]:
     """Return the faults of the first case that has any, and the first failure."""
     depends = False
     if {"even", "shuffled"} <= outcomes.keys():
@@ -342,7 +341,7 @@ def _faults(
         order = np.argsort(shuffled.case.sentences)
         depends = relative(shuffled.computed[:, order], even.computed) > tolerance
         depends &= relative(shuffled.expected[:, order], even.expected) <= tolerance
-    faults: list[Fault] = []
+    faults: list[Verdict] = []
     for name, outcome in outcomes.items():
         if not faults:
             prefix = "" if name == "even" else f"{name} shares, "
@@ -352,7 +351,7 @@ def _faults(
             ]
     for name, text in list(failures.items())[:1]:
         if name == "uneven":
-            faults.append(Fault("uneven shares", f"with a smaller last share the loss {text}"))
+            faults.append(fault("uneven shares", f"with a smaller last share the loss {text}"))
         else:
-            faults.append(Fault("fails", f"with {name} shares the loss {text}"))
+            faults.append(fault("fails", f"with {name} shares the loss {text}"))
     return faults

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from gradlab.scale.audit.cases import Outcome, relative
+from gradlab.verdict import BAD, Verdict
 
 # Coefficients below this share of the largest count as 0; float64 gradients give them to 1e-12.
 NEGLIGIBLE = 1e-8
@@ -103,43 +102,26 @@ ADVICE = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Fault:
-    """A fault of a loss on several processes.
+def fault(name: str, text: str) -> Verdict:
+    """Return a fault of a loss on several processes as a verdict.
 
-    Attributes:
+    Args:
         name: short name from `ADVICE`, possibly after the case in which it was found.
         text: the fault, with numbers.
     """
-
-    name: str
-    text: str
-
-    @property
-    def cause(self) -> str:
-        """The usual cause."""
-        return self._advice[0]
-
-    @property
-    def mend(self) -> str:
-        """The remedy."""
-        return self._advice[1]
-
-    @property
-    def _advice(self) -> tuple[str, str]:
-        return ADVICE[self.name if self.name in ADVICE else self.name.partition(", ")[2]]
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.text}\n  usual cause: {self.cause}\n  remedy: {self.mend}"
+    cause, remedy = ADVICE[name if name in ADVICE else name.partition(", ")[2]]
+    finding = f"{text[:1].upper()}{text[1:]}. Usual cause: {cause}."
+    change = f"{remedy[:1].upper()}{remedy[1:]}."
+    return Verdict("gradient", BAD, finding, change, name, "several-gpus-worse")
 
 
-def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> list[Fault]:
+def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> list[Verdict]:
     """Return the faults of a case that explain its gradients, and wrong parameter gradients.
 
     With ``depends_on_split``, gradients change with the assignment of sentences to processes.
     """
     of_parameters = [
-        Fault(
+        fault(
             "parameter",
             f"the gradient of the loss's parameter {name} is off by {error:.3g} of its "
             "largest entry",
@@ -151,7 +133,7 @@ def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> l
         return of_parameters
     if not np.isfinite(outcome.computed).all():
         text = "the gradients are infinite or not numbers, unlike on one process"
-        return [Fault("not finite", text), *of_parameters]
+        return [fault("not finite", text), *of_parameters]
     cut = _cut(outcome)
     if cut is None:
         faults = _wrong_function(outcome, tolerance)
@@ -168,7 +150,7 @@ def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> l
                 "other's rows"
             )
         deviation = f"gradients are off by {outcome.error:.3g} of the largest entry"
-        faults = [Fault(name, f"{deviation}, {text}")]
+        faults = [fault(name, f"{deviation}, {text}")]
     return [*faults, *of_parameters]
 
 
@@ -182,11 +164,11 @@ def _trusted(outcome: Outcome) -> np.ndarray:
     return _near(outcome.expected_slopes, outcome.slopes_of(outcome.expected))
 
 
-def _cut(outcome: Outcome) -> Fault | None:
+def _cut(outcome: Outcome) -> Verdict | None:
     """Detect losses that depend on rows without sending them a gradient, or that send none."""
     idle = [str(p) for p, gradient in enumerate(outcome.contributions) if not gradient.any()]
     if idle:
-        return Fault("no gradient", f"no gradient comes from the loss of process {', '.join(idle)}")
+        return fault("no gradient", f"no gradient comes from the loss of process {', '.join(idle)}")
     trusted = _trusted(outcome)
     by_gradient = outcome.slopes_of(outcome.contributions)
     # If each process computes the whole batch's loss, it may leave other gradients to their owners.
@@ -196,10 +178,10 @@ def _cut(outcome: Outcome) -> Fault | None:
             return None
     lost = (~_near(outcome.slopes, by_gradient) & trusted).any((0, 1))
     text = f"the losses depend on the {_named(lost)} more than the gradient of these rows says"
-    return Fault("cut gradient", text) if lost.any() else None
+    return fault("cut gradient", text) if lost.any() else None
 
 
-def _faults_beside_a_cut(outcome: Outcome) -> list[Fault]:
+def _faults_beside_a_cut(outcome: Outcome) -> list[Verdict]:
     """Detect what is wrong with the values of losses that also cut gradients, by their slopes."""
     slopes = outcome.slopes.sum(0) / (len(outcome.slopes) if outcome.averaged else 1)
     expected = outcome.expected_slopes
@@ -210,7 +192,7 @@ def _faults_beside_a_cut(outcome: Outcome) -> list[Fault]:
     return _pairs(outcome)
 
 
-def _wrong_function(outcome: Outcome, tolerance: float) -> list[Fault]:
+def _wrong_function(outcome: Outcome, tolerance: float) -> list[Verdict]:
     """Detect losses whose gradients are their own but not those of the whole batch's loss."""
     weights = _weights(outcome, tolerance)
     if weights is not None:
@@ -218,7 +200,7 @@ def _wrong_function(outcome: Outcome, tolerance: float) -> list[Fault]:
     return _separate(outcome, tolerance) or _logit_scale(outcome) or _pairs(outcome)
 
 
-def _weights(outcome: Outcome, tolerance: float) -> Fault | None:
+def _weights(outcome: Outcome, tolerance: float) -> Verdict | None:
     """Detect losses of processes that are right up to factors, which may be equal."""
     sizes = np.bincount(outcome.case.owners)
     count = len(sizes)
@@ -239,10 +221,10 @@ def _weights(outcome: Outcome, tolerance: float) -> Fault | None:
             f", that is {'P ' if outcome.averaged else ''}n / N for n of N sentences, "
             "instead of 1 each"
         )
-    return Fault("weights of processes", text)
+    return fault("weights of processes", text)
 
 
-def _factor(outcome: Outcome, factor: float) -> Fault:
+def _factor(outcome: Outcome, factor: float) -> Verdict:
     """Return the fault of gradients that are ``factor`` times too large."""
     count = len(outcome.values)
     name = "factor"
@@ -252,10 +234,10 @@ def _factor(outcome: Outcome, factor: float) -> Fault:
         # The value tells a division of the loss from gradients that are averaged once too often.
         divided = abs(outcome.mean_value * count - outcome.whole) < NEAR * abs(outcome.whole)
         name = "divided by P" if divided else "factor 1/P"
-    return Fault(name, f"every gradient is {factor:.6g} times what it should be")
+    return fault(name, f"every gradient is {factor:.6g} times what it should be")
 
 
-def _separate(outcome: Outcome, tolerance: float) -> list[Fault]:
+def _separate(outcome: Outcome, tolerance: float) -> list[Verdict]:
     """Detect processes that see their own sentences only, also with a factor on their losses."""
     separate = outcome.separate
     factor = float((outcome.computed * separate).sum() / (separate * separate).sum())
@@ -265,7 +247,7 @@ def _separate(outcome: Outcome, tolerance: float) -> list[Fault]:
         "each process computes the loss of its own sentences, as if there were no others; "
         f"gradients are off by {outcome.error:.3g} of the largest entry"
     )
-    faults = [Fault("separate losses", text)]
+    faults = [fault("separate losses", text)]
     return faults if abs(factor - 1) < 1e-6 else [*faults, _factor(outcome, factor)]
 
 
@@ -288,7 +270,7 @@ def _own_columns(outcome: Outcome) -> np.ndarray:
     return own
 
 
-def _logit_scale(outcome: Outcome) -> list[Fault]:
+def _logit_scale(outcome: Outcome) -> list[Verdict]:
     """Detect a softmax at another temperature: its log-coefficients are linear in the cosines."""
     coefficients = _coefficients(outcome)
     if coefficients is None:
@@ -315,10 +297,10 @@ def _logit_scale(outcome: Outcome) -> list[Fault]:
     count = len(outcome.values)
     divided = " (divided by the number of processes)" * (abs(scale * count / expected - 1) < NEAR)
     text = f"the logits are cosines times {scale:.4g}{divided}, on one process times {expected:.4g}"
-    return [Fault("logit scale", text)]
+    return [fault("logit scale", text)]
 
 
-def _pairs(outcome: Outcome) -> list[Fault]:
+def _pairs(outcome: Outcome) -> list[Verdict]:
     """Detect pairs of rows that attract or repel each other on one process only."""
     coefficients = _coefficients(outcome)
     if coefficients is None:
@@ -330,7 +312,7 @@ def _pairs(outcome: Outcome) -> list[Fault]:
     needed, present = (~own & (abs(array) > negligible) for array in (on_one, on_processes))
     wrong = _wrong_positives(*pulls, on_processes.argmin(1), own, owners)
     missing = _missing(needed, present, owners)
-    return [fault for fault in (wrong, missing) if fault is not None]
+    return [verdict for verdict in (wrong, missing) if verdict is not None]
 
 
 def _wrong_positives(
@@ -339,7 +321,7 @@ def _wrong_positives(
     nearest: np.ndarray,
     own: np.ndarray,
     owners: np.ndarray,
-) -> Fault | None:
+) -> Verdict | None:
     """Detect anchors that are pulled to another sentence, but on one process to their own only."""
     rows, count = np.arange(len(own)), len(own)
     right = expected[rows, count + rows] & ~(expected & ~own).any(1)
@@ -348,7 +330,7 @@ def _wrong_positives(
         return None
     first = int(np.flatnonzero(wrong)[0])
     sentence = int(nearest[first] % count)
-    return Fault(
+    return fault(
         "wrong positives",
         f"{wrong.sum()} of {right.sum()} anchors are pulled to another sentence: "
         f"sentence {first} of the batch (process {owners[first]}) "
@@ -356,7 +338,7 @@ def _wrong_positives(
     )
 
 
-def _missing(needed: np.ndarray, present: np.ndarray, owners: np.ndarray) -> Fault | None:
+def _missing(needed: np.ndarray, present: np.ndarray, owners: np.ndarray) -> Verdict | None:
     """Detect rows of a process that the anchors of some process do not see in some role."""
     count = len(owners)
     places, roles = np.tile(owners, needed.shape[1] // count), np.arange(needed.shape[1]) // count
@@ -372,7 +354,7 @@ def _missing(needed: np.ndarray, present: np.ndarray, owners: np.ndarray) -> Fau
         (across, "other processes") if (lost & across).any() else (~across, "the same process")
     )
     columns = np.array([lost[:, roles == role].any() for role in range(roles.max() + 1)])
-    return Fault(
+    return fault(
         "missing negatives",
         f"anchors do not see {(lost & where).sum()} of {(needed & where).sum()} negatives "
         f"of {name} (rows in the role of {_named(columns)})",

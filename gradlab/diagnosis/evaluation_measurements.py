@@ -1,0 +1,244 @@
+"""Measures what evaluation asks, which prompts go where, and how far a run can move, for JSON.
+
+Each function returns the arguments of the function of the same name in
+`gradlab.diagnosis.evaluation_verdicts`, or None where there is nothing to measure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from gradlab.diagnosis.observation import NAME_OF_SET, Observation
+from gradlab.diagnosis.row_measurements import rank_correlation, word_overlap
+from gradlab.monitor.library_losses import COSINES, DOTS
+
+# Attributes of evaluators that hold the texts to be found or compared, and gold scores or labels.
+EVALUATED = ("sentences1", "anchors", "queries", "source_sentences")
+GOLD = ("scores", "labels")
+COMPARED = 512  # pairs of an evaluator whose words are compared with their scores
+Numbers = dict[str, Any]
+
+
+def evaluator(observation: Observation) -> Numbers | None:
+    """Return the prompts of training and evaluation, and the shares of texts and rows in both."""
+    evaluators, held_out = _evaluators(observation), list(_held_out(observation))
+    if not evaluators and not held_out:
+        return None
+    prompts = [prompt for prompt in _prompts(getattr(observation.args, "prompts", None)) if prompt]
+    model = observation.trainer.model
+    evaluated = [
+        prompt for inner in evaluators for name, setting in vars(inner).items()
+        if "prompt" in name for prompt in _prompts(setting)
+    ]  # fmt: skip
+    if getattr(model, "default_prompt_name", None) or any(
+        (getattr(model, "prompts", None) or {}).values()
+    ):
+        evaluated.append("of the model")
+    texts = [text for inner in evaluators for name in EVALUATED for text in _texts(inner, name)]
+    trained = {
+        text for table in observation.tables.values() for column in table.values()
+        for text in column
+    }  # fmt: skip
+    rows = {row for table in observation.tables.values() for row in zip(
+        *table.values(), strict=True
+    )}  # fmt: skip
+    return {
+        "prompt": prompts[0] if prompts and evaluators else "",
+        "has_prompt": any(evaluated),
+        "texts": len(texts),
+        "in_training": sum(text in trained for text in texts) / max(1, len(texts)),
+        "rows": len(held_out),
+        "rows_in_training": sum(row in rows for row in held_out) / max(1, len(held_out)),
+    }
+
+
+def _evaluators(observation: Observation) -> list[Any]:
+    attached = getattr(observation.trainer, "evaluator", None)
+    listed = [*attached] if isinstance(attached, list | tuple) else [attached]
+    return [
+        inner
+        for outer in listed
+        if outer is not None
+        for inner in getattr(outer, "evaluators", [outer])
+    ]
+
+
+def _held_out(observation: Observation) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the texts of the data sets whose loss is evaluated."""
+    held: Any = getattr(observation.trainer, "eval_dataset", None)
+    for rows in held.values() if isinstance(held, Mapping) else [held]:
+        if hasattr(rows, "column_names") and hasattr(rows, "__len__"):
+            columns = [
+                list(cells) for name, cells in rows[: observation.most_rows].items()
+                if name != NAME_OF_SET and cells and all(isinstance(cell, str) for cell in cells)
+            ]  # fmt: skip
+            yield from zip(*columns, strict=True)
+
+
+def _prompts(setting: Any) -> list[str]:
+    """Return the texts of prompts by column, by data set, or for everything."""
+    if isinstance(setting, Mapping):
+        return [prompt for inner in setting.values() for prompt in _prompts(inner)]
+    return [setting] if isinstance(setting, str) else []
+
+
+def _texts(evaluator: Any, name: str) -> list[str]:
+    texts = getattr(evaluator, name, None)
+    cells = list(texts.values()) if isinstance(texts, Mapping) else texts
+    return [cell for cell in cells if isinstance(cell, str)] if isinstance(cells, list) else []
+
+
+def gold(observation: Observation) -> Numbers | None:
+    """Return how many different answers evaluators expect, and whether words agree with them."""
+    answers: list[Numbers] = []
+    for inner in _evaluators(observation):
+        name = str(getattr(inner, "name", "") or type(inner).__name__)
+        cells = next((v for n in GOLD if _are_numbers(v := getattr(inner, n, None))), None)
+        if cells is not None:
+            first, second = _texts(inner, "sentences1"), _texts(inner, "sentences2")
+            correlation = 0.0
+            if len(first) == len(second) == len(cells):
+                overlap = word_overlap([first[:COMPARED], second[:COMPARED]])
+                words = [overlap(0, row, 1, row) for row in range(len(first[:COMPARED]))]
+                correlation = rank_correlation([float(c) for c in cells[:COMPARED]], words)
+            numbers = {"count": len(cells), "distinct": len(set(map(float, cells)))}
+            answers.append({"name": name, "kind": "scores", **numbers, "words": correlation})
+        corpus, relevant = getattr(inner, "corpus", None), getattr(inner, "relevant_docs", None)
+        if isinstance(corpus, list | dict) and isinstance(relevant, Mapping):
+            known = set(map(str, getattr(inner, "corpus_ids", corpus)))
+            due = [str(document) for documents in relevant.values() for document in documents]
+            missing = sum(document not in known for document in due) / max(1, len(due))
+            numbers = {"count": len(relevant), "distinct": len(corpus)}
+            answers.append({"name": name, "kind": "documents", **numbers, "missing": missing})
+    return {"answers": answers} if answers else None
+
+
+def _are_numbers(cells: Any) -> bool:
+    return isinstance(cells, list) and bool(cells) and all(
+        isinstance(cell, int | float) for cell in cells
+    )  # fmt: skip
+
+
+def use(observation: Observation) -> Numbers | None:
+    """Return how training and evaluation compare embeddings, and with how many dimensions."""
+    evaluators, model = _evaluators(observation), observation.trainer.model
+    batch = observation.batches[0]
+    inner = getattr(batch.loss, "loss", None)
+    function = getattr(batch.loss, "similarity_fct", getattr(inner, "similarity_fct", None))
+    function_name = getattr(function, "__name__", type(function).__name__)
+    trained = "cosine" if function_name in COSINES or function_name == "CosineSimilarity" else ""
+    trained = "dot" if function_name in DOTS else trained
+    compared = [str(getattr(name, "value", name)) for e in evaluators for name in (
+        getattr(e, "main_similarity", None) or getattr(e, "main_score_function", None),
+    ) if name]  # fmt: skip
+    if not compared and evaluators and getattr(model, "_similarity_fn_name", None):
+        compared = [str(getattr(model._similarity_fn_name, "value", model._similarity_fn_name))]
+    dims = [getattr(holder, "truncate_dim", None) for holder in [model, *evaluators]]
+    cut = [size for size in dims if isinstance(size, int)]
+    widths = getattr(batch.loss, "matryoshka_dims", None)
+    if not batch.embedded or not (evaluators or cut):
+        return None
+    lengths = torch.cat([rows.double().norm(dim=1) for rows in batch.embedded])
+    module = model.modules() if isinstance(model, nn.Module) else []
+    full = [getattr(m, "embedding_dimension", None) or getattr(m, "word_embedding_dimension", None)
+            for m in module]  # fmt: skip
+    sizes = [size for size in full if isinstance(size, int)]
+    return {
+        "trained": trained,
+        "compared": compared[0] if compared else "",
+        "unit": bool(((lengths - 1).abs() < 1e-2).all()),
+        "cut": min(cut) if cut else 0,
+        "width": max([*sizes, batch.embedded[0].shape[1]]),
+        "widths": sorted(map(int, widths)) if widths else [],
+    }
+
+
+def best(observation: Observation) -> Numbers | None:
+    """Return how the best checkpoint is chosen; None if none is."""
+    args = observation.args
+    metric, greater = args.metric_for_best_model, args.greater_is_better
+    if not args.load_best_model_at_end or metric is None or greater is None:
+        return None
+    return {"metric": str(metric), "greater": bool(greater)}
+
+
+def prompts(observation: Observation) -> Numbers | None:
+    """Return the prompts of training by their names, and the columns in their order."""
+    given = getattr(observation.args, "prompts", None)
+    if not given:
+        return None
+    columns = list(dict.fromkeys(name for table in observation.tables.values() for name in table))
+    by_name: dict[str, str] = {}
+    for name, prompt in given.items() if isinstance(given, Mapping) else ():
+        by_name |= {str(k): str(p) for k, p in prompt.items()} if isinstance(prompt, Mapping) else {
+            str(name): str(prompt)
+        }  # fmt: skip
+    outer = [str(name) for name in given] if isinstance(given, Mapping) else []
+    sets = [name for name in observation.tables if name]
+    return {"prompts": by_name, "outer": outer, "columns": columns, "sets": sets}
+
+
+def passes(observation: Observation) -> Numbers | None:
+    """Return how often the planned run sees each row; None without a length."""
+    plan, args = observation.trials.get("schedule"), observation.args
+    sizes = [len(next(iter(table.values()))) for table in observation.tables.values() if table]
+    if not plan or not sizes or sum(sizes) >= observation.most_rows:
+        return None
+    rows = plan["steps"] * args.train_batch_size * args.gradient_accumulation_steps
+    rows *= max(1, args.world_size)
+    return {"rows": sum(sizes), "batch": int(args.train_batch_size), "passes": rows / sum(sizes)}
+
+
+def reach(observation: Observation) -> Numbers | None:
+    """Return how far the plan can move the trained weights, relative to their size.
+
+    Adam moves a weight by the rate at most; SGD by the rate times its gradient.
+    """
+    plan, args = observation.trials.get("schedule"), observation.args
+    weights = [w for w in observation.trained.values() if w.numel()]
+    norms = [batch.norm for batch in observation.batches if math.isfinite(batch.norm)]
+    if not plan or "mean" not in plan or not weights or not norms or not max(norms):
+        return None
+    existing = getattr(observation.trainer, "optimizer", None)
+    kind = type(existing).__name__ if existing is not None else str(
+        getattr(args.optim, "value", args.optim)
+    )  # fmt: skip
+    rate = float(args.learning_rate)
+    if existing is not None:
+        rate = max(float(group.get("initial_lr", group["lr"])) for group in existing.param_groups)
+    size = math.sqrt(sum(float(w.detach().double().square().sum()) for w in weights))
+    norm, clip = sum(norms) / len(norms), float(args.max_grad_norm or 0)
+    plain = kind.lower() == "sgd"
+    step = min(norm, clip) if plain and clip else norm
+    step = step if plain else math.sqrt(sum(w.numel() for w in weights))
+    adapter = _reach_of_adapter(observation.trainer.model, rate * plan["steps"] * plan["mean"])
+    return {
+        "optimizer": kind, "rate": rate, "steps": plan["steps"], "norm": norm, "clip": clip,
+        "moved": rate * plan["steps"] * plan["mean"] * step / size if size else math.nan,
+        "adapter": adapter,
+    }  # fmt: skip
+
+
+def _reach_of_adapter(model: Any, sum_of_rates: float) -> float | None:
+    """Return how far a low-rank adapter that starts at 0 can move its weight, relative to it."""
+    shares = []
+    for module in model.modules() if isinstance(model, nn.Module) else ():
+        factors, scaling = getattr(module, "lora_A", None), getattr(module, "scaling", None)
+        layer: Any = module
+        base = layer.get_base_layer() if hasattr(layer, "get_base_layer") else layer
+        weight: Any = getattr(base, "weight", None)
+        if not isinstance(factors, nn.ModuleDict) or not isinstance(scaling, Mapping):
+            continue
+        for name in factors.keys() if isinstance(weight, torch.Tensor) else ():
+            size = float(layer.lora_A[name].weight.detach().double().norm())
+            change = float(scaling.get(name, 1.0)) * sum_of_rates * math.sqrt(len(weight)) * size
+            shares.append(change / float(weight.detach().double().norm() or 1.0))
+    return max(shares) if shares else None
+
+
+OF_TRAINER = (evaluator, gold, use, best, prompts, passes, reach)

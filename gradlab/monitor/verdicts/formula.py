@@ -1,0 +1,104 @@
+"""Does a loss of one's own compute what it should, by its values on batches of a known answer?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from gradlab.numbers import short
+from gradlab.verdict import BAD, WATCH, Verdict
+
+# Relative difference of e^loss from a whole number of candidates; share of the loss of guessing
+# that a solved batch may have; share of the way from 90° to 0° that a positive at 60° has left in a
+# loss that saturates.
+WHOLE, SOLVED, SATURATED = 0.01, 0.5, 0.15
+TARGETS = "Let the target of each anchor be its own row: torch.arange(len(anchors))."
+# The mistake in a named loss -> what it does, and what to change.
+MISTAKES = {
+    "softmax twice": (
+        "cross_entropy gets probabilities, of which it takes the softmax again",
+        "Give cross_entropy the logits: leave the softmax out.",
+    ),
+    "first row as target": ("the first row is the positive of all anchors", TARGETS),
+    "next row as target": ("the target of each anchor is the next row, not its positive", TARGETS),
+    "own similarity": (
+        "each row is compared with itself as well, and its own cosine of 1 is not masked",
+        "Mask the diagonal of the logits with -inf.",
+    ),
+    "sum": (
+        "the losses of the anchors are added up, not averaged",
+        "Use reduction='mean', or a learning rate for sums.",
+    ),
+    "no temperature": (
+        "cosines are not divided by the temperature",
+        "Divide the cosines by the temperature.",
+    ),
+}
+
+
+def departure(mistake: str, name: str) -> Verdict | None:
+    """Judge by which mistake the trained loss departs from the one that was named."""
+    if mistake not in MISTAKES:
+        return None
+    effect, change = MISTAKES[mistake]
+    finding = f"The trained loss is not {name}, but equals it with a mistake: {effect}."
+    return Verdict("Formula", BAD, finding, change, "mistaken formula", "loss-value")
+
+
+def formula(values: Mapping[str, Any]) -> Verdict | None:
+    """Judge the shape of a loss of one's own.
+
+    Only a loss whose value for equal embeddings is the logarithm of a number of candidates, as of
+    a softmax, is judged.
+
+    Args:
+        values: see `gradlab.monitor.formula_trials.values_on_known_batches`.
+    """
+    names = ("count", "solved", "alike", "wrong", "halfway")
+    if not all(isinstance(values.get(name), int | float) for name in names):
+        return None
+    count, solved, alike, wrong, halfway = (float(values[name]) for name in names)
+    if not (wrong > alike > solved and 0 < alike < 20):
+        return None
+    candidates = math.exp(alike)
+    evidence = {"solved": solved, "alike": alike, "halfway": halfway}
+    is_double = abs(candidates / (2 * count) - 1) < WHOLE
+    if is_double and solved > math.log(2) - WHOLE:
+        return Verdict(
+            "Formula",
+            BAD,
+            f"Rows are compared with themselves: {count:.0f} equal pairs have the loss of choosing "
+            f"among {2 * count:.0f} candidates, and pairs that fit perfectly still have "
+            f"{short(solved)}. The own cosine of 1 is not masked.",
+            "Mask the diagonal of the logits with -inf.",
+            name="own similarity",
+            symptom="loss-at-chance",
+            evidence=evidence,
+        )
+    is_softmax = is_double or any(
+        abs(candidates / size - 1) < WHOLE for size in (count, 2 * count - 1)
+    )
+    if not is_softmax or solved < SOLVED * alike:
+        return None
+    saturated = halfway - solved < SATURATED * (alike - solved)
+    mistake = (
+        "cross_entropy seems to get probabilities in place of logits: a softmax is applied twice"
+        if saturated
+        else "the temperature is too high"
+    )
+    change = (
+        "Give cross_entropy the logits: leave the softmax out."
+        if saturated
+        else "Lower the temperature to 0.05 or 0.1."
+    )
+    return Verdict(
+        "Formula",
+        BAD if saturated else WATCH,
+        f"A batch of {count:.0f} pairs that fit perfectly has a loss of {short(solved)}, and equal "
+        f"embeddings one of {short(alike)}: the loss can hardly fall, since {mistake}.",
+        change,
+        name="softmax twice" if saturated else "loss cannot fall",
+        symptom="loss-at-chance" if saturated else "temperature",
+        evidence=evidence,
+    )

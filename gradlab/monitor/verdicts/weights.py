@@ -1,0 +1,187 @@
+"""Do the trained weights move, at a rate that lasts, and by the gradient of one step only?"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from gradlab.monitor.history import TRAIN, History
+from gradlab.monitor.movement import STALE_GRADIENT, WEIGHTS_MOVED
+from gradlab.numbers import percent, short
+from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, Records
+from gradlab.verdict import BAD, WATCH, Verdict
+
+# Movement of all weights, relative to their size, that is none. Sound runs of the tests move by
+# 1e-2 and more, a last polish by 2e-4, and SGD at the rate of Adam by 2e-5.
+STANDSTILL = 1e-4
+# Gradients that are clipped to less than this share move nothing in plain SGD.
+CLIPPED = 0.01
+
+
+def progress(history: History, settings: Mapping[str, Any]) -> Verdict | None:
+    """Judge whether the trained weights have moved; ``settings`` are those of the trainer."""
+    series = [
+        list(history.points(TRAIN, name).values())
+        for name in history.names(TRAIN)
+        if name.startswith(WEIGHTS_MOVED)
+    ]
+    moved = [value for values in series for value in values]
+    if len(moved) < ENOUGH_RECORDS or not max(moved) < STANDSTILL:
+        return None
+    largest = max(moved)
+    finding = "No trained weight has changed since the beginning."
+    if largest:
+        finding = (
+            f"The trained weights have hardly moved: by {largest:.1g} of their size since the "
+            "beginning."
+        )
+    reason, change = _reason(history, settings, largest)
+    return Verdict(
+        "Progress",
+        WATCH,
+        f"{finding} {reason}".strip(),
+        change,
+        name="no progress",
+        symptom="weights-do-not-move",
+        evidence={"largest movement": largest},
+    )
+
+
+def _reason(history: History, settings: Mapping[str, Any], moved: float) -> tuple[str, str]:
+    """Return why weights stand still, as far as the trainer's logs tell, and what to change."""
+    rate = max(_finite(history, "learning_rate"), default=math.nan)
+    norms, plain_sgd = _finite(history, "grad_norm"), str(settings.get("optim", "")) == "sgd"
+    clip = settings.get("max_grad_norm")
+    norm = statistics.median(norms) if norms else math.nan
+    if norms and not any(norms):
+        return (
+            "The norm of the gradient is 0.",
+            "Let a gradient reach the encoder: look for detach, torch.no_grad and frozen weights.",
+        )
+    if plain_sgd and isinstance(clip, int | float) and 0 < clip < CLIPPED * norm:
+        return (
+            f"Gradients of norm {short(norm)} are clipped to max_grad_norm={clip:g} before SGD.",
+            "Set max_grad_norm=1, or use AdamW, which rescales gradients.",
+        )
+    if plain_sgd:
+        return (
+            f"SGD multiplies the gradient by the learning rate, at most {rate:.1g} here.",
+            "Use AdamW at that learning rate, or raise the learning rate of SGD to 0.01 or more.",
+        )
+    if moved:
+        return (
+            f"The learning rate was at most {rate:.1g}." if rate == rate else "",
+            "Raise the learning rate: encoders are tuned at 1e-5 to 1e-4, adapters at 1e-4 to "
+            "1e-3.",
+        )
+    return (
+        f"The learning rate was at most {rate:.1g}." if rate == rate else "",
+        "Check that the learning rate is above 0, that the encoder's weights require gradients and "
+        "are in the optimiser, and that the embeddings are not detached.",
+    )
+
+
+def _finite(history: History, name: str) -> list[float]:
+    return [value for value in history.series(TRAIN, name)[1] if math.isfinite(value)]
+
+
+# Share of the largest rate that is none; share of the logs of a run at such a rate that is too
+# much, and fewest logs.
+NO_RATE, MOST_LOGS, FEWEST_LOGS = 1e-3, 0.4, 5
+
+
+def schedule(history: History) -> Verdict | None:
+    """Judge whether the learning rate lasts for most of the run, by what the trainer logged."""
+    steps, rates = history.series(TRAIN, "learning_rate")
+    pairs = [(s, r) for s, r in zip(steps, rates, strict=True) if math.isfinite(r)]
+    if len(pairs) < FEWEST_LOGS or not max(rate for _, rate in pairs) > 0:
+        return None
+    largest = max(rate for _, rate in pairs)
+    still = [step for step, rate in pairs if rate < NO_RATE * largest]
+    if len(still) <= MOST_LOGS * len(pairs):
+        return None
+    share = len(still) / len(pairs)
+    return Verdict(
+        "Schedule",
+        WATCH,
+        f"The learning rate is 0, or below a thousandth of its largest value, in {percent(share)} "
+        f"of the logs, from step {still[0]} on.",
+        "Let the schedule count the steps of the optimizer, and end where the run ends: a schedule "
+        "of your own may count batches, or decay at each step.",
+        name="rate ends early",
+        symptom="weights-do-not-move",
+        evidence={"share": share},
+    )
+
+
+# Gradient that was there before a batch's own, over that of the batch, in every late record:
+# accumulation over a few batches has some records without any.
+STALE = 8.0
+
+
+def stale_gradient(history: History) -> Verdict | None:
+    """Judge whether gradients are cleared between steps."""
+    shares = list(history.points(TRAIN, STALE_GRADIENT).values())
+    late = shares[len(shares) // 2 :]
+    if len(late) < PERSISTENT or not min(late) > STALE:
+        return None
+    return Verdict(
+        "Gradient",
+        BAD,
+        f"Gradients of earlier steps are never cleared: they were {min(late):.3g} to "
+        f"{max(late):.3g} times as large as the gradient of the step itself.",
+        "Call optimizer.zero_grad() in each step, before value.backward().",
+        name="gradients not cleared",
+        symptom="score-falls",
+        evidence={"stale gradient": min(late)},
+    )
+
+
+# Fewest records that show a trend, and the largest movement that is no trend: a slope of 3 standard
+# errors, or a first record 4 standard deviations away from the others.
+TREND, NO_TREND = 12, 3.0
+STATISTICS = ("negative_cosine", "positive_cosine", "uniformity", "alignment", "effective_rank")
+
+
+def standstill(records: Records) -> Verdict | None:
+    """Judge whether any statistic of the embeddings has changed, where no weights were seen.
+
+    The loss does not count: its own weights may learn while those of the encoder do not move.
+    """
+    if any(name.startswith(WEIGHTS_MOVED) for name in records.history.names(TRAIN)):
+        return None
+    trends = [_trend(records.points(name)) for name in STATISTICS]
+    measured = [trend for trend in trends if trend is not None]
+    if len(measured) < 2 or max(measured) > NO_TREND or records.score_rises():
+        return None
+    return Verdict(
+        "Progress",
+        WATCH,
+        "The embeddings look as they did at the beginning: no measured quantity has changed.",
+        "Check that the learning rate is above 0, that the encoder's weights require gradients and "
+        "are in the optimiser, and that the embeddings are not detached.",
+        name="no progress",
+        symptom="weights-do-not-move",
+        evidence={"largest trend in standard errors": max(measured)},
+    )
+
+
+def _trend(points: Mapping[int, float]) -> float | None:
+    """Return how far a series moves; None if there are too few points.
+
+    The unit is the standard error of the slope, or the scatter after a jump from the first record.
+    """
+    from scipy.stats import linregress  # slow to import
+
+    finite = {step: value for step, value in points.items() if math.isfinite(value)}
+    if len(finite) < TREND:
+        return None
+    y = list(finite.values())
+    if min(y) == max(y):  # for which linregress may return NaN
+        return 0.0
+    line = linregress(list(finite), y)
+    jump = 0.75 * (y[0] - statistics.fmean(y[1:]))
+    moves = (line.slope, line.stderr), (jump, statistics.stdev(y[1:]))
+    return max(abs(move) / scale if scale else math.inf if move else 0.0 for move, scale in moves)
