@@ -135,9 +135,9 @@ def test_inspect(run, shell, bert, tmp_path):
     words = ("inspect", "--model", str(bert), "--train-file", "sentences.txt", "--batch-size", "16")
     code, content = run(*words, "--batches", "10")
     assert code == 0
-    copies = next(finding for finding in content["findings"] if "copies" in finding["title"])
+    copies = next(finding for finding in content["findings"] if finding["subject"] == "copies")
     assert copies["grade"] == content["grade"] == "bad"
-    assert copies["share"] > 0.1
+    assert copies["evidence"]["share of the push"] > 0.1
     assert copies["steps"][0]["code"]
     assert content["numbers"]["duplicates"] == 56
     assert all(Path(file).exists() for file in content["files"])

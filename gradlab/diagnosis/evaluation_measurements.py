@@ -110,9 +110,9 @@ def gold(observation: Observation) -> Numbers | None:
             answers.append({"name": name, "kind": "scores", **numbers, "words": correlation})
         corpus, relevant = getattr(inner, "corpus", None), getattr(inner, "relevant_docs", None)
         if isinstance(corpus, list | dict) and isinstance(relevant, Mapping):
-            known = set(map(str, getattr(inner, "corpus_ids", corpus)))
+            ids = set(map(str, getattr(inner, "corpus_ids", corpus)))
             due = [str(document) for documents in relevant.values() for document in documents]
-            missing = sum(document not in known for document in due) / max(1, len(due))
+            missing = sum(document not in ids for document in due) / max(1, len(due))
             numbers = {"count": len(relevant), "distinct": len(corpus)}
             answers.append({"name": name, "kind": "documents", **numbers, "missing": missing})
     return {"answers": answers} if answers else None
@@ -169,16 +169,16 @@ def best(observation: Observation) -> Numbers | None:
 
 def prompts(observation: Observation) -> Numbers | None:
     """Return the prompts of training by their names, and the columns in their order."""
-    given = getattr(observation.args, "prompts", None)
-    if not given:
+    prompts_by_name = getattr(observation.args, "prompts", None)
+    if not prompts_by_name:
         return None
     columns = list(dict.fromkeys(name for table in observation.tables.values() for name in table))
     by_name: dict[str, str] = {}
-    for name, prompt in given.items() if isinstance(given, Mapping) else ():
+    for name, prompt in prompts_by_name.items() if isinstance(prompts_by_name, Mapping) else ():
         by_name |= {str(k): str(p) for k, p in prompt.items()} if isinstance(prompt, Mapping) else {
             str(name): str(prompt)
         }  # fmt: skip
-    outer = [str(name) for name in given] if isinstance(given, Mapping) else []
+    outer = [str(name) for name in prompts_by_name] if isinstance(prompts_by_name, Mapping) else []
     sets = [name for name in observation.tables if name]
     return {"prompts": by_name, "outer": outer, "columns": columns, "sets": sets}
 

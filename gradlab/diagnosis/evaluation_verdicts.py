@@ -151,9 +151,9 @@ LOWER = ("loss", "mse", "distance")
 
 def best(metric: str, greater: bool) -> Iterator[Verdict]:
     """Judge whether the best checkpoint is chosen by the right sign of its measure."""
-    parts = metric.lower().replace("@", "_").replace("-", "_").split("_")
-    is_lower = any(part in LOWER for part in parts)
-    is_higher = not is_lower and any(part in HIGHER for part in parts)
+    words = metric.lower().replace("@", "_").replace("-", "_").split("_")
+    is_lower = any(word in LOWER for word in words)
+    is_higher = not is_lower and any(word in HIGHER for word in words)
     if (is_higher and not greater) or (is_lower and greater):
         finding = (
             f"The best checkpoint is the one with the {'highest' if greater else 'lowest'} "
@@ -163,8 +163,8 @@ def best(metric: str, greater: bool) -> Iterator[Verdict]:
         yield Verdict("best checkpoint", BAD, finding, change, "best is worst", "score-falls")
 
 
-# Words by which a prompt or the name of a column says which part it plays.
-PARTS = {
+# Words by which a prompt or the name of a column says which role it plays.
+ROLE_WORDS = {
     "a query": ("query", "question", "anchor", "search_query"),
     "a document": ("passage", "document", "doc", "answer", "positive", "negative", "context"),
 }
@@ -193,12 +193,12 @@ def prompts(
         yield Verdict(subject, BAD, finding, change, "prompts unused", symptom)
         return
     wrong = [
-        (name, prompt, _part(prompt)) for name, prompt in prompts.items()
-        if _part(name) and _part(prompt) and _part(name) != _part(prompt)
+        (name, prompt, _role_of(prompt)) for name, prompt in prompts.items()
+        if _role_of(name) and _role_of(prompt) and _role_of(name) != _role_of(prompt)
     ]  # fmt: skip
     if wrong:
-        name, prompt, part = wrong[0]
-        finding = f"The prompt of column {name!r} is {prompt!r}, which is for {part}."
+        name, prompt, role = wrong[0]
+        finding = f"The prompt of column {name!r} is {prompt!r}, which is for {role}."
         change = "Give each column its own prompt: those of queries and documents are exchanged."
         grade = BAD if len(wrong) > 1 else WATCH
         yield Verdict(subject, grade, finding, change, "prompts exchanged", symptom)
@@ -207,11 +207,11 @@ def prompts(
         yield Verdict(subject, GOOD, finding, name="prompts used")
 
 
-def _part(text: str) -> str:
-    """Return the part that a text names; empty if it names none or both."""
+def _role_of(text: str) -> str:
+    """Return the role that a text names; empty if it names none or both."""
     words = set(text.lower().replace("_", " ").replace(":", " ").split()) | {text.lower().strip()}
-    parts = [part for part, names in PARTS.items() if words.intersection(names)]
-    return parts[0] if len(parts) == 1 else ""
+    roles = [role for role, names in ROLE_WORDS.items() if words.intersection(names)]
+    return roles[0] if len(roles) == 1 else ""
 
 
 # Batches of rows below which a data set is small; passes over it that teach it by heart.

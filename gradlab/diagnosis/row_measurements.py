@@ -109,9 +109,11 @@ def shift(observation: Observation, dataset: str, batches: list[Batch]) -> Numbe
         for row in range(count):
             neighbour = (row + step) % count
             near = overlap(0, neighbour, 1, row)
-            others = [(row + 3 * far) % count for far in range(1, COMPARED_ROWS + 1)]
+            compared = [(row + 3 * far) % count for far in range(1, COMPARED_ROWS + 1)]
             own = overlap(0, row, 1, row), overlap(0, neighbour, 1, neighbour)
-            fits += near > max(own) and all(near > overlap(0, o, 1, row) for o in others)
+            fits += near > max(own) and all(
+                near > overlap(0, partner, 1, row) for partner in compared
+            )
         shares[name] = fits / count
     return {"rows": count, **shares}
 
@@ -128,8 +130,8 @@ def word_overlap(columns: Sequence[Sequence[str]]) -> Overlap:
     texts = sum(map(len, words))
     weight = {word: math.log(1 + texts / times) for word, times in frequency.items()}
 
-    def overlap(column: int, row: int, other: int, partner: int) -> float:
-        first, second = words[column][row], words[other][partner]
+    def overlap(column: int, row: int, partner_column: int, partner: int) -> float:
+        first, second = words[column][row], words[partner_column][partner]
         union = sum(map(weight.__getitem__, first | second))
         return sum(map(weight.__getitem__, first & second)) / union if union else 0.0
 

@@ -43,10 +43,10 @@ def dependence(
     model.eval()
     try:
         with torch.no_grad(), trainer.compute_loss_context_manager():
-            value, again = (_value(loss, columns, labels) for _ in range(2))
+            value, repeated = (_value(loss, columns, labels) for _ in range(2))
             _seed()
             whole = float(type(trainer).compute_loss(trainer, model, dict(inputs)))
-            if abs(again - value) > SAME_LOSS * abs(value):  # it draws numbers of its own
+            if abs(repeated - value) > SAME_LOSS * abs(value):  # it draws numbers of its own
                 return {"ignores": None, "factor": None}
             ignores = _ignores(loss, columns, labels, value)
     except Exception:  # a loss that needs gradients or the state of a training step
@@ -145,10 +145,10 @@ def apart(
         return None
     finally:
         model.train()
-    whole, part = embedded
-    if len(part) == len(whole) or not bool((part.norm(dim=1) > 0).all()):
+    whole, half_batch = embedded
+    if len(half_batch) == len(whole) or not bool((half_batch.norm(dim=1) > 0).all()):
         return None
-    cosine = float(nn.functional.cosine_similarity(whole[: len(part)], part).min())
+    cosine = float(nn.functional.cosine_similarity(whole[: len(half_batch)], half_batch).min())
     return {"cosine": cosine, "half": _is_half(model)} if math.isfinite(cosine) else None
 
 
@@ -175,15 +175,15 @@ def tokens(model: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any] |
     model.eval()
     try:
         for column in columns:
-            seen, mask = _reached_tokens(model, bodies[0].get_input_embeddings(), column)
-            reached.append(seen[mask].double())
+            reaches, mask = _reached_tokens(model, bodies[0].get_input_embeddings(), column)
+            reached.append(reaches[mask].double())
             last = mask.long().cumsum(1).argmax(1)  # the first place that reaches the whole sum
-            ends.append(seen.gather(1, last[:, None]).double().flatten())
+            ends.append(reaches.gather(1, last[:, None]).double().flatten())
     except Exception:  # a model that embeds tokens in another way
         return None
     finally:
         model.train()
-    if not any(bool(seen.any()) for seen in reached):  # no gradient reaches anything
+    if not any(bool(rows.any()) for rows in reached):  # no gradient reaches anything
         return None
     return {"share": float(torch.cat(reached).mean()), "last": float(torch.cat(ends).mean())}
 
