@@ -9,8 +9,8 @@ from typing import Any
 
 from gradlab.monitor.history import TRAIN, History
 from gradlab.monitor.movement import STALE_GRADIENT, WEIGHTS_MOVED
-from gradlab.numbers import percent, short
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, Records
+from gradlab.numbers import percent, short
 from gradlab.verdict import BAD, WATCH, Verdict
 
 # Movement of all weights, relative to their size, that is none. Sound runs of the tests move by
