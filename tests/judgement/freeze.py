@@ -18,6 +18,8 @@ BAD, WATCH, GOOD, NOT_JUDGED = "bad", "watch", "good", "not judged"
 # Records of histograms that a verdict uses, of which a frozen run keeps no more; digits of numbers.
 HISTOGRAMS, DIGITS = 9, 5
 TIMES = ("seconds", "run_seconds")
+# Numbers of questions that inspections did not ask yet when a case was frozen.
+NOT_ASKED = {"alike_behind_prompts": 0, "prompts": []}
 # Between a fault of an audit and its cause, which is no measurement.
 USUAL_CAUSE = ". Usual cause: "
 
@@ -171,11 +173,11 @@ def measured_inspection(inspection: Any) -> dict[str, Any]:
                       parse_float=lambda text: _short(float(text)))  # fmt: skip
 
 
-def judged_inspection(numbers: Mapping[str, Any]) -> list[Said]:
+def judged_inspection(numbers: dict[str, Any]) -> list[Said]:
     """Return the advice on frozen numbers."""
     from gradlab.inspection.advice import advise
 
-    return said_by_inspection(advise(numbers))
+    return said_by_inspection(advise(NOT_ASKED | numbers))
 
 
 def said_by_inspection(advice: Iterable[Any]) -> list[Said]:
