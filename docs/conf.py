@@ -87,6 +87,7 @@ html_title = "gradlab"
 html_static_path = ["_static"]
 html_extra_path = ["_static/root"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 # Autosummary looks from the top, not from here.
 templates_path = [str(ROOT / "docs" / "_templates")]
 html_sidebars = {page: [] for page in ("docs/index", "docs/start", "docs/symptoms", "docs/live")}

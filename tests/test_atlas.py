@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from gradlab.atlas.entries import (
     SPREADS,
     half_open_angle,
 )
+from gradlab.atlas.leads import STARTS
 from gradlab.atlas.page import distance, page, text_table, write_pages
 from gradlab.losses.registry import combinator_names, taught_names
 from gradlab.simulation.sphere import sample_views
@@ -61,6 +63,26 @@ def test_the_committed_pages_of_losses_are_what_the_command_writes(tmp_path) -> 
         for folder in (tmp_path, ROOT / "docs" / "losses")
     )
     assert written == committed
+
+
+def test_each_page_of_a_loss_without_teacher_has_its_two_pictures() -> None:
+    pictures = {path.stem for path in (ROOT / "docs" / "pictures" / "losses").iterdir()}
+    names = [*gradlab.loss_names(), *combinator_names()]
+    assert pictures == {f"{name}-{kind}" for name in names for kind in ("curve", "map")}
+    for name in [*names, *taught_names()]:
+        text = (ROOT / "docs" / "losses" / f"{name}.md").read_text(encoding="utf-8")
+        shown = re.findall(r"\(../pictures/losses/(.*?).png\)", text)
+        assert shown == ([f"{name}-curve", f"{name}-map"] if name in names else [])
+
+
+def test_the_batch_of_the_leads_begins_at_the_stated_cosines() -> None:
+    batch = gradlab.flow.synthetic_batch()
+    cosines = batch.anchors @ batch.positives.T
+    same = np.equal.outer(batch.topics, batch.topics)
+    own = np.eye(len(same), dtype=bool)
+    measured = {"positives": own, "same_topic": same & ~own, "different": ~same}
+    for name, pairs in measured.items():
+        assert STARTS[name] == pytest.approx(cosines[pairs].mean(), abs=0.01)
 
 
 def test_a_page_tells_the_numbers_of_its_loss(tmp_path) -> None:

@@ -25,6 +25,8 @@ HEADINGS = {
     "different": "different",
     "end": "ends",
 }
+# Mean cosines of the batch before the flow.
+STARTS = {"positives": 0.92, "same_topic": 0.63, "different": 0.24}
 LEADS = "where it leads"
 LEADS_TEXT = (
     "cosines within a topic, of different topics and of positives at the end of a flow from one "
@@ -32,8 +34,9 @@ LEADS_TEXT = (
 )
 SETTING = (
     "120 sentences on 30 topics in 64 dimensions, with four near-duplicates and a common direction "
-    "(`gradlab.flow.synthetic_batch()`), at first at mean cosines of 0.92 (positives), 0.63 (same "
-    f"topic) and 0.24 (different); at most {STEPS:,} steps. Losses of several positives see the "
+    f"(`gradlab.flow.synthetic_batch()`), at first at mean cosines of {STARTS['positives']} "
+    f"(positives), {STARTS['same_topic']} (same topic) and {STARTS['different']} (different); at "
+    f"most {STEPS:,} steps. Losses of several positives see the "
     "topics as labels."
 )
 

@@ -24,7 +24,7 @@ from gradlab.atlas.entries import (
     atlas_names,
     measure,
 )
-from gradlab.atlas.leads import LEADS, LEADS_TEXT
+from gradlab.atlas.leads import HEADINGS, LEADS, LEADS_TEXT, STARTS, stored_leads
 from gradlab.atlas.leads import SETTING as LEADS_SETTING
 from gradlab.atlas.models import KINDS, SETTING, TEMPERATURE, ModelEntry, measurable_models
 from gradlab.atlas.picture import draw_models
@@ -39,10 +39,10 @@ from gradlab.losses.notation import COMPONENT_SYMBOLS, formula_latex
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
 from gradlab.plotting.style import save
+from gradlab.settings import call_text
 from gradlab.templates import applying, render
 
 SHARES = ("hardest_share", "same_view_share")
-GATE = (40, 50, 60, 70, 80, 90, 110, 130)  # degrees
 # Edge case, angles of positive and hardest negative in degrees; other negatives are at 90.
 EDGES = (
     ("usual", 30, 60),
@@ -233,6 +233,9 @@ def loss_page(cls: type[Loss], atlas: Mapping[str, Entry]) -> str:
         "whole_views": isinstance(combined.bases[0] if combined else loss, BatchLoss),
         "of_pairs": isinstance(loss, PairLoss),
         "sampled": loss.row_loss() is not None,
+        "pictured": "teacher" not in loss.looks_at,
+        "lead": stored_leads().get(call_text(loss)),
+        "lead_rows": [(name, HEADINGS[name], start) for name, start in STARTS.items()],
         "edges": _edges(loss) if isinstance(loss, PairLoss) else [],
     }
     if entry is not None:
@@ -245,11 +248,8 @@ def _in_the_atlas(entry: Entry, atlas: Sequence[Entry]) -> dict[str, Any]:
     base = measure(entry.loss.terms[0]) if isinstance(entry.loss, Combinator) else None
     numbers = {heading: cell(entry, name) for name, (heading, _) in COLUMNS.items()}
     before = {heading: cell(base or entry, name) for name, (heading, _) in COLUMNS.items()}
-    inside = [angle for angle in GATE if entry.angles[0] <= angle <= entry.angles[-1]]
-    shares = 100 * np.interp(inside, entry.angles, entry.gate)
     return {
         "numbers": numbers.items(),
-        "gate": [(at, f"{share:.0f}") for at, share in zip(inside, shares, strict=True)],
         "base": base,
         "changed": [
             (key, before[key], after) for key, after in numbers.items() if before[key] != after

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from gradlab.atlas.entries import POSITIVE, SENTENCES, Curve, Entry, curve
 from gradlab.atlas.models import KINDS, ModelEntry
 from gradlab.errors import check_known
+from gradlab.losses.models import published_models
 from gradlab.losses.registry import by_text
 from gradlab.plotting.style import (
     COLORS,
@@ -151,23 +152,36 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
 
 
 def draw_models(entries: Sequence[ModelEntry]) -> tuple[Figure, Axes]:
-    """Draw the shares of an anchor's push by kind of negatives, one bar per published model."""
-    bars = {
-        (*model.shares.values(), model.hardest_share): model for model in reversed(entries)
-    }.values()
+    """Draw the shares of an anchor's push by kind of negatives, and of the hardest negative.
+
+    Losses with the same shares are one row, named by the first. Rows are in the order of the share
+    of hard negatives.
+    """
+    rows = {(*model.shares.values(), model.hardest_share): model for model in reversed(entries)}
+    order = sorted(
+        reversed(rows.values()), key=lambda model: (-model.shares["hard"], -model.hardest_share)
+    )
+    titles = {
+        row.key: ", ".join([row.title, row.stage.replace("-", " ")]) for row in published_models()
+    }
     with look(None, None):
-        figure, ax = new_figure((TEXT_WIDTH, 0.22 * len(bars) + 0.9))
-        left = np.zeros(len(bars))
+        figure = empty_figure((TEXT_WIDTH, 0.19 * len(order) + 1.1))
+        ax, beside = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+        left = np.zeros(len(order))
         for kind, color in zip(KINDS, COLORS, strict=False):
-            shares = np.array([100 * model.shares[kind] for model in bars])
-            ax.barh(
-                range(len(bars)), shares, left=left, color=color, label=KINDS[kind], height=0.75
-            )
+            shares = np.array([100 * model.shares[kind] for model in order])
+            ax.barh(range(len(order)), shares, left=left, color=color, label=KINDS[kind])
             left += shares
-        hardest = [100 * model.hardest_share for model in bars]
-        ax.plot(hardest, range(len(bars)), "k|", markersize=9, label="the hardest one")
-        ax.set_yticks(range(len(bars)), [model.name for model in bars])
-        ax.set(xlim=(0, 100), ylim=(-0.6, len(bars) - 0.4))
-        ax.set_xlabel("share of an anchor's push, percent")
-        ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=4, frameon=False)
+        hardest = [100 * model.hardest_share for model in order]
+        beside.plot(hardest, range(len(order)), "ko", ms=4.5)
+        beside.grid(axis="x", color="0.9", lw=0.8)
+        for axis in (ax, beside):
+            axis.set(xlim=(-3 * (axis is beside), 103), ylim=(len(order) - 0.4, -0.6))
+            axis.set_xticks((0, 50, 100), ("0%", "50%", "100%"))
+        ax.set_xlabel("share of an anchor's push")
+        beside.set_xlabel("share of the hardest negative")
+        names = [titles.get(model.name, model.name) for model in order]
+        ax.set_yticks(range(len(order)), names, fontsize=8)
+        figure.suptitle("Hard negatives, where there are any, take most of the push", fontsize=10)
+        figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure, ax
