@@ -43,7 +43,7 @@ class KL(SoftmaxTemperature, CandidateLoss):
     looks_at = CandidateLoss.looks_at | {"teacher"}
     title = "KL to a teacher"
     settings_source = (
-        "Temperatures: that of InfoNCE; what is published differs with the teacher's scores."
+        "Temperatures: as for InfoNCE; what is published differs with the teacher's scores."
     )
     formula = "Σ_c y_ic log(y_ic/q_ic), q_ic = exp(cos θ_ic/τ)/Σ_k exp(cos θ_ik/τ)"
     not_simulated = "a teacher's scores do not depend on the student's angles"

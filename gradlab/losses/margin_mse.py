@@ -13,7 +13,7 @@ from gradlab.losses.registry import register
 class MarginMSE(CandidateLoss):
     """Mean squared difference of the student's and a teacher's margins (Hofstätter et al. 2020).
 
-    A margin is the score of the positive minus that of a negative. Pass ``teacher=``, as for
+    A margin is the positive's score minus a negative's. Pass ``teacher=``, as for
     `kl`. Let ``e_n`` be the student's margin minus the teacher's. A negative pushes if
     ``e_n < 0`` and pulls if ``e_n > 0``; the positive does the opposite, by the sum over
     negatives, and its pull share is negative where it pushes. With one negative, the dissipation

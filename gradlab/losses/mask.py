@@ -49,7 +49,7 @@ class Mask(OtherCandidates):
     - ``guide``: pairs with another model's cosine above its cosine of the row's positive, less a
       margin, as in GISTEmbed (Solatorio 2024). Pass ``guide=(anchors, positives)``, the guide's
       embeddings of the batch;
-    - ``batch``: pairs with a cosine above that of the row's positive, less a margin.
+    - ``batch``: pairs with a cosine above the positive's in their row, less a margin.
       Qwen3-Embedding leaves out pairs more than 0.1 above: ``margin=-0.1``. At 0, rounding decides
       about duplicates of the positive;
     - ``given``: pairs that are True in ``mask=``, (N, N), which must leave every anchor a negative;

@@ -25,7 +25,7 @@ class MILNCE(SeveralPositives):
 
     title = "MIL-NCE"
     settings_source = (
-        "Temperature: that of InfoNCE; the paper's vectors are not normalised, and it has none."
+        "Temperature: as for InfoNCE; the paper's vectors are not normalised, and it has none."
     )
     formula = "-log(Σ_p exp(cos θ_ip/τ)/Σ_c exp(cos θ_ic/τ))"
 

@@ -281,7 +281,7 @@ class RecombinedParts(Loss):
     effective_ratio: str = effective_ratio_option()
     gauge: str = setting(
         "declared",
-        "split of the parts' gradients: declared (that of the tables) or unit "
+        "split of the parts' gradients: declared (as in the tables) or unit "
         "(weights sum to 1, dissipation the total push)",
         choices=("declared", "unit"),
     )

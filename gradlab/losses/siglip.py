@@ -36,8 +36,7 @@ class SigLIP(PairLoss):
     pulls_alone: ClassVar[bool] = True
 
     settings_source = (
-        "The start of temperature and bias: that of open_clip's SigLIP, "
-        "after Algorithm 1 of the paper."
+        "Temperature and bias begin as in open_clip's SigLIP, after Algorithm 1 of the paper."
     )
     formula = "-log σ(cos θ_ii'/τ + b) - Σ_k log σ(-cos θ_ik'/τ - b)"
     presets = {
