@@ -85,6 +85,24 @@ def scored(count: int = 160, seed: int = 0, most: float = 1.0) -> dict[str, list
     return table
 
 
+def rated(
+    others: Sequence[tuple[str, ...]] | None = None,
+) -> tuple[list[str], list[str], list[int]]:
+    """Questions and passages: every other one answers its question (1) or tells of another (0)."""
+    answered, others = facts(160), facts(160, seed=5) if others is None else others
+    seconds = [passage((answered if at % 2 else others)[at]) for at in range(160)]
+    return list(map(question, answered)), seconds, [at % 2 for at in range(160)]
+
+
+def word_cosines(table: Mapping[str, Sequence[str]]) -> list[list[float]]:
+    """Cosines of the sets of words of the first column with each other column's, row by row."""
+    columns = [[set(text.split()) for text in texts] for texts in table.values()]
+    return [
+        [len(row[0] & other) / (len(row[0]) * len(other)) ** 0.5 for other in row[1:]]
+        for row in zip(*columns, strict=True)
+    ]
+
+
 def classes(count: int = 160, of_each: int = 8, seed: int = 0) -> dict[str, list[Any]]:
     """Texts with their class: texts of a class are about the same thing at the same place."""
     table: dict[str, list[Any]] = {"text": [], "label": []}

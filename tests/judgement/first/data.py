@@ -15,6 +15,7 @@ from tests.judgement.stage import (
     pairs,
     passage,
     question,
+    rated,
     scored,
     triplets,
 )
@@ -60,9 +61,7 @@ def cosine_loss_with_percentages(stage: Stage) -> None:
 
 def _half_unrelated() -> dict[str, list]:
     rows = facts(160)
-    answers = [passage(rows[at] if at % 2 else rows[(at + 7) % 160]) for at in range(160)]
-    return {"sentence1": list(map(question, rows)), "sentence2": answers,
-            "label": [at % 2 for at in range(160)]}  # fmt: skip
+    return dict(zip(("sentence1", "sentence2", "label"), rated(rows[7:] + rows[:7]), strict=True))
 
 
 @faulty("ignored labels", "The ranking loss takes rows with label 0 for positives.", IGNORED)

@@ -12,7 +12,7 @@ from tests.judgement.case import sound
 from tests.judgement.first import gathers
 from tests.judgement.first.encoders import lora, make_decoder, uneven_pairs
 from tests.judgement.first.training import PLAN, _inference, _loop, _plain_trainer, _sts, _Views
-from tests.judgement.stage import Stage, classes, facts, pairs, passage, scored, triplets
+from tests.judgement.stage import Stage, classes, facts, pairs, passage, rated, scored, triplets
 from tests.sentence_training import losses
 from tests.tiny_models import make_bert
 
@@ -90,9 +90,7 @@ def softmax_classifier(stage: Stage) -> None:
 
 
 def _labelled() -> dict[str, list]:
-    rows, unrelated = facts(160), facts(160, seed=5)
-    seconds = [passage(rows[at] if at % 2 else unrelated[at]) for at in range(160)]
-    return {"a": pairs()["anchor"], "b": seconds, "label": [at % 2 for at in range(160)]}
+    return dict(zip(("a", "b", "label"), rated(), strict=True))
 
 
 @sound("label loss")

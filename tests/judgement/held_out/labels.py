@@ -17,8 +17,10 @@ from tests.judgement.stage import (
     pairs,
     passage,
     question,
+    rated,
     scored,
     triplets,
+    word_cosines,
 )
 from tests.sentence_training import evaluation, losses
 
@@ -62,13 +64,6 @@ def inspect(stage: Stage, table: dict[str, Any], **options: Any) -> None:
     model[0].auto_model.save_pretrained(folder)
     model.tokenizer.save_pretrained(folder)
     stage.inspect(table, folder, pooler="mean", **options)
-
-
-def rated() -> tuple[list[str], list[str], list[int]]:
-    """Pairs of a question and a passage: every other one answers it (1) or not (0)."""
-    made, other = facts(160), facts(160, seed=5)
-    seconds = [passage(made[at] if at % 2 else other[at]) for at in range(160)]
-    return list(map(question, made)), seconds, [at % 2 for at in range(160)]
 
 
 def _judged_as_distances() -> dict[str, list[Any]]:
@@ -170,13 +165,7 @@ UNITS = (
 def _teacher_scores(stage: Stage) -> tuple[dict[str, list[Any]], torch.Tensor]:
     """Triplets, and cosines of a teacher that knows which words two texts have in common."""
     table = triplets()
-    columns = [[set(text.split()) for text in table[name]] for name in table]
-    shared = [
-        [len(one & other) / (len(one) * len(other)) ** 0.5
-         for one, other in zip(columns[0], column, strict=True)]
-        for column in columns[1:]
-    ]  # fmt: skip
-    return table, torch.tensor(shared).T
+    return table, torch.tensor(word_cosines(table))
 
 
 @faulty("teacher's units", "MarginMSE compares margins of dot products of several tens with a "

@@ -9,9 +9,8 @@ import torch
 
 from tests.judgement.case import faulty
 from tests.judgement.first.training import _inference
-from tests.judgement.held_out.labels import rated
 from tests.judgement.held_out.truth import correlation, retrieval, suffers
-from tests.judgement.stage import Stage, classes, pairs, scored, triplets
+from tests.judgement.stage import Stage, classes, pairs, rated, scored, triplets, word_cosines
 from tests.sentence_training import losses
 
 ranking = losses.MultipleNegativesRankingLoss
@@ -228,14 +227,6 @@ def labels_counted_from_one(stage: Stage) -> None:
     assert trainer.state.global_step < trainer.args.max_steps
 
 
-def _cosines_of_words(table: dict[str, list[str]]) -> list[list[float]]:
-    columns = [[set(text.split()) for text in table[name]] for name in table]
-    return [
-        [len(row[0] & other) / (len(row[0]) * len(other)) ** 0.5 for other in row[1:]]
-        for row in zip(*columns, strict=True)
-    ]
-
-
 @faulty(
     "teacher is the student",
     "The teacher's embeddings were made with the very model that is "
@@ -271,7 +262,7 @@ def margins_of_the_student_itself(stage: Stage) -> None:
         for name in table
     ]
     margins = ((rows[0] * rows[1]).sum(1) - (rows[0] * rows[2]).sum(1)).tolist()
-    known = [one - other for one, other in _cosines_of_words(table)]
+    known = [one - other for one, other in word_cosines(table)]
     suffers(
         stage,
         stage.trainer(losses.MarginMSELoss, {**table, "label": margins}, model),

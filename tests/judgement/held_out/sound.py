@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from tests.judgement.case import sound
 from tests.judgement.first.encoders import make_decoder
-from tests.judgement.held_out.labels import inspect, rated, tuned
+from tests.judgement.held_out.labels import inspect, tuned
 from tests.judgement.held_out.training import (
     PLAN,
     Views,
@@ -32,6 +32,7 @@ from tests.judgement.stage import (
     pairs,
     passage,
     question,
+    rated,
     scored,
     triplets,
 )

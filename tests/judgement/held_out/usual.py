@@ -10,8 +10,8 @@ import torch
 from tests.judgement.case import sound
 from tests.judgement.first.encoders import lora, make_decoder
 from tests.judgement.held_out.architectures import by_routes, routed
-from tests.judgement.held_out.labels import inspect, rated, tuned
-from tests.judgement.held_out.scores import _cosines_of_words, _partners
+from tests.judgement.held_out.labels import inspect, tuned
+from tests.judgement.held_out.scores import _partners
 from tests.judgement.held_out.training import PLAN, translations
 from tests.judgement.held_out.training import retrieval as searching
 from tests.judgement.held_out.truth import learns, retrieval
@@ -22,8 +22,10 @@ from tests.judgement.stage import (
     facts,
     pairs,
     passage,
+    rated,
     scored,
     triplets,
+    word_cosines,
 )
 from tests.sentence_training import evaluation, losses
 
@@ -124,7 +126,7 @@ def triplets_by_a_margin_between_euclidean_distances(stage: Stage) -> None:
 @sound("distillation")
 def margins_of_a_teacher_in_its_unit(stage: Stage) -> None:
     table = triplets()
-    margins = [one - other for one, other in _cosines_of_words(table)]
+    margins = [one - other for one, other in word_cosines(table)]
     model = stage.model(normalize=True)
     learns(
         stage, stage.trainer(losses.MarginMSELoss, {**table, "label": margins}, model, max_steps=80)
