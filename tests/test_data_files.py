@@ -75,6 +75,13 @@ def test_quotes_of_a_tsv_that_enclose_nothing_belong_to_the_text(tmp_path, answe
     assert rows_of(path) == pairs
 
 
+def test_huge_cells_are_read(tmp_path):
+    path = tmp_path / "a.csv"
+    long = "word " * 60_000
+    path.write_text(separated([["query", "answer"], ["a question", long], ["another", "text"]]))
+    assert rows_of(path) == [("a question", long.strip()), ("another", "text")]
+
+
 def test_a_quoted_tsv_of_pandas_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "a.tsv"
     frame = pandas.DataFrame({"anchor": QUERIES, "positive": [f'"{text}"' for text in ANSWERS]})

@@ -76,6 +76,9 @@ def world(tmp_path_factory) -> Path:
         "wrong": make_sentences(200, seed=2),
     }
     pandas.DataFrame(columns).to_csv(folder / "pairs.csv", index=False)
+    scored = {"sentence1": columns["question"], "sentence2": columns["answer"]}
+    ratings = [place % 6 for place in range(len(columns["question"]))]
+    pandas.DataFrame({**scored, "rating": ratings}).to_csv(folder / "scored.csv", index=False)
     pandas.DataFrame({"text": sentences}).to_csv(folder / "sentences.csv", index=False)
     views = np.random.default_rng(0).normal(size=(2, 64, 16))
     views /= np.linalg.norm(views, axis=2, keepdims=True)

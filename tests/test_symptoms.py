@@ -92,3 +92,48 @@ def test_pages_and_tools_agree_on_the_temperature_of_anchors_that_have_stopped()
     for file, sentence in advice:
         assert re.search(RAISES, sentence), f"{file}: {sentence}"
         assert not re.search(LOWERS, sentence), f"{file}: {sentence}"
+
+
+def commands_in_advice():
+    """Commands with options or placeholders, in what doctor, report and explain print."""
+    package = Path(diagnosis.__file__).parents[1]
+    paths = [*package.glob("diagnosis/**/*"), *package.glob("monitor/**/*")]
+    paths += [*package.glob("report/**/*"), *package.glob("inspection/*.toml")]
+    for path in sorted(path for path in paths if path.suffix in (".py", ".toml", ".html", ".md")):
+        # Texts of Python may go on in the next line.
+        text = re.sub(r'"\s+f?"', "", path.read_text(encoding="utf-8"))
+        for name, words in re.findall(r"gradlab ([a-z]+)((?: (?:--[a-z-]+|[A-Z]{2,}))+)", text):
+            yield path.name, name, words.split()
+
+
+def test_commands_in_advice_have_these_options():
+    import click
+
+    from gradlab.cli.commands import cli
+
+    commands = list(commands_in_advice())
+    assert len(commands) > 3
+    for file, name, words in commands:
+        context = click.Context(cli)
+        command = cli.get_command(context, name)
+        assert command is not None, (file, name)
+        context = click.Context(command)
+        parser = command.make_parser(context)
+        if words[-1].startswith("--") and words[-1] != "--help":
+            words = [*words, "VALUE"]  # the option is named without one
+        _, remaining, _ = parser.parse_args(list(words))
+        assert not [word for word in remaining if word != "VALUE"], (file, name, words)
+
+
+def test_every_symptom_that_advice_names_is_explained(shell):
+    package = Path(diagnosis.__file__).parents[1]
+    code = "".join(
+        path.read_text(encoding="utf-8")
+        for path in [*package.glob("monitor/verdicts/*.py"), *package.glob("diagnosis/*.py")]
+    )
+    named = sorted(set(re.findall(r'"([a-z0-9]+(?:-[a-z0-9]+)+)"', code)) & symptoms().keys())
+    for name in named:
+        assert find_symptom(name).name == name
+    status, output, _ = shell("explain", named[0])
+    assert status == 0
+    assert "What to do" in output

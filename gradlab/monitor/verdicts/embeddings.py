@@ -198,8 +198,8 @@ def duplicates(records: Records) -> Verdict | None:
         WATCH,
         f"A sentence meets about {copies:.2g} copies of itself among its negatives: some negatives "
         "are as near as positives, and there is a gap below them.",
-        "Find them with gradlab inspect FILE; in sentence-transformers set "
-        "batch_sampler=BatchSamplers.NO_DUPLICATES.",
+        "Find them with gradlab inspect --model MODEL --train-file FILE; in sentence-transformers "
+        "set batch_sampler=BatchSamplers.NO_DUPLICATES.",
         name="duplicates",
         symptom="false-negatives",
         evidence={"copies for each sentence": copies},
