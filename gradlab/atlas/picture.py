@@ -161,9 +161,7 @@ def draw_models(entries: Sequence[ModelEntry]) -> tuple[Figure, Axes]:
     order = sorted(
         reversed(rows.values()), key=lambda model: (-model.shares["hard"], -model.hardest_share)
     )
-    titles = {
-        row.key: ", ".join([row.title, row.stage.replace("-", " ")]) for row in published_models()
-    }
+    models = {row.key: row.title.partition(",")[0] for row in published_models()}
     with look(None, None):
         figure = empty_figure((TEXT_WIDTH, 0.19 * len(order) + 1.1))
         ax, beside = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
@@ -178,9 +176,10 @@ def draw_models(entries: Sequence[ModelEntry]) -> tuple[Figure, Axes]:
         for axis in (ax, beside):
             axis.set(xlim=(-3 * (axis is beside), 103), ylim=(len(order) - 0.4, -0.6))
             axis.set_xticks((0, 50, 100), ("0%", "50%", "100%"))
-        ax.set_xlabel("share of an anchor's push")
-        beside.set_xlabel("share of the hardest negative")
-        names = [titles.get(model.name, model.name) for model in order]
+        ax.set_xlabel("push of each kind of negatives")
+        beside.set_xlabel("of the hardest one")
+        stages = [model.name.partition("/")[2] for model in order]
+        names = [", ".join([models[m.name], stage]) for m, stage in zip(order, stages, strict=True)]
         ax.set_yticks(range(len(order)), names, fontsize=8)
         figure.suptitle("Hard negatives, where there are any, take most of the push", fontsize=10)
         figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
