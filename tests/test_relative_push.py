@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import numpy as np
@@ -167,6 +168,38 @@ def test_a_loss_in_a_loop_has_the_numbers_of_a_vectorised_one():
     slow = gradlab.decompose(looping, *views).relative_push
     np.testing.assert_allclose(fast, slow, rtol=1e-12)
     assert few + 9 <= len(calls)
+
+
+def test_a_loss_of_large_arrays_runs_few_calls_together(monkeypatch):
+    """Of a loss written with broadcasting, all 12 calls at once would hold 12 N² D entries."""
+    monkeypatch.setattr("gradlab.gradient.vectorised.CHUNK_ENTRIES", 3 * 6 * 6 * 5)
+    steps = []
+
+    class Bar:
+        def update(self, count=1):
+            steps.append(count)
+
+    @contextlib.contextmanager
+    def bar(*args, **options):
+        yield Bar()
+
+    monkeypatch.setattr("gradlab.gradient.vectorised.progress_bar", bar)
+
+    def value(leaf, rows):
+        products = rows[:, None, :] * rows[None, :, :] * leaf
+        return (products.sum(-1) ** 2).sum()
+
+    rows = torch.linspace(-1, 1, 12 * 6 * 5, dtype=torch.float64).reshape(12, 6, 5)
+    leaves = torch.linspace(0.5, 1, 60, dtype=torch.float64).reshape(12, 5)
+    gradients = gradients_at(value, leaves, (rows,), progress=False)
+    assert steps == [1, 3, 3, 3, 2]
+    exact = torch.stack(
+        [
+            torch.autograd.functional.jacobian(lambda leaf, i=i: value(leaf, rows[i]), leaves[i])
+            for i in range(12)
+        ]
+    )
+    torch.testing.assert_close(gradients, exact)
 
 
 def test_gradients_at_each_point():

@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from gradlab.arrays import Float, recording_gradients
 from gradlab.waiting import progress_bar
@@ -37,13 +39,15 @@ def gradients_at(
         value: returns a scalar tensor.
         leaves: the points, one per row.
         arguments: further arguments, with one entry per point along the first axis.
-        entries: entries of the largest array in one call, such as N x N; it sets how many calls run
-            together.
+        entries: least entries of the largest array in one call, such as N x N. With the largest
+            array of the first call, it sets how many calls run together.
         progress: show a bar if it takes over two seconds; None does so on a terminal.
         title: of the bar.
     """
-    points, chunk = len(leaves), max(1, CHUNK_ENTRIES // max(1, entries))
-    first = _gradient(value, leaves[0], *(argument[0] for argument in arguments))
+    points = len(leaves)
+    with _LargestArray() as largest:  # type: ignore[no-untyped-call]  # of torch
+        first = _gradient(value, leaves[0], *(argument[0] for argument in arguments))
+    chunk = max(1, CHUNK_ENTRIES // max(1, entries, largest.entries))
     vectorised: Any = None
     if points > 2:
         vectorised = torch.func.vmap(
@@ -79,6 +83,26 @@ def _gradient(value: Callable[..., Tensor], leaf: Float[Tensor, "d"], *arguments
             return torch.zeros_like(leaf)
         (gradient,) = torch.autograd.grad(result.reshape(()), leaf, materialize_grads=True)
     return gradient
+
+
+class _LargestArray(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
+    """Counts the entries of the largest array that is made within the block.
+
+    A loss written with broadcasting makes N x N x D entries where a product makes N x N.
+    """
+
+    entries = 0
+
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        made = operation(*args, **(kwargs or {}))
+        for tensor in tree_leaves(made):
+            if isinstance(tensor, Tensor) and tensor.layout == torch.strided:
+                # A view has the storage of the whole, or repeats what it holds.
+                stored = tensor.untyped_storage().nbytes() // tensor.element_size()
+                self.entries = max(self.entries, min(stored, tensor.numel()))
+        return made
 
 
 def _agrees(
