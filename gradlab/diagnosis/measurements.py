@@ -120,7 +120,9 @@ def optimizer(observation: Observation) -> Numbers | None:
         return None
     groups = existing.param_groups if existing is not None else []
     held = {id(tensor) for group in groups for tensor in group["params"]}
-    missing = [name for name, tensor in trained.items() if id(tensor) not in held]
+    # A tensor without a gradient, such as a pooler that no loss reads, would not change anyway.
+    reached = {n for batch in observation.batches for n, size in batch.gradients.items() if size}
+    missing = [n for n, w in trained.items() if id(w) not in held and (n in reached or not reached)]
     missing = missing if existing is not None else []
     return {
         "missing": len(missing),

@@ -32,7 +32,14 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
         return Verdict("Loss", NOT_JUDGED, finding, name="no loss")
     first, last = ends
     evidence = {"first": first, "median of the last three": last}
-    if len(losses) >= PERSISTENT and not any(losses[-PERSISTENT:]):
+    zero = len(losses) >= PERSISTENT and not any(losses[-PERSISTENT:])
+    if zero and sum(loss > 0 for loss in losses) >= PERSISTENT:
+        finding = (
+            f"The loss has fallen from {short(first)} to exactly 0: the training data are learned, "
+            "and training longer teaches no more."
+        )
+        return Verdict("Loss", NOT_JUDGED, finding, name="loss fell to 0", evidence=evidence)
+    if zero:
         settings = setting_change(used, LEARNING, raises=True)
         finding = "The loss is exactly 0: nothing is learned."
         easier = f", or {settings}" if settings else ""
