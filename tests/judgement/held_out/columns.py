@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.judgement.case import DOCTOR, INSPECT, REPORT, faulty
-from tests.judgement.held_out.labels import inspect
+from tests.judgement.first.labels import inspect
 from tests.judgement.held_out.truth import suffers
 from tests.judgement.stage import Stage, pairs, triplets
 from tests.sentence_training import losses

@@ -11,7 +11,7 @@ from torch import nn
 
 import gradlab
 from tests.judgement.case import REPORT, faulty
-from tests.judgement.held_out.training import infonce
+from tests.judgement.first.runs import infonce
 from tests.judgement.held_out.truth import keep, reciprocal_rank, truth
 from tests.judgement.stage import Stage
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from tests.judgement.case import REPORT, faulty
-from tests.judgement.held_out.training import PLAN
-from tests.judgement.held_out.training import retrieval as searching
+from tests.judgement.first.runs import PLAN
+from tests.judgement.first.runs import retrieval as searching
 from tests.judgement.held_out.truth import suffers
 from tests.judgement.stage import STEPS, Stage, pairs, scored
 from tests.sentence_training import evaluation, losses

@@ -9,11 +9,11 @@ import torch
 
 from tests.judgement.case import sound
 from tests.judgement.first.encoders import lora, make_decoder
+from tests.judgement.first.labels import inspect, tuned
+from tests.judgement.first.runs import PLAN, translations
+from tests.judgement.first.runs import retrieval as searching
 from tests.judgement.held_out.architectures import by_routes, routed
-from tests.judgement.held_out.labels import inspect, tuned
 from tests.judgement.held_out.scores import _partners
-from tests.judgement.held_out.training import PLAN, translations
-from tests.judgement.held_out.training import retrieval as searching
 from tests.judgement.held_out.truth import learns, retrieval
 from tests.judgement.stage import (
     FILLERS,

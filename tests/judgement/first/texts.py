@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from tests.judgement.case import DOCTOR, INSPECT, REPORT, faulty
-from tests.judgement.held_out.labels import inspect
+from tests.judgement.first.labels import inspect
 from tests.judgement.stage import FILLERS, Stage, classes, pairs, scored, triplets
 from tests.sentence_training import losses
 

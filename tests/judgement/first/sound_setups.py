@@ -10,8 +10,8 @@ import torch.nn.functional as F
 
 from tests.judgement.case import sound
 from tests.judgement.first.encoders import make_decoder
-from tests.judgement.held_out.labels import inspect, tuned
-from tests.judgement.held_out.training import (
+from tests.judgement.first.labels import inspect, tuned
+from tests.judgement.first.runs import (
     PLAN,
     Views,
     infonce,
