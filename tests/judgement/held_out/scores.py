@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from tests.judgement.case import faulty
-from tests.judgement.first.labels import rated
 from tests.judgement.first.training import _inference
 from tests.judgement.held_out.truth import correlation, retrieval, suffers
 from tests.judgement.stage import Stage, classes, pairs, rated, scored, triplets, word_cosines
