@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import gradlab
+from docs.loss_pages import atlas_page, distance, write_pages
 from gradlab.atlas import atlas
 from gradlab.atlas import measure as measure_anew
 from gradlab.atlas.entries import (
@@ -23,7 +24,7 @@ from gradlab.atlas.entries import (
     half_open_angle,
 )
 from gradlab.atlas.leads import STARTS
-from gradlab.atlas.page import distance, page, text_table, write_pages
+from gradlab.atlas.tables import text_table
 from gradlab.losses.registry import combinator_names, taught_names
 from gradlab.simulation.sphere import sample_views
 
@@ -42,12 +43,12 @@ def measure(loss, *, progress=None):
 def entries():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gradlab.atlas.entries.measure", measure)
-        patch.setattr("gradlab.atlas.page.measure", measure)
+        patch.setattr("docs.loss_pages.measure", measure)
         yield atlas(progress=False)
 
 
 def test_the_committed_page_is_what_the_command_writes(entries) -> None:
-    text = page(entries)
+    text = atlas_page(entries)
     assert (ROOT / "docs" / "atlas.md").read_text(encoding="utf-8") == text
     several = {"recombined", "supcon", "sincere", "mil_nce", "triplet"}
     assert [entry.loss.name for entry in entries] == [
@@ -193,5 +194,3 @@ def test_command(shell, tmp_path) -> None:
     assert text_table(entries) in out
     assert table.read_text(encoding="utf-8") == entries.to_frame().to_csv(index=False)
     assert picture.read_text(encoding="utf-8").startswith("<?xml")
-    assert shell("atlas", "met", "--pages", tmp_path)[0] == 0
-    assert (tmp_path / "met.md").is_file()

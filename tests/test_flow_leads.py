@@ -3,7 +3,7 @@
 import pytest
 
 from gradlab.atlas import leads, measure
-from gradlab.atlas.page import exchange
+from gradlab.atlas.tables import exchange
 from gradlab.errors import GradlabError
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.registry import get_loss, loss_class, loss_names

@@ -34,8 +34,7 @@ from gradlab.arrays import (
     softmax_of_all,
     take,
 )
-
-_NEAR_ENTRIES = 2**20  # largest number of entries in the differences of close vectors at a time
+from gradlab.batch.gaps import gaps_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -448,35 +447,3 @@ def sum_of_each(negatives: AllCosines, quantity: OfEach) -> Float[Array, "*n"]:
 
 # A function of each negative by itself, (..., K).
 OfEach = Callable[[Any], Array]
-
-
-def gaps_of(
-    first: Float[Array, "n d"],
-    second: Float[Array, "*_ k d"],
-    cosine: Float[Array, "n k"],
-    sign: int = -1,
-) -> Float[Array, "n k"]:
-    """Return ``1 + s cos θ`` of unit rows and a sign s, as ``|h + s h'|²/2`` where it is small.
-
-    Its derivative is that of the cosine. Vectors are only subtracted where ``1 + s cos θ`` has lost
-    a third of its digits or more, and only for some pairs at a time.
-    """
-    xp = array_namespace(first)
-    gap = 1 + sign * cosine
-    rounded = detach(gap)
-    near = abs(rounded) < float(xp.finfo(cosine.dtype).eps) ** (1 / 3)
-    left, right = detach(first), -sign * detach(second)
-    if right.ndim == 3 or left.shape[0] * right.shape[0] * left.shape[1] <= _NEAR_ENTRIES:
-        apart = left[:, None, :] - right
-        return gap + xp.where(
-            near, xp.sum(apart * apart, axis=-1) / 2 - rounded, xp.zeros_like(rounded)
-        )
-    if not bool(xp.any(near)):
-        return gap
-    (rows, columns), lost = xp.nonzero(near), xp.zeros_like(rounded)
-    step = max(1, _NEAR_ENTRIES // left.shape[1])
-    for start in range(0, rows.shape[0], step):
-        i, j = rows[start : start + step], columns[start : start + step]
-        apart = left[i] - right[j]
-        lost[i, j] = xp.sum(apart * apart, axis=-1) / 2 - rounded[i, j]
-    return gap + lost

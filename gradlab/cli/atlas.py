@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gradlab.cli.options import OutputFolder, given_options, option
+from gradlab.cli.options import given_options, option
 from gradlab.errors import GradlabError
 
 
@@ -19,8 +19,6 @@ from gradlab.errors import GradlabError
 @option("--to second", "The loss or published model that would replace it.", metavar="LOSS")
 @option("--csv table", "Write the numbers here.", kind=Path)
 @option("--picture", "Write the picture here (png, svg or pdf).", kind=Path)
-@option("--pages", "Write a page for each loss and combinator here.", kind=OutputFolder())
-@option("--write", "Write docs/atlas.md, docs/models.md, docs/losses and their pictures.", False)
 def command(
     losses: tuple[str, ...],
     models: bool,
@@ -28,8 +26,6 @@ def command(
     second: str | None,
     table: Path | None,
     picture: Path | None,
-    pages: Path | None,
-    write: bool,
 ) -> None:
     """Compare losses by what their gradients do, or say what would change from one to another."""
     # Set before numpy is imported: with small matrices, its threads would only wait for each other.
@@ -42,12 +38,10 @@ def command(
         )
     if models and not options_used <= {"models", "table"}:
         raise GradlabError("--models takes nothing else but --csv")
-    if write and losses:
-        raise GradlabError("--write covers all losses; leave the names out")
     if picture is not None and picture.suffix not in (".png", ".svg", ".pdf"):
         raise GradlabError(f"--picture must end in .png, .svg or .pdf, not {str(picture)!r}")
     from gradlab.atlas import models as published
-    from gradlab.atlas import page as text
+    from gradlab.atlas import tables as text
     from gradlab.atlas.entries import atlas, measure
     from gradlab.files import write_text
 
@@ -58,18 +52,12 @@ def command(
         else:
             click.echo(text.exchange(measure(first), measure(second)))
         return
-    if pages is not None or write:
-        written = text.write_pages(pages or Path("docs/losses"), losses or None)
-        click.echo(f"Wrote {len(written)} pages to {written[-1].parent}")
-    if pages is not None and not (table or picture or write):
-        return
     comparison: Any = published.models() if models else atlas(losses or None)
     click.echo(text.models_table(comparison) if models else text.text_table(comparison))
     files = [] if table is None else [write_text(table, comparison.to_frame().to_csv(index=False))]
-    files += text.write_documentation(comparison) if write else []
-    for place in filter(None, [picture, Path("figures/atlas.png") if write else None]):
+    if picture is not None:
         from gradlab.plotting.style import save
 
-        files.append(save(comparison.plot()[0], place))
+        files.append(save(comparison.plot()[0], picture))
     for file in files:
         click.echo(f"Wrote {file}")

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -19,12 +20,12 @@ from gradlab.numbers import percent, percent_exactly, short
 
 
 def render(
-    package: str,
+    package: str | Path,
     template: str,
     filters: Mapping[str, Callable[..., str]] | None = None,
     **content: Any,
 ) -> str:
-    """Return a filled-in template of a package; texts in HTML pages are escaped."""
+    """Return a filled-in template of a package, or of a folder; HTML escapes texts."""
     environment = _environment(package)
     environment.filters |= filters or {}
     return environment.get_template(template).render(version=__version__, **content)
@@ -87,8 +88,13 @@ def markdown_text(text: Any) -> str:
 
 
 @functools.cache
-def _environment(package: str) -> jinja2.Environment:
-    places = [jinja2.PackageLoader(name) for name in (package, "gradlab")]
+def _environment(package: str | Path) -> jinja2.Environment:
+    of_package = (
+        jinja2.FileSystemLoader(package)
+        if isinstance(package, Path)
+        else jinja2.PackageLoader(package)
+    )
+    places = [of_package, jinja2.PackageLoader("gradlab")]
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader(places),
         autoescape=jinja2.select_autoescape(["html"], default_for_string=False),

@@ -18,17 +18,7 @@ if TYPE_CHECKING:
     from gradlab.train.augment import SentenceAugmentation, get_augmentation
     from gradlab.train.callback import Callback
     from gradlab.train.checkpoint import newest_checkpoint
-    from gradlab.train.config import (
-        POOLERS,
-        PRECISIONS,
-        RESUMABLE_CHANGES,
-        DataSettings,
-        LossSettings,
-        ModelSettings,
-        OptimiserSettings,
-        RunSettings,
-        TrainConfig,
-    )
+    from gradlab.train.config import RESUMABLE_CHANGES, TrainConfig
     from gradlab.train.distributed import find_device
     from gradlab.train.hardware import device_name
     from gradlab.train.momentum import decay
@@ -38,6 +28,15 @@ if TYPE_CHECKING:
     from gradlab.train.queue import Queue
     from gradlab.train.run import train
     from gradlab.train.run_folder import RunFolder, TrainResult, resumable_config
+    from gradlab.train.settings import (
+        POOLERS,
+        PRECISIONS,
+        DataSettings,
+        LossSettings,
+        ModelSettings,
+        OptimiserSettings,
+        RunSettings,
+    )
     from gradlab.train.trainer import Trainer
 
 # Modules, which are imported when one of their names is first used.
@@ -45,8 +44,7 @@ _NAMES = {
     "augment": "SentenceAugmentation get_augmentation",
     "callback": "Callback",
     "checkpoint": "newest_checkpoint",
-    "config": "POOLERS PRECISIONS RESUMABLE_CHANGES TrainConfig "
-    "DataSettings LossSettings ModelSettings OptimiserSettings RunSettings",
+    "config": "RESUMABLE_CHANGES TrainConfig",
     "distributed": "find_device",
     "hardware": "device_name",
     "momentum": "decay",
@@ -56,6 +54,8 @@ _NAMES = {
     "queue": "Queue",
     "run": "train",
     "run_folder": "RunFolder TrainResult resumable_config",
+    "settings": "POOLERS PRECISIONS "
+    "DataSettings LossSettings ModelSettings OptimiserSettings RunSettings",
     "trainer": "Trainer",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

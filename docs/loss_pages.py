@@ -1,6 +1,8 @@
-"""The atlas as text: tables, differences between losses, and pages of the documentation.
+"""Pages of the losses and of the atlas: ``python docs/loss_pages.py [LOSS ...]``.
 
-The page of a loss has its formula, components, settings, edge cases, numbers and nearest losses.
+Without names it writes docs/losses, docs/atlas.md, docs/models.md, docs/reference/models.md and
+their pictures; with names only the pages of these losses. The page of a loss has its formula,
+components, settings, edge cases, numbers and nearest losses.
 """
 
 from __future__ import annotations
@@ -8,10 +10,14 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+# Set before numpy is imported: with small matrices, its threads would only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from gradlab.atlas.entries import (
@@ -20,29 +26,32 @@ from gradlab.atlas.entries import (
     DIMENSIONS,
     SENTENCES,
     SPREADS,
+    Atlas,
     Entry,
+    atlas,
     atlas_names,
     measure,
 )
 from gradlab.atlas.leads import HEADINGS, LEADS, LEADS_TEXT, STARTS, stored_leads
 from gradlab.atlas.leads import SETTING as LEADS_SETTING
-from gradlab.atlas.models import KINDS, SETTING, TEMPERATURE, ModelEntry, measurable_models
+from gradlab.atlas.models import SETTING, TEMPERATURE, measurable_models
 from gradlab.atlas.picture import draw_models
+from gradlab.atlas.tables import cell, model_cells, short
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.files import write_text
 from gradlab.losses.base import Loss
 from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.combinator import Combinator
-from gradlab.losses.models import PublishedModel, published_models
+from gradlab.losses.models import published_models
 from gradlab.losses.notation import COMPONENT_SYMBOLS, formula_latex
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
 from gradlab.plotting.style import save
 from gradlab.settings import call_text
-from gradlab.templates import applying, render
+from gradlab.templates import render
 
-SHARES = ("hardest_share", "same_view_share")
+TEMPLATES = Path(__file__).parent / "_templates" / "losses"
 # Edge case, angles of positive and hardest negative in degrees; other negatives are at 90.
 EDGES = (
     ("usual", 30, 60),
@@ -58,101 +67,7 @@ SCALES = {
 }  # fmt: skip
 
 
-def cell(entry: Entry, name: str) -> str:
-    """Return one number as text; NaN becomes ``–``, or "never" for the half-open angle."""
-    value: Any = getattr(entry, name)
-    if isinstance(value, str):
-        return value
-    if name in ("half_open", "push_halves"):
-        return "never" if math.isnan(value) else f"{value:.0f}°"
-    if not math.isfinite(value):
-        return _short(value)
-    if name in SHARES:
-        return f"{100 * value:.0f}%"
-    return f"{value:.2g}" if abs(value) < 10 else f"{value:.0f}"
-
-
-def _short(value: float) -> str:
-    if math.isnan(value):
-        return "–"
-    return "∞" if math.isinf(value) else f"{value:.3g}"
-
-
-def aligned(rows: Sequence[Sequence[str]], left: int) -> str:
-    """Return a table for a terminal: ``left`` columns left-aligned, the others right-aligned."""
-    columns = []
-    for place, column in enumerate(zip(*rows, strict=True)):
-        width, side = max(map(len, column)), "<" if place < left else ">"
-        columns.append([f"{text:{side}{width}}" for text in column])
-    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
-
-
-def text_table(entries: Sequence[Entry]) -> str:
-    """Return the table of losses for a terminal."""
-    headings = ["loss", "family", *(heading for heading, _ in COLUMNS.values()), LEADS]
-    rows = [
-        [entry.name, entry.family, *(cell(entry, name) for name in COLUMNS), str(entry.leads)]
-        for entry in entries
-    ]
-    return aligned([headings, *rows], left=2)
-
-
-def models_table(rows: Sequence[PublishedModel]) -> str:
-    """Return the table of published models for a terminal."""
-    headings = ("model:NAME/STAGE", "year", "source", "loss")
-    cells = [(row.key, str(row.year), row.confidence, row.expression) for row in rows]
-    return aligned([headings, *cells], left=4)
-
-
-def exchange_models(first: ModelEntry, second: ModelEntry) -> str:
-    """Return a table of the differences between two models' losses."""
-    shares = [f"push of {text}" for text in KINDS.values()]
-    scalars = "effective negatives", "pull/push", "half of the strength left at"
-    headings = ("", *shares, "hardest negative", *scalars)
-    columns = [(model.name, *_model_cells(model)) for model in (first, second)]
-    return "\n".join([SETTING, "", aligned([*zip(headings, *columns, strict=True)], left=3)])
-
-
-def _model_cells(entry: ModelEntry) -> tuple[str, ...]:
-    """Return the shares of the push, its effective negatives, the ratio and the gate as text."""
-    shares = [f"{100 * share:.0f}%" for share in (*entry.shares.values(), entry.hardest_share)]
-    stop = "never" if math.isnan(entry.half_open) else f"{entry.half_open:.0f}°"
-    return (*shares, f"{entry.effective_negatives:.3g}", f"{entry.ratio:.2g}", stop)
-
-
-def exchange(first: Entry, second: Entry) -> str:
-    """Return a text on the changes if the second loss replaced the first."""
-    wide = max(len(heading) for heading, _ in COLUMNS.values())
-    lines = [f"{first.name} -> {second.name}", ""]
-    for name, (heading, _) in {"family": ("family", ""), **COLUMNS}.items():
-        before, after = cell(first, name), cell(second, name)
-        mark = "" if before == after else _change(name, getattr(first, name), getattr(second, name))
-        lines.append(f"{heading.ljust(wide)}  {before:>18} -> {after:<18} {mark}".rstrip())
-    lines.append(f"{LEADS.ljust(wide)}  {first.leads} -> {second.leads}")
-    ratios = first.ratio_both_sides, second.ratio_both_sides
-    context = {
-        "first": first,
-        "second": second,
-        "spread": second.effective_negatives / first.effective_negatives,
-        "pull": ratios[1] / ratios[0] if ratios[0] * ratios[1] > 0 else math.nan,
-    }
-    words = [rule["text"] for rule in applying("gradlab.atlas", "changes.toml", context)]
-    return "\n".join(
-        [*lines, "", *(words or ["Nothing that this atlas measures would change much."])]
-    )
-
-
-def _change(name: str, before: Any, after: Any) -> str:
-    if isinstance(before, str) or not (math.isfinite(before) and math.isfinite(after)):
-        return "*"
-    if name in ("half_open", "push_halves"):
-        return f"{after - before:+.0f}°"
-    if name in SHARES:
-        return f"{100 * (after - before):+.0f} points"
-    return f"x {after / before:.2g}" if before * after > 0 else "*"
-
-
-def page(entries: Sequence[Entry]) -> str:
+def atlas_page(entries: Sequence[Entry]) -> str:
     """Return the documentation's page of the atlas, of all losses, as Markdown."""
     return rendered(
         "atlas.md",
@@ -165,8 +80,8 @@ def page(entries: Sequence[Entry]) -> str:
     )
 
 
-def write_documentation(entries: Sequence[Entry]) -> list[Path]:
-    """Write docs/atlas.md of all losses, and pages and picture of the models; return the paths.
+def write_tables(entries: Atlas) -> list[Path]:
+    """Write docs/atlas.md, the pages of the models, and both pictures; return the paths.
 
     Raises:
         GradlabError: a folder cannot be written to.
@@ -174,23 +89,25 @@ def write_documentation(entries: Sequence[Entry]) -> list[Path]:
     models = measurable_models()
     alike: dict[tuple[str, ...], list[str]] = {}
     for model in models:
-        alike.setdefault(_model_cells(model), []).append(f"`{model.name}`")
+        alike.setdefault(model_cells(model), []).append(f"`{model.name}`")
     content = {"entries": alike, "setting": SETTING, "temperature": TEMPERATURE}
     texts = {
-        "docs/atlas.md": page(entries),
+        "docs/atlas.md": atlas_page(entries),
         "docs/models.md": rendered("models.md", **content),
         "docs/reference/models.md": rendered("model-sources.md", rows=published_models()),
     }
     files = [write_text(place, text) for place, text in texts.items()]
-    return [*files, save(draw_models(models)[0], Path("figures/models.png"))]
+    pictures = {"atlas": entries.plot()[0], "models": draw_models(models)[0]}
+    saved = [save(figure, Path("figures") / f"{name}.png") for name, figure in pictures.items()]
+    return [*files, *saved]
 
 
 def rendered(template: str, **content: Any) -> str:
-    """Render a page from a template of `gradlab.atlas`."""
+    """Render a page from a template of these pages."""
     filters = {"number": number, "cell": lambda text: text.replace("|", "\\|")}
     setting = {"SENTENCES": SENTENCES, "SPREADS": SPREADS}
     setting |= {"BATCHES": BATCHES, "DIMENSIONS": DIMENSIONS}
-    return render("gradlab.atlas", template, filters, **setting, **content).rstrip("\n") + "\n"
+    return render(TEMPLATES, template, filters, **setting, **content).rstrip("\n") + "\n"
 
 
 def number(value: Any) -> str:
@@ -272,7 +189,7 @@ def _edges(loss: PairLoss) -> list[tuple[str, list[str]]]:
             components = loss.components(pair, negatives)
             forces = components.gradient_dissipation, components.total_push, components.pull
             numbers = loss.value(pair, negatives), *forces
-        cases.append((case, [_short(float(number)) for number in numbers]))
+        cases.append((case, [short(float(number)) for number in numbers]))
     return cases
 
 
@@ -302,3 +219,16 @@ def _difference(first: Entry, second: Entry, name: str) -> float:
 def distance(first: Entry, second: Entry) -> float:
     """Return the distance of two losses in the atlas: the root of the summed squares of steps."""
     return math.sqrt(sum(_difference(first, second, name) ** 2 for name in SCALES))
+
+
+def main() -> None:
+    """Write the pages that the arguments name, or all pages with the tables and pictures."""
+    names = sys.argv[1:]
+    written = write_pages("docs/losses", names or None)
+    written += [] if names else write_tables(atlas())
+    for path in written:
+        print(f"Wrote {path}")
+
+
+if __name__ == "__main__":
+    main()

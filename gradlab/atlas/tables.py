@@ -1,0 +1,113 @@
+"""The atlas as text: tables of losses and of models, and what changes from one loss to another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from gradlab.atlas.entries import (
+    COLUMNS,
+    Entry,
+)
+from gradlab.atlas.leads import LEADS
+from gradlab.atlas.models import KINDS, SETTING, ModelEntry
+from gradlab.losses.models import PublishedModel
+from gradlab.templates import applying
+
+SHARES = ("hardest_share", "same_view_share")
+
+
+def cell(entry: Entry, name: str) -> str:
+    """Return one number as text; NaN becomes ``–``, or "never" for the half-open angle."""
+    value: Any = getattr(entry, name)
+    if isinstance(value, str):
+        return value
+    if name in ("half_open", "push_halves"):
+        return "never" if math.isnan(value) else f"{value:.0f}°"
+    if not math.isfinite(value):
+        return short(value)
+    if name in SHARES:
+        return f"{100 * value:.0f}%"
+    return f"{value:.2g}" if abs(value) < 10 else f"{value:.0f}"
+
+
+def short(value: float) -> str:
+    """Return three digits of a number as text; NaN is ``–``."""
+    if math.isnan(value):
+        return "–"
+    return "∞" if math.isinf(value) else f"{value:.3g}"
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int) -> str:
+    """Return a table for a terminal: ``left`` columns left-aligned, the others right-aligned."""
+    columns = []
+    for place, column in enumerate(zip(*rows, strict=True)):
+        width, side = max(map(len, column)), "<" if place < left else ">"
+        columns.append([f"{text:{side}{width}}" for text in column])
+    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
+
+
+def text_table(entries: Sequence[Entry]) -> str:
+    """Return the table of losses for a terminal."""
+    headings = ["loss", "family", *(heading for heading, _ in COLUMNS.values()), LEADS]
+    rows = [
+        [entry.name, entry.family, *(cell(entry, name) for name in COLUMNS), str(entry.leads)]
+        for entry in entries
+    ]
+    return aligned([headings, *rows], left=2)
+
+
+def models_table(rows: Sequence[PublishedModel]) -> str:
+    """Return the table of published models for a terminal."""
+    headings = ("model:NAME/STAGE", "year", "source", "loss")
+    cells = [(row.key, str(row.year), row.confidence, row.expression) for row in rows]
+    return aligned([headings, *cells], left=4)
+
+
+def exchange_models(first: ModelEntry, second: ModelEntry) -> str:
+    """Return a table of the differences between two models' losses."""
+    shares = [f"push of {text}" for text in KINDS.values()]
+    scalars = "effective negatives", "pull/push", "half of the strength left at"
+    headings = ("", *shares, "hardest negative", *scalars)
+    columns = [(model.name, *model_cells(model)) for model in (first, second)]
+    return "\n".join([SETTING, "", aligned([*zip(headings, *columns, strict=True)], left=3)])
+
+
+def model_cells(entry: ModelEntry) -> tuple[str, ...]:
+    """Return the shares of the push, its effective negatives, the ratio and the gate as text."""
+    shares = [f"{100 * share:.0f}%" for share in (*entry.shares.values(), entry.hardest_share)]
+    stop = "never" if math.isnan(entry.half_open) else f"{entry.half_open:.0f}°"
+    return (*shares, f"{entry.effective_negatives:.3g}", f"{entry.ratio:.2g}", stop)
+
+
+def exchange(first: Entry, second: Entry) -> str:
+    """Return a text on the changes if the second loss replaced the first."""
+    wide = max(len(heading) for heading, _ in COLUMNS.values())
+    lines = [f"{first.name} -> {second.name}", ""]
+    for name, (heading, _) in {"family": ("family", ""), **COLUMNS}.items():
+        before, after = cell(first, name), cell(second, name)
+        mark = "" if before == after else _change(name, getattr(first, name), getattr(second, name))
+        lines.append(f"{heading.ljust(wide)}  {before:>18} -> {after:<18} {mark}".rstrip())
+    lines.append(f"{LEADS.ljust(wide)}  {first.leads} -> {second.leads}")
+    ratios = first.ratio_both_sides, second.ratio_both_sides
+    context = {
+        "first": first,
+        "second": second,
+        "spread": second.effective_negatives / first.effective_negatives,
+        "pull": ratios[1] / ratios[0] if ratios[0] * ratios[1] > 0 else math.nan,
+    }
+    words = [rule["text"] for rule in applying("gradlab.atlas", "changes.toml", context)]
+    return "\n".join(
+        [*lines, "", *(words or ["Nothing that this atlas measures would change much."])]
+    )
+
+
+def _change(name: str, before: Any, after: Any) -> str:
+    if isinstance(before, str) or not (math.isfinite(before) and math.isfinite(after)):
+        return "*"
+    if name in ("half_open", "push_halves"):
+        return f"{after - before:+.0f}°"
+    if name in SHARES:
+        return f"{100 * (after - before):+.0f} points"
+    return f"x {after / before:.2g}" if before * after > 0 else "*"
