@@ -51,7 +51,7 @@ Rule = tuple[Callable[..., Any], dict[str, jinja2.Template]]
 @functools.cache
 def _rules(package: str, file: str) -> list[list[Rule]]:
     """Compile the groups of a file of rules: the condition of each, and its other values."""
-    environment = _environment(package)
+    environment = _environment("gradlab")  # rules include no template of their package
     return [
         [
             (
