@@ -107,13 +107,9 @@ def row(
             hard_negatives=texts[2] if len(texts) > 2 else None, batch_size=16,
         )  # fmt: skip
         # What it says of the temperature is of the encoder, which is not trained yet.
-        titles = [
-            (verdict.size, verdict.title.rstrip(".").partition(":")[0])
-            for verdict in looked.advice
-            if "temperature" not in verdict.title
-        ]
+        advice = [v for v in looked.advice if v.subject != "temperature"]
     inspected = "; ".join(
-        f"**{title}** ({size})" if size in ("large", "small") else title for size, title in titles
+        f"**{v.change.rstrip('.').partition(':')[0]}** ({v.grade})" for v in advice if v.is_problem
     )
     return [name, doctor, report, inspected or "–"]
 
