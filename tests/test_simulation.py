@@ -554,3 +554,17 @@ def test_batches_without_any_push_have_no_hardest_share() -> None:
     assert simulated.pass_probability[0, 0] > 0.9
     assert np.isnan(simulated.value[0, 1])
     assert simulated.pass_probability[0, 1] == 0
+
+
+@pytest.mark.parametrize("text", ["infonce", "symmetric(infonce)"])
+def test_a_push_with_the_positive_away_is_computed_where_it_may_differ(text, monkeypatch):
+    """Values are those of a run in which no row of cells takes over another row's."""
+    loss = gradlab.get_loss(text)
+
+    def code(anchors, positives):
+        return loss(anchors, positives, reduction="sum")
+
+    arguments = {"mu_pos": np.linspace(0.2, 1.5, 6), "mu_neg": [0.9], "negatives": 4, "batches": 2}
+    shared = gradlab.simulate(code, **arguments).value
+    monkeypatch.setattr("gradlab.simulation.sampled.PROBES", 100)
+    np.testing.assert_allclose(shared, gradlab.simulate(code, **arguments).value, rtol=1e-10)

@@ -39,6 +39,9 @@ QUANTITIES = ("relative_push", "total_push", "ratio", "hardest_share")
 SHARP = 1e-6
 # Number of gradients from which their number is announced.
 MANY = 2000
+# Rows of cells of which the push with the positive away has to agree, and up to what relative
+# difference, for it to be taken as the same in the whole column.
+PROBES, AGREEMENT = 3, 1e-12
 
 
 class Forces(NamedTuple):
@@ -63,6 +66,10 @@ def sampled(
     ``"open"`` is the share of batches with a relative push of 1, ``"graded"`` the share of those
     in which it is neither 0 nor 1 (up to `SHARP`).
 
+    The push with the positive away is the same for all mean angles of the positives if an anchor's
+    push depends on its own row only. It is computed at the first, the last and the middle one, and
+    at the others only if these differ.
+
     All cells use the same draws. The positives' angles are drawn from equal strata of their
     distribution, one batch per stratum, which makes means more accurate than the stated errors.
     """
@@ -78,8 +85,8 @@ def sampled(
     with progress_bar(None, progress, total=shape[0] * shape[1], unit="cell") as bar:
         for column, mean in enumerate(setting.mu_neg):
             forces_at = forces(setting.means(mean) + setting.spreads * negative)
-            for row, mu_pos in enumerate(setting.mu_pos):
-                at, near = (row, column), mu_pos + setting.sigma_pos * positive
+            for row in _probes_first(setting.mu_pos.size):
+                at, near = (row, column), setting.mu_pos[row] + setting.sigma_pos * positive
                 push[at], displaced[at], pull[at], share[at] = forces_at(near)
                 bar.update()
     relative = as_share(push, displaced)
@@ -96,6 +103,11 @@ def sampled(
         "open": Estimate(open_.mean(-1)),
         "graded": Estimate((~open_ & ~closed).mean(-1)),
     }
+
+
+def _probes_first(rows: int) -> list[int]:
+    """Return row numbers with the first, the last and the middle row in front."""
+    return list(dict.fromkeys([0, rows - 1, rows // 2, *range(rows)]))
 
 
 def draw(
@@ -120,7 +132,7 @@ def announce(loss: Loss, setting: Setting, batches: int, progress: bool | None) 
     visible = progress or (progress is None and (not loss.closed_form or sys.stderr.isatty()))
     if gradients >= MANY and visible:
         print(
-            f"{loss}: {gradients:,} gradients of batches of {setting.columns + 1} sentences "
+            f"{loss}: up to {gradients:,} gradients of batches of {setting.columns + 1} sentences "
             f"({setting.mu_pos.size} x {setting.mu_neg.size} cells, {batches} batches); "
             "fewer cells cost less",
             file=sys.stderr,
@@ -183,16 +195,19 @@ def _vector_forces(loss: Loss, setting: Setting) -> ForcesOf:
 
     def forces(far: Float[np.ndarray, "b k"]) -> ForcesAt:
         batches, count = far.shape
-        negatives = torch.from_numpy(np.concatenate([far] * (1 + len(AWAY))))
-        leaves = torch.zeros(len(negatives), 2 + 2 * count, dtype=torch.float64)
-        leaves[:, 0] = 1.0
+        all_negatives = torch.from_numpy(np.concatenate([far] * (1 + len(AWAY))))
+        all_leaves = torch.zeros(len(all_negatives), 2 + 2 * count, dtype=torch.float64)
+        all_leaves[:, 0] = 1.0
         entries = 2 * (1 + count) ** 2
+        probes: list[np.ndarray] = []  # displaced pushes of the first rows of cells
 
         def at(near: Float[np.ndarray, "b sentences"]) -> Forces:
-            moved = [near.copy() for _ in AWAY]
-            for rows, angle in zip(moved, AWAY, strict=True):
+            away = () if _agree(probes) else AWAY
+            moved = [near.copy() for _ in away]
+            for rows, angle in zip(moved, away, strict=True):
                 rows[:, 0] = angle
             angles = torch.from_numpy(np.concatenate([near, *moved]))
+            negatives, leaves = all_negatives[: len(angles)], all_leaves[: len(angles)]
             angle_pairs = (angles, negatives)
             gradients = gradients_at(
                 with_anchor, leaves, angle_pairs, entries=entries, progress=False
@@ -202,9 +217,15 @@ def _vector_forces(loss: Loss, setting: Setting) -> ForcesOf:
             same = within / angles[:, 1:].sin()
             pushes = (across / negatives.sin() - same * angles[:, 1:].cos() + same).numpy()
             total, sizes = pushes.sum(1), np.abs(pushes[:batches])
+            if away:
+                displaced = np.abs(total[batches:]).reshape(len(away), batches).max(0)
+                if len(probes) < PROBES:
+                    probes.append(displaced)
+            else:
+                displaced = probes[0]
             return Forces(
                 total[:batches],
-                np.abs(total[batches:]).reshape(len(AWAY), batches).max(0),
+                displaced,
                 -pull[:batches, 0].numpy() / np.sin(near[:, 0]),
                 divide(sizes.max(1), sizes.sum(1)),
             )
@@ -212,6 +233,14 @@ def _vector_forces(loss: Loss, setting: Setting) -> ForcesOf:
         return at
 
     return forces
+
+
+def _agree(probes: list[np.ndarray]) -> bool:
+    """Return whether the displaced pushes of all `PROBES` rows of cells are the same."""
+    if len(probes) < PROBES:
+        return False
+    size = np.abs(probes).max()
+    return bool(np.abs(np.subtract(probes[1:], probes[0])).max() <= AGREEMENT * size)
 
 
 def _sees_coordinates(loss: Loss) -> bool:
