@@ -147,7 +147,8 @@ def commands() -> Iterator[str]:
             if isinstance(parameter, click.Argument)
         ]
         yield " ".join(["gradlab", name, *arguments])
-        for option in sorted(command.get_params(context), key=lambda option: option.opts[0]):
+        # Without --help, whose short form depends on what ran before.
+        for option in sorted(command.params, key=lambda option: option.opts[0]):
             if isinstance(option, click.Option):
                 yield f"    {', '.join([*option.opts, *option.secondary_opts])}{values(option)}"
 

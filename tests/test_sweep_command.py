@@ -268,7 +268,7 @@ def test_data_are_looked_at_before_the_first_run(folder, changes, message):
         ),
         (
             {"accumulation": 26, "max_steps": None, "epochs": 2, "warmup_steps": 1},
-            "the run has 1 steps",
+            "the run has 1 step:",
         ),
     ],
 )

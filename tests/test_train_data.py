@@ -285,7 +285,7 @@ def test_sentences_without_a_token_are_left_out(tmp_path):
     tokenizer = make_bare_tokenizer()
     tokens = tokenize(write(tmp_path / "s.txt", "one\n\u200b\none one".encode()), tokenizer, 9)
     assert [row.tolist() for row in tokens.take(range(len(tokens)))] == [[1], [1, 1]]
-    assert tokens.notes == "3 rows; 1 rows without a token left out"
+    assert tokens.notes == "3 rows; 1 row without a token left out"
 
 
 def test_pairs_that_lack_tokens_in_different_rows_are_refused(tmp_path):

@@ -30,7 +30,7 @@ from gradlab.explorer.scene import (
 from gradlab.files import write_text
 from gradlab.flow.forces import has_gate
 from gradlab.losses.base import Loss
-from gradlab.losses.notation import formula_html
+from gradlab.losses.formula_markup import formula_html
 from gradlab.losses.registry import by_text, loss_names, taught_names
 from gradlab.settings import call_text
 from gradlab.templates import render, script_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from gradlab.losses.notation import COMPONENT_SYMBOLS, formula_latex
+from gradlab.losses.formula_markup import COMPONENT_SYMBOLS, formula_latex
 
 
 class Documentation:

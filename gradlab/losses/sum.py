@@ -12,7 +12,7 @@ from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Combinator, read_weights, write_weights
 from gradlab.losses.registry import get_loss, register
 from gradlab.settings import setting
-from gradlab.settings.text import split_texts
+from gradlab.settings.call_parsing import split_texts
 
 
 @register("sum")

@@ -21,13 +21,13 @@ from torch import Tensor
 from gradlab.batch.batch import KINDS, Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
+from gradlab.scale.block_size import default_block_size
 from gradlab.scale.blocks import Blocks, Gradients
 from gradlab.scale.columns import Columns
 from gradlab.scale.kernels import KernelBlocks, KernelLaps, Operands, rows_in_slice
 from gradlab.scale.laps import Laps
 from gradlab.scale.processes import Processes
 from gradlab.scale.products import (
-    default_block_size,
     fixed_reference,
     in_tf32,
     reading_is_free,

@@ -30,11 +30,12 @@ from gradlab.batch.candidates import Block, Rule
 from gradlab.batch.comparison import own_cosines
 from gradlab.batch.similarity import Negatives, OfEach
 from gradlab.errors import GradlabError
+from gradlab.scale.block_size import default_block_size
 from gradlab.scale.blocks import Blocks, Gradients
 from gradlab.scale.laps import Laps
 from gradlab.scale.links import Link, NotServed, link_at, link_of
 from gradlab.scale.processes import Processes
-from gradlab.scale.products import default_block_size, in_tf32, slices, tf32_allowed
+from gradlab.scale.products import in_tf32, slices, tf32_allowed
 
 # Bytes that blocks hold per similarity; a slice of coefficients may take as many, in whole tiles.
 BLOCK_BYTES, TILE = 16, 128

@@ -22,14 +22,13 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import Block, Rule
 from gradlab.batch.comparison import PLAIN, Comparison, own_cosines
 from gradlab.batch.similarity import Negatives, PairSimilarity
+from gradlab.scale.block_size import FEWEST_ROWS, default_block_size
 from gradlab.scale.blocks import Gradients, RowPairs
 from gradlab.scale.columns import Columns
 from gradlab.scale.processes import Processes
 from gradlab.scale.products import (
-    FEWEST_ROWS,
     add_chord_gradients,
     chords,
-    default_block_size,
     few_rows,
     fixed_reference,
     slices,

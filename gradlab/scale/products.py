@@ -8,23 +8,12 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-# Similarities per block: on a CPU 16 MiB in float32, which fit into the last-level cache, but at
-# least 512 rows, because smaller products are slow; on a GPU, one per KiB of its memory.
-CPU_ENTRIES, GPU_BYTES, FEWEST_ROWS = 1 << 22, 1 << 10, 512
 # Columns per product on a CPU: narrow products fit into the cache and are 10 to 20 percent faster.
 CPU_TILE = 1024
 # Pairs of rows measured at a time; on a CPU they have to fit into the cache.
 CPU_PAIRS, GPU_PAIRS = 128, 1 << 14
 # Similarities per step of a sum over columns.
 SUM_ENTRIES = 1 << 16
-
-
-def default_block_size(columns: int, device: torch.device) -> int:
-    """Return the default number of rows in a block that is compared with ``columns`` columns."""
-    entries = CPU_ENTRIES
-    if device.type == "cuda":
-        entries = torch.cuda.get_device_properties(device).total_memory // GPU_BYTES
-    return max(FEWEST_ROWS, entries // columns)
 
 
 def tf32_allowed() -> bool:

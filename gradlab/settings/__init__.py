@@ -17,6 +17,7 @@ gradlab.errors.GradlabError: unknown setting 'temprature'; Cooling has: temperat
 mean 'temperature'?
 """
 
+from gradlab.settings.call_parsing import call_text, parse_call, read_assignments, read_json
 from gradlab.settings.declaration import (
     Settings,
     check_names,
@@ -25,7 +26,6 @@ from gradlab.settings.declaration import (
     parse_settings,
     setting,
 )
-from gradlab.settings.text import call_text, parse_call, read_assignments, read_json
 
 __all__ = [
     "Settings",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from gradlab.errors import GradlabError, check_known
-from gradlab.settings.text import parse_call, split_texts
+from gradlab.settings.call_parsing import parse_call, split_texts
 
 T = TypeVar("T")
 C = TypeVar("C", bound="type[Any]")

@@ -12,7 +12,8 @@ from typing import Any
 from gradlab.errors import GradlabError
 from gradlab.settings import check_names as check_settings
 from gradlab.settings import declarations, read_json
-from gradlab.train.config import RENAMED, RESUMABLE_CHANGES, TrainConfig
+from gradlab.train.config import RESUMABLE_CHANGES, TrainConfig
+from gradlab.train.former_names import RENAMED
 
 FlatSettings = dict[str, Any]
 # Settings that are tables.

@@ -1,6 +1,7 @@
 """Configuration of a training run: the same typed, checked settings in Python, JSON and the shell.
 
-`TrainConfig` combines the groups of `gradlab.train.settings`, and checks what belongs together.
+`TrainConfig` combines the groups of `gradlab.train.default_settings`, and checks what belongs
+together.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from gradlab.errors import GradlabError, listed
 from gradlab.files import read_object
 from gradlab.settings import check_names, declarations
 from gradlab.settings.objects import named_files, source_files
-from gradlab.train.settings import (
+from gradlab.train.default_settings import (
     DataSettings,
     LossSettings,
     ModelSettings,
     OptimiserSettings,
     RunSettings,
 )
+from gradlab.train.former_names import with_present_names
 
 # Settings that may differ when a run is resumed: paths, and settings that do not change the
 # weights. A training file is compared by the hash of its content instead of its name.
@@ -35,14 +37,6 @@ RESUMABLE_CHANGES = frozenset(
 _KINDS_OF_PLACE = {
     "model": "folder or hub name", "train_file": "file of sentences", "output": "folder",
 }  # fmt: skip
-# Settings of earlier versions that no run has now, and their value where they were off.
-_RETIRED = {"open_shares": None, "open_shares_use": "random"}
-# Settings of earlier versions by the name that they have now.
-RENAMED = {
-    "second_column": "positive_column",
-    "positives": "positives_per_row",
-    "sts": "eval_data",
-}
 # Settings that cannot do without another one.
 _REQUIRED = {
     "queue_ages": "queue_size",
@@ -212,7 +206,7 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         Raises:
             GradlabError: a setting is unknown, missing or of a wrong type, or the recipe unknown.
         """
-        content = _without_retired(content)
+        content = with_present_names(content)
         check_names(cls, content)
         declared = declarations(cls)
         content = {name: declared[name].check(entry) for name, entry in content.items()}
@@ -253,16 +247,3 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
             for name in declarations(type(self))
             if name not in free and getattr(self, name) != getattr(config, name)
         ]
-
-
-def _without_retired(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without those of earlier versions; GradlabError if one was in use."""
-    for name, off in _RETIRED.items():
-        if content.get(name, off) != off:
-            raise GradlabError(
-                f"the setting {name} no longer exists; runs that used it are continued by gradlab "
-                "at the commit in their manifest"
-            )
-    return {
-        RENAMED.get(name, name): entry for name, entry in content.items() if name not in _RETIRED
-    }

@@ -20,8 +20,9 @@ from gradlab.files import (
 )
 from gradlab.monitor.run_reader import FINISHED
 from gradlab.settings.objects import named_modules
-from gradlab.train.config import RENAMED, TrainConfig
+from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes, launched
+from gradlab.train.former_names import RENAMED
 
 # Increase when an older gradlab could misread the manifest or the checkpoints of a run.
 FORMAT = 3

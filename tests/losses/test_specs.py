@@ -11,7 +11,7 @@ import pytest
 from matplotlib.mathtext import MathTextParser
 
 import gradlab
-from gradlab.losses.notation import formula_html, formula_latex
+from gradlab.losses.formula_markup import formula_html, formula_latex
 from gradlab.losses.registry import combinator_names, loss_class
 from gradlab.settings import call_text
 
