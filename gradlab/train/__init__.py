@@ -54,7 +54,7 @@ _NAMES = {
     "queue": "Queue",
     "run": "train",
     "run_folder": "RunFolder TrainResult resumable_config",
-    "settings": "POOLERS PRECISIONS "
+    "default_settings": "POOLERS PRECISIONS "
     "DataSettings LossSettings ModelSettings OptimiserSettings RunSettings",
     "trainer": "Trainer",
 }
