@@ -125,6 +125,32 @@ def test_commands_in_advice_have_these_options():
         assert not [word for word in remaining if word != "VALUE"], (file, name, words)
 
 
+def test_commands_in_advice_run_on_the_file_that_they_are_about(shell, bert, tmp_path, monkeypatch):
+    """With a model, and a file in which a tenth of the texts repeat."""
+    from tests.tiny_models import make_sentences
+
+    monkeypatch.chdir(tmp_path)
+    sentences = make_sentences(36)
+    (tmp_path / "FILE.txt").write_text("\n".join([*sentences, *sentences[:4]]) + "\n")
+    places = {"MODEL": str(bert), "FILE": "FILE.txt"}
+    ran = set()
+    for _, name, words in commands_in_advice():
+        if not places.keys() & set(words) or (name, *words) in ran:
+            continue
+        status, output, error = shell(name, *(places.get(word, word) for word in words))
+        assert status == 0, error
+        if name == "inspect":
+            page = (tmp_path / "inspect" / "inspect.html").read_text(encoding="utf-8")
+            assert "Among 40 sentences, 4 texts repeat an earlier one" in page
+            clean = ("--output", "clean", "--write-clean", "clean.txt")
+            status, output, error = shell(name, *(places.get(w, w) for w in words), *clean)
+            assert status == 0, error
+            lines = (tmp_path / "clean.txt").read_text(encoding="utf-8").splitlines()
+            assert lines == sentences
+        ran.add((name, *words))
+    assert {"inspect", "doctor"} == {name for name, *_ in ran}
+
+
 def test_every_symptom_that_advice_names_is_explained(shell):
     package = Path(diagnosis.__file__).parents[1]
     code = "".join(
