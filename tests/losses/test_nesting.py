@@ -9,6 +9,7 @@ import pytest
 
 import gradlab
 from gradlab.batch import Batch
+from gradlab.losses import registry
 from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.registry import loss_class, loss_names
 from tests.losses.naive_losses import assert_closed_form_is_autograd
@@ -122,6 +123,8 @@ def test_threads_that_load_own_losses_at_once_all_get_them(tmp_path, monkeypatch
         encoding="utf-8",
     )
     monkeypatch.setenv("GRADLAB_LOSSES", str(file))
+    # No later test sees the loss.
+    monkeypatch.setattr(registry._registry, "classes", dict(registry._registry.classes))
     importing, answered = threading.Event(), threading.Event()
     answers: list[object] = []
 
