@@ -137,13 +137,13 @@ def test_commands_in_advice_run_on_the_file_that_they_are_about(shell, bert, tmp
     for _, name, words in commands_in_advice():
         if not places.keys() & set(words) or (name, *words) in ran:
             continue
-        status, output, error = shell(name, *(places.get(word, word) for word in words))
+        status, _, error = shell(name, *(places.get(word, word) for word in words))
         assert status == 0, error
         if name == "inspect":
             page = (tmp_path / "inspect" / "inspect.html").read_text(encoding="utf-8")
             assert "Among 40 sentences, 4 texts repeat an earlier one" in page
             clean = ("--output", "clean", "--write-clean", "clean.txt")
-            status, output, error = shell(name, *(places.get(w, w) for w in words), *clean)
+            status, _, error = shell(name, *(places.get(w, w) for w in words), *clean)
             assert status == 0, error
             lines = (tmp_path / "clean.txt").read_text(encoding="utf-8").splitlines()
             assert lines == sentences
