@@ -13,8 +13,8 @@ Cooling(temperature=0.1, steps=10)
 >>> Cooling(temprature=0.1)  # doctest: +NORMALIZE_WHITESPACE
 Traceback (most recent call last):
     ...
-gradlab.errors.GradlabError: unknown setting 'temprature'; Cooling has: temperature, steps. Did you
-mean 'temperature'?
+gradlab.errors.GradlabError: unknown setting 'temprature'. Did you mean 'temperature'? Cooling
+has: temperature, steps.
 """
 
 from gradlab.settings.call_parsing import call_text, parse_call, read_assignments, read_json
