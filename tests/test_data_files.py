@@ -343,3 +343,12 @@ def test_a_saved_dataset_reads_no_file_outside_its_folder(tmp_path):
     (tmp_path / "state.json").write_text(json.dumps({"_data_files": [{"filename": "../a.arrow"}]}))
     with pytest.raises(GradlabError, match="no file in that folder"):
         TrainingFile.open(tmp_path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark_is_named(encoding, tmp_path):
+    path = tmp_path / "pairs.csv"
+    path.write_bytes("anchor,positive\na text,its positive\n".encode(encoding))
+    with pytest.raises(GradlabError, match=f"UTF-16 without a byte-order mark.*: {encoding}"):
+        TrainingFile.open(path)
+    assert list(TrainingFile.open(path, encoding=encoding).rows()) == [("a text", "its positive")]

@@ -22,6 +22,7 @@ from gradlab.data.table import (
     form_of,
     open_text,
 )
+from gradlab.errors import GradlabError
 
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -68,9 +69,21 @@ def _encoding_of(path: Path, encoding: str) -> tuple[str, str]:
     with explained(path), form_of(path)[1](path, "rb") as file:
         start = file.read(4)
     marked = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
-    if marked is None or codecs.lookup(encoding).name != "utf-8":
+    if codecs.lookup(encoding).name != "utf-8":
+        return encoding, ""
+    if marked is None:
+        _check_unmarked(path, start)
         return encoding, ""
     return marked, f", {marked.upper()} by its byte-order mark"
+
+
+def _check_unmarked(path: Path, start: bytes) -> None:
+    """Refuse a file that begins like UTF-16 text of Latin letters, without a byte-order mark."""
+    for name, zeros in (("utf-16-be", (0, 2)), ("utf-16-le", (1, 3))):
+        if len(start) == 4 and all((start[place] == 0) == (place in zeros) for place in range(4)):
+            raise GradlabError(
+                f"{path} looks like UTF-16 without a byte-order mark; name its encoding: {name}"
+            )
 
 
 def _lines(path: Path, encoding: str) -> Iterator[tuple[str]]:
