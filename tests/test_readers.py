@@ -6,6 +6,7 @@ checkpoints and of model folders have their damage in `test_train_damage` and `t
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -262,6 +263,19 @@ def test_csv_looks_only_at_texts(tmp_path, monkeypatch):
     assert cells == ["number", "text", "a", "b"]
 
 
-def test_the_code_of_a_sweeps_runs_is_named_not_run(evil):
-    settings = {"model": "bert", "train_file": "lines.txt", "output": "out", "loss": "infonce"}
-    content_of_code(settings)
+def test_the_code_that_a_sweep_names_is_known_by_its_content(tmp_path, monkeypatch):
+    """A specification is the user's own program: its code is imported, and hashed to know runs."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "sweep_loss.py"
+    settings = {"model": "bert", "train_file": "lines.txt", "output": "out"}
+    assert content_of_code(settings | {"loss": "infonce"}) == {}
+    contents = set()
+    for factor in (1, 22):
+        path.write_text(
+            f"def loss(anchors, positives):\n    return {factor} * (anchors - positives).sum()\n",
+            encoding="utf-8",
+        )
+        (content,) = content_of_code(settings | {"loss": "sweep_loss.py:loss"}).values()
+        assert content == hashlib.sha256(path.read_bytes()).hexdigest()
+        contents.add(content)
+    assert len(contents) == 2
