@@ -18,6 +18,8 @@ from studies.contrasts import declared as declared_contrasts
 
 DECLARATION = Path(__file__).with_name("declaration.toml")
 PAPERS = Path(__file__).with_name("papers.toml")
+TABLES = Path(__file__).with_name("tables.toml")
+FILES = (DECLARATION, PAPERS, TABLES)
 # Where rows are committed, and the columns they have.
 ROWS = Path(__file__).parents[2] / "figures/study/second_round"
 COLUMNS = ("label", "seed", "state", "sts", "stsb_dev", "open_share", "device", "commit")
@@ -38,12 +40,8 @@ def declaration(file: Path = DECLARATION) -> dict[str, Any]:
 
 
 def declared_parts() -> dict[str, Any]:
-    """Return the parts of both declarations by name, in their order."""
-    return {
-        name: design
-        for file in (DECLARATION, PAPERS)
-        for name, design in declaration(file)["parts"].items()
-    }
+    """Return the parts of all declarations by name, in their order."""
+    return {name: design for file in FILES for name, design in declaration(file)["parts"].items()}
 
 
 def sweep_of(experiment: str, changes: Mapping[str, Any] | None = None) -> Spec:
@@ -54,15 +52,16 @@ def sweep_of(experiment: str, changes: Mapping[str, Any] | None = None) -> Spec:
     Raises:
         GradlabError: an unknown part.
     """
-    file = PAPERS if experiment in declaration(PAPERS)["parts"] else DECLARATION
-    content = declaration(file)
-    check_known("part", experiment, content["parts"])
+    check_known("part", experiment, declared_parts())
+    contents = map(declaration, FILES)
+    content = next(content for content in contents if experiment in content["parts"])
     design = content["parts"][experiment]
     sweep = {
         "name": f"second-{experiment}",
         "about": design["question"],
-        "metric": "sts",
-        "evaluate": ["sts"],
+        "metric": (metric := "sts" if design.get("score", "sts") == "sts" else "stsb_dev"),
+        "evaluate": ["sts"] if metric == "sts" else [],
+        "keep_encoders": design.get("score") == "transfer",  # scored after the training
         "base": content["base"] | design.get("base", {}),
         "seeds": design["seeds"],
     }
@@ -128,7 +127,10 @@ def judge_parts(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     confirmatory = [
         experiment for experiment, design in designs if design["status"] == CONFIRMATORY
     ]
-    families = [confirmatory, *([name] for name in declaration(PAPERS)["parts"])]
+    families = [
+        confirmatory,
+        *([name] for file in FILES[1:] for name in declaration(file)["parts"]),
+    ]
     tables = []
     for family in families:
         measured = [
