@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 import tomllib
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from gradlab.sweep import budget, check_data, run_sweep
 from gradlab.sweep.spec import parse_spec, read_spec
 from gradlab.sweep.trials import FINISHED, RUNNING, WAITING, NotBegun, Trials
 from gradlab.sweep.worker import run_folder
+from gradlab.train.former_names import RENAMED
 from tests.processes import gradlab_command, start
 from tests.train_helpers import recorded, write_sentences, write_stsb
 
@@ -312,3 +314,11 @@ def test_bad_input_is_one_line(spec, arguments, message):
     assert (code, error.count("\n")) == (2, 0)
     assert message in error
     assert not SWEEP.exists()
+
+
+def test_the_file_of_the_help_is_a_sweep_by_present_names():
+    help_text = files("gradlab.cli").joinpath("help/sweep.txt").read_text(encoding="utf-8")
+    file = help_text.split("A sweep is a file:")[1].split("Any command")[0]
+    content = tomllib.loads(file)
+    assert not set(content["base"]) & set(RENAMED)
+    assert [point.seeds for point in parse_spec(content).points({})] == 3 * [(1, 2, 3)]

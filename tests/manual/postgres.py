@@ -36,7 +36,7 @@ name = "temperatures"
 [base]
 model = "model"
 train_file = "sentences.txt"
-sts = "senteval"
+eval_data = "senteval"
 max_steps = {STEPS}
 batch_size = 16
 learning_rate = 1e-3
