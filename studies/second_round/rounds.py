@@ -8,6 +8,7 @@ has ended.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -37,11 +38,14 @@ from studies.second_round.declarations import (
 SETS = ("CR", "TREC", "MRPC")
 
 
-def rows_of(part: str, output: Path, eval_data: Path) -> pd.DataFrame:
-    """Return a row a run that has ended: the columns of committed rows, and the part's score."""
+def rows_of(part: str, changes: Mapping[str, str], output: Path) -> pd.DataFrame:
+    """Return a row a run that has ended: the columns of committed rows, and the part's score.
+
+    The ``changes`` are the model and the data that the runs were trained with.
+    """
     score = declared_parts()[part].get("score", "sts")
     rows = []
-    for run in known_runs(sweep_of(part), output):
+    for run in known_runs(sweep_of(part, changes), output):
         folder = run_folder(output, run)
         if run.state not in (FINISHED, DIVERGED):
             continue
@@ -56,18 +60,18 @@ def rows_of(part: str, output: Path, eval_data: Path) -> pd.DataFrame:
                 row[name] = results.get(f"{DIAGNOSTICS}/{name}", math.nan)
             row[score] = -(row["alignment"] + row["uniformity"])
         if score == "transfer":
-            row[score] = transfer_score(folder, eval_data)
+            row[score] = transfer_score(folder, changes["eval_data"])
         rows.append(row | {"device": manifest["device"]["name"], "commit": manifest.get("commit")})
     extra = [name for name in (rows[0] if rows else {}) if name not in COLUMNS]
     return pd.DataFrame(rows, columns=[*COLUMNS, *extra]).round(6)
 
 
-def transfer_score(folder: Path, eval_data: Path) -> float:
+def transfer_score(folder: Path, eval_data: str) -> float:
     """Return the mean accuracy of a run's last encoder on the small sets, kept beside it."""
     kept = folder / "transfer.txt"
     if not kept.exists():
         encoder = Encoder.load(folder / "encoder")
-        results = evaluate(encoder.encode, str(eval_data), list(SETS), progress=False)
+        results = evaluate(encoder.encode, eval_data, list(SETS), progress=False)
         write_text(kept, repr(results.averages["transfer"]))
     return float(kept.read_text(encoding="utf-8"))
 
@@ -89,7 +93,7 @@ def command(
     changes = {"model": model, "train_file": str(train_file), "eval_data": str(eval_data)}
     for part in parts or declaration(TABLES)["parts"]:
         run_sweep(sweep_of(part, changes), output / part, say, workers=workers)
-        rows = rows_of(part, output / part, eval_data).sort_values(["seed", "label"])
+        rows = rows_of(part, changes, output / part).sort_values(["seed", "label"])
         say(f"Wrote {write_csv(ROWS / f'{part}.csv', dict(rows))}")
 
 
