@@ -84,11 +84,15 @@ def undisturbed() -> Iterator[None]:
     """Restore all generators and torch's number of threads after the block."""
     import torch
 
-    state, threads = random_state(), torch.get_num_threads()
+    of_python, threads = random.getstate(), torch.get_num_threads()
+    of_numpy = np.random.get_state()  # noqa: NPY002
+    on_gpu = torch.cuda.is_available() and torch.cuda.is_initialized()
     try:
-        yield
+        with torch.random.fork_rng([torch.cuda.current_device()] if on_gpu else []):
+            yield
     finally:
-        restore_random_state(state)
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)  # noqa: NPY002
         torch.set_num_threads(threads)
 
 

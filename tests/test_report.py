@@ -118,9 +118,9 @@ def write_run(folder, scores, seed, temperature):
     write_metrics(metrics, [])
     for step, value in scores.items():
         measured = {"gradient_dissipation": 1 / (1 + step), "active": 1.0}
-        append_metrics(metrics, step, "evaluation", {"stsb_dev": value})
-        append_metrics(metrics, step, "diagnostics", measured)
-        append_metrics(metrics, step, "train", {"loss": 1.0 + step})
+        append_metrics(metrics, step, {"evaluation": {"stsb_dev": value}})
+        append_metrics(metrics, step, {"diagnostics": measured})
+        append_metrics(metrics, step, {"train": {"loss": 1.0 + step}})
     settings = {"temperature": temperature}
     config = {"loss": "infonce", "loss_settings": settings, "seed": seed, "max_steps": 20}
     manifest = {"config": config, "status": "finished"}
@@ -258,7 +258,7 @@ def test_a_first_batch_without_negatives_does_not_stop_the_report(tmp_path):
 def test_names_of_any_kind_are_read_back(tmp_path):
     names, metrics = ["a, b", 'sts "dev"', "é – ∞", "'", ";"], tmp_path / "metrics.csv"
     write_metrics(metrics, [])
-    append_metrics(metrics, 3, "evaluation", dict.fromkeys(names, 0.5))
+    append_metrics(metrics, 3, {"evaluation": dict.fromkeys(names, 0.5)})
     assert names == pd.read_csv(metrics)["name"].tolist()
     assert names == [row[2] for row in read_metrics(metrics)]
 
@@ -269,7 +269,7 @@ def test_the_best_settings_are_best_though_their_first_run_crashed(tmp_path):
         ("d", {10: 0.6}, 1, 0.5),
     ):  # fmt: skip
         write_run(tmp_path / name, scores, seed, temperature)
-    append_metrics(tmp_path / "a" / "metrics.csv", 1, "train", {"loss": 1.0})
+    append_metrics(tmp_path / "a" / "metrics.csv", 1, {"train": {"loss": 1.0}})
     text = write_report(tmp_path, tmp_path / "report.md").read_text(encoding="utf-8")
     assert "Best: temperature 0.05, with STS-B dev 0.900 at step 10." in text
     assert "| **0.900** |" in text

@@ -85,7 +85,8 @@ class Batch:
     @property
     def count(self) -> int:
         """Number of sentences N in the whole batch."""
-        count: int = self.whole.anchors.shape[0]  # not int(...): the explorer records sizes
+        whole = self if self.origin is None else self.origin
+        count: int = whole.anchors.shape[0]  # not int(...): the explorer records sizes
         return count
 
     @property

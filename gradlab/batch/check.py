@@ -317,7 +317,7 @@ def _check_kind(name: str, rows: Any, like: Any) -> None:
     )
     if rows.ndim != shape.count(",") + 1 or 0 in rows.shape:
         raise GradlabError(f"{name} must have shape {shape}, not {tuple(rows.shape)}")
-    if dtype_name(rows) not in NORM_TOLERANCE:
+    if (rows is like or rows.dtype != like.dtype) and dtype_name(rows) not in NORM_TOLERANCE:
         raise GradlabError(f"{name} must be floating point, not {dtype_name(rows)}")
     if rows.dtype != like.dtype or rows.device != like.device:
         raise GradlabError(
@@ -366,7 +366,7 @@ def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> 
 def _norms(rows: Float[Array, "*n d"]) -> Float[Array, "*n"]:
     """Return the norms of rows, infinite if their squares overflow, without numpy's warning."""
     if is_torch_array(rows):
-        return array_namespace(rows).linalg.vector_norm(detach(rows), axis=-1)
+        return array_namespace(rows).linalg.vector_norm(rows.detach(), axis=-1)
     with np.errstate(over="ignore"):
         return np.linalg.vector_norm(rows, axis=-1)
 

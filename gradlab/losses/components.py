@@ -160,17 +160,18 @@ class Components(Drawable):
         columns = self.columns.get(name)
         return None if columns is None else self.weight[:, columns]
 
-    @property
+    @cached_property
     def vectors(self) -> Float[Array, "k d"]:
         """Embeddings of the weight's columns, (k, d), except own negatives, which differ by row."""
-        batch, whole = self._embeddings, self._embeddings.whole
+        batch = self._embeddings
+        whole = batch.whole
         rows = {"other": whole.positives, "same": whole.anchors, "extra": batch.extra_negatives}
         return joined([rows[name] for name in self.columns if name != "own"], whole.anchors[:0])
 
     def products(self, rows: Float[Array, "n d"]) -> Float[Array, "n k"]:
         """Return dot products of ``rows``, one per anchor, with the columns' embeddings."""
         products, own = rows @ self.vectors.T, self._embeddings.own_negatives
-        return joined([products] if own is None else [products, own_cosines(rows, own)], axis=-1)
+        return products if own is None else joined([products, own_cosines(rows, own)], axis=-1)
 
     @cached_property
     def negative_cosines(self) -> Float[Array, "n k"]:
@@ -252,7 +253,7 @@ class Components(Drawable):
         """Total weight ``Σ_j W_ij``."""
         return array_namespace(self.weight).sum(self.weight, axis=-1)
 
-    @property
+    @cached_property
     def total_push(self) -> Float[Array, "*n"]:
         """Sum of all negatives' coefficients, ``GD_i Σ_j W_ij``: GD in the canonical split.
 
@@ -286,7 +287,7 @@ class Components(Drawable):
         """
         return divide(self.positive_weight, of_rows(self.total_weight, self.positive_weight))
 
-    @property
+    @cached_property
     def scalar_ratio(self) -> Float[Array, "*n"]:
         """Ratio as one number per anchor; if diagonal, ``h_i'ᵀ R h_i'``, along the positive."""
         ratio = self.ratio
@@ -295,7 +296,7 @@ class Components(Drawable):
         positives = self._embeddings.positives
         return array_namespace(ratio).sum(ratio * positives * positives, axis=-1)
 
-    @property
+    @cached_property
     def hardest_share(self) -> Float[Array, "*n"]:
         """Share of the hardest negative, ``max_j |W_ij| / Σ_j |W_ij|``; NaN if all weights are 0.
 

@@ -109,8 +109,12 @@ class PairLoss(Loss):
     def total_push(self, batch: Batch, positives: Float[Array, "n d"]) -> Float[Array, "n"]:
         """Return each anchor's total push for other positives, with its negatives as they are."""
         negatives, alone = self._negatives(batch)
-        components = self.components(batch.pair(batch.anchors, positives), negatives)
-        return unless(alone, components.total_push)
+        positive = batch.pair(batch.anchors, positives)
+        dissipation, weight = (
+            self.dissipation(positive, self.summary(negatives)),
+            self.weight(negatives),
+        )
+        return unless(alone, dissipation * array_namespace(weight).sum(weight, axis=-1))
 
     def _rows(self, batch: Batch) -> Components:
         """Return the declared components of each anchor, one weight column per negative."""

@@ -51,8 +51,8 @@ def write_metrics(path: Path, rows: Sequence[Row]) -> None:
     write_csv(path, columns, exact=True)
 
 
-def append_metrics(path: Path, step: int, group: str, values: Mapping[str, float]) -> None:
-    """Append the numbers of one step to a metrics file.
+def append_metrics(path: Path, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
+    """Append the numbers of one step, by group and name, to a metrics file.
 
     Raises:
         GradlabError: if the file cannot be written.
@@ -61,7 +61,11 @@ def append_metrics(path: Path, step: int, group: str, values: Mapping[str, float
         with path.open("a", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerows(
-                [(step, group, name, repr(float(value))) for name, value in values.items()]
+                [
+                    (step, group, name, repr(float(value)))
+                    for group, values in groups.items()
+                    for name, value in values.items()
+                ]
             )
     except OSError as error:
         raise GradlabError(f"cannot write {path}: {error.strerror or error}") from error

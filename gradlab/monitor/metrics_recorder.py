@@ -52,7 +52,7 @@ class Recorder:
         For the arguments, see `gradlab.monitor.verdicts.failures.FailureWatch`.
         """
         self.folder = Path(folder)  # where metrics.csv (step, group, name, value) is written
-        self.seconds = 0.0  # spent on measuring
+        self.seconds = 0.0  # spent on measuring and writing
         self.begun = False  # whether the file exists
         self._failures, self._reported = FailureWatch(total_steps, config, losses), 0
         self._listeners: list[Listener] = []
@@ -87,27 +87,29 @@ class Recorder:
         self._failures = self._failures.restart(History.of(rows, self.history.total_steps))
         self._reported = 0
 
-    def write(self, step: int, group: str, values: Mapping[str, float]) -> None:
-        """Write the numbers of one step; before :meth:`begin` they are kept for the file.
+    def write(self, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
+        """Write the numbers of one step, by group; before :meth:`begin` they are kept for the file.
+
+        Random generators are left unchanged.
 
         Raises:
             GradlabError: if the file cannot be written.
         """
+        began = time.perf_counter()
         if self.begun:
-            append_metrics(self.folder / METRICS, step, group, values)
-        for listener in self._listeners if group != HISTOGRAM else ():
-            listener({f"{group}/{name}": float(v) for name, v in values.items() if v == v}, step)
-        self._failures.add(step, group, values)
+            append_metrics(self.folder / METRICS, step, groups)
+        with undisturbed():  # advice tries settings of the loss
+            for group, values in groups.items():
+                for listener in self._listeners if group != HISTOGRAM else ():
+                    named = {f"{group}/{name}": float(v) for name, v in values.items() if v == v}
+                    listener(named, step)
+                self._failures.add(step, group, values)
+        self.seconds += time.perf_counter() - began
 
     def measure(
-        self,
-        step: int,
-        probe: Probe,
-        snapshots: Iterable[Snapshot],
-        group: str = DIAGNOSTICS,
-        further: Sequence[Statistics] = (),
-    ) -> None:
-        """Measure snapshots and write the mean, and histograms if ``group`` is that of one loss.
+        self, probe: Probe, snapshots: Iterable[Snapshot], further: Sequence[Statistics] = ()
+    ) -> Measurement:
+        """Return the mean diagnostics and histograms of snapshots; nothing if there are none.
 
         Random generators are left unchanged. :attr:`seconds` includes the time to make the
         snapshots. For ``further`` see `Probe.measure`.
@@ -122,13 +124,12 @@ class Recorder:
                     measurements.append({DIAGNOSTICS: {"not_finite": lost}})
                 else:
                     measurements.append(probe.measure(snapshot, further))
-        if measurements:
-            with undisturbed():  # advice tries settings of the loss
-                self.write(step, group, mean_of([numbers[DIAGNOSTICS] for numbers in measurements]))
-            if group == DIAGNOSTICS:
-                histograms = [numbers.get(HISTOGRAM, {}) for numbers in measurements]
-                self.write(step, HISTOGRAM, mean_of(histograms))
+        means = {
+            group: mean_of([numbers.get(group, {}) for numbers in measurements])
+            for group in ((DIAGNOSTICS, HISTOGRAM) if measurements else ())
+        }
         self.seconds += time.perf_counter() - began
+        return means
 
     def new_failures(self) -> list[Verdict]:
         """Return the failures that were named since the last call."""

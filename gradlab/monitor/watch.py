@@ -72,7 +72,7 @@ class _Held(NamedTuple):
     step: int
     dataset: str
     snapshot: Snapshot
-    learned: dict[str, float]
+    numbers: dict[str, float]  # of training: what the loss learns, how far weights moved
 
 
 def works_ahead(rows: Tensor) -> bool:
@@ -186,13 +186,13 @@ class Watch(Recorder):
             if len(snapshot.anchors) < 2:
                 return
             snapshot = dataclasses.replace(snapshot, learned=probe.present())
-            learned, mark = probe.learned(snapshot.value), None
-            learned |= self._moved(snapshot.value)
+            numbers = probe.learned(snapshot.value) | self._moved(snapshot.value)
+            mark = None
             if probe.method == "closed form" and works_ahead(snapshot.anchors):
                 snapshot = snapshot.copy()
                 mark = torch.cuda.Event()
                 mark.record(torch.cuda.current_stream(snapshot.anchors.device))
-            self._held = _Held(mark, step, dataset, snapshot, learned)
+            self._held = _Held(mark, step, dataset, snapshot, numbers)
         self.catch_up(wait=False)
 
     def _moved(self, value: Tensor | float | None) -> dict[str, float]:
@@ -218,12 +218,17 @@ class Watch(Recorder):
         with self._safely(step), _beside_training(held):
             if not self.begun:
                 self._open(0)
-            own = {} if snapshot.loss is None else {BATCH_LOSS: snapshot.loss}
-            own |= held.learned
-            self.write(step, TRAIN, {of_dataset(n, held.dataset): v for n, v in own.items()})
-            group = of_dataset(DIAGNOSTICS, held.dataset)
-            self.measure(step, self._probes[held.dataset], [snapshot], group)
-            self.write(step, COST, {"seconds": self.seconds, "run_seconds": self._elapsed})
+            value = snapshot.loss
+            numbers = ({} if value is None else {BATCH_LOSS: value}) | held.numbers
+            measured = self.measure(self._probes[held.dataset], [snapshot])
+            groups = {TRAIN: numbers, **measured}
+            if dataset := held.dataset:
+                groups = {
+                    TRAIN: {of_dataset(name, dataset): v for name, v in numbers.items()},
+                    of_dataset(DIAGNOSTICS, dataset): measured[DIAGNOSTICS],
+                }
+            cost = {"seconds": self.seconds, "run_seconds": self._elapsed}
+            self.write(step, {**groups, COST: cost})
         for failure in self.new_failures():
             caution(warning_text(failure))
             for alert in self._alerts:
@@ -239,7 +244,7 @@ class Watch(Recorder):
         if values and self._status != STOPPED:
             with self._safely(step):
                 # A trainer that evaluates first has not yet said whether it resumes a run.
-                self.write(step, group, values)
+                self.write(step, {group: values})
 
     def start(self, step: int = 0, total_steps: int | None = None) -> None:
         """Begin a recording, or continue the one in the folder at ``step``.
@@ -478,7 +483,7 @@ class LoopWatch(Watch):
 
         def tell(share: float) -> None:
             with self._safely(step):
-                self.write(step, TRAIN, {STALE_GRADIENT: share})
+                self.write(step, {TRAIN: {STALE_GRADIENT: share}})
 
         if isinstance(value, Tensor) and value.requires_grad:
             look_at_next_gradient(trained_weights(value), tell)

@@ -487,7 +487,8 @@ class Trainer:
         outputs = self.held_out(self.config.analysis_batches) if aside else batch
         snapshots = (output.snapshot() for output in outputs if output.has_negatives)
         further = [callback.statistics for callback in self.callbacks]
-        self.recorder.measure(self.step, self.probe, snapshots, further=further)
+        if measured := self.recorder.measure(self.probe, snapshots, further):
+            self.recorder.write(self.step, measured)
         if self.probe.note != note:
             self.say(self.probe.note)
         self.judge()
@@ -495,7 +496,7 @@ class Trainer:
     def record(self, group: str, values: dict[str, float]) -> None:
         """Write values of this step to the metrics file and the trackers."""
         if self.processes.is_main:
-            self.recorder.write(self.step, group, values)
+            self.recorder.write(self.step, {group: values})
             if group != TRAIN:
                 self.judge()
 
