@@ -13,6 +13,9 @@ import pandas as pd
 from gradlab import GradlabError
 from studies.statistics import Interval, judge, over_seeds
 
+# Points of a score of 1; alignment and uniformity are no correlations and stay as they are.
+POINTS, UNITS = 100, {"alignment_uniformity": 1}
+
 
 @dataclass(frozen=True)
 class Contrast:
@@ -36,7 +39,7 @@ class Contrast:
         return weights
 
     def interval(self, rows: pd.DataFrame) -> Interval:
-        """Of the difference in points, over the seeds that have all of its conditions."""
+        """Of the difference, over the seeds that have all of its conditions."""
         return over_seeds(by_seed(rows, self.weights, self.score))
 
 
@@ -68,10 +71,14 @@ def _matching(patterns: Iterable[str], labels: Collection[str]) -> tuple[str, ..
 
 
 def by_seed(table: pd.DataFrame, weights: Mapping[str, float], score: str = "sts") -> list[float]:
-    """A weighted sum over conditions in points, once for each seed that has all of them."""
+    """A weighted sum of a score over conditions, once for each seed that has all of them.
+
+    It is in points, unless the score has a unit of its own (`UNITS`).
+    """
     own = table[table.label.isin(weights)].pivot(index="seed", columns="label", values=score)
     wide = own.reindex(columns=list(weights)).dropna()
-    return (100 * wide.to_numpy() @ np.array(list(weights.values()))).tolist()
+    points = UNITS.get(score, POINTS)
+    return (points * wide.to_numpy() @ np.array(list(weights.values()))).tolist()
 
 
 def numbers(interval: Interval) -> dict[str, float]:

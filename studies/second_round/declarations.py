@@ -118,35 +118,68 @@ def is_whole(experiment: str, rows: pd.DataFrame) -> bool:
 
 def contrasts_of(experiment: str) -> tuple[Contrast, ...]:
     """Return the contrasts that are declared for a part."""
-    return declared_contrasts(declared_parts()[experiment], labels_of(experiment))
+    design, labels = declared_parts()[experiment], labels_of(experiment)
+    if "at_best" in design:
+        labels = [without(label, design["at_best"]) for label in labels]
+    return declared_contrasts(design, list(dict.fromkeys(labels)))
+
+
+def without(label: str, setting: str) -> str:
+    """Return the label of a point of a grid without its last setting, ``setting``."""
+    return label.partition(f", {setting}=")[0]
+
+
+def at_best(rows: pd.DataFrame, setting: str, score: str) -> pd.DataFrame:
+    """Return the rows of each condition at the value of ``setting`` with its best mean ``score``.
+
+    Means are over seeds. The label of a row no longer has the setting.
+    """
+    condition = rows.label.map(lambda label: without(label, setting)).rename("condition")
+    means = rows.groupby([condition, rows.label])[score].mean()
+    chosen = means.groupby(level="condition").idxmax().map(lambda pair: pair[1])
+    selected = rows.label.isin(chosen)
+    return rows[selected].assign(label=condition[selected])
 
 
 def judge_parts(rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Judge contrasts: confirmatory parts are one family, each of the papers' claims another."""
-    designs = declaration()["parts"].items()
-    confirmatory = [
-        experiment for experiment, design in designs if design["status"] == CONFIRMATORY
-    ]
-    families = [
-        confirmatory,
-        *([name] for file in FILES[1:] for name in declaration(file)["parts"]),
-    ]
+    designs = declared_parts()
+    confirmatory = [name for name, design in designs.items() if design["status"] == CONFIRMATORY]
     tables = []
-    for family in families:
-        measured = [
-            ({"part": experiment}, contrast, contrast.interval(rows[experiment]))
-            for experiment in family
-            if experiment in rows
-            for contrast in contrasts_of(experiment)
-        ]
+    for family in (confirmatory, *([name] for name in claims())):
+        measured = []
+        for name in filter(rows.__contains__, family):
+            table = rows[name]
+            if "at_best" in designs[name]:
+                table = at_best(table, designs[name]["at_best"], designs[name]["score"])
+            measured += [
+                ({"part": name}, contrast, contrast.interval(table))
+                for contrast in contrasts_of(name)
+            ]
         if measured:
             tables.append(judged_table(measured).drop(columns=["p", "margin"]))
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
-def judge_claim(contrasts: pd.DataFrame) -> str:
-    """Judge a paper's claim by papers.toml's rule: reproduced, contradicted or inconclusive."""
+def claims() -> dict[str, Any]:
+    """Return the parts that test a paper's claim, by name, in the order of their declarations."""
+    return {name: part for file in FILES[1:] for name, part in declaration(file)["parts"].items()}
+
+
+def judge_claim(contrasts: pd.DataFrame, claim: str = "better") -> str:
+    """Judge a paper's claim: reproduced, contradicted or inconclusive.
+
+    Args:
+        contrasts: of its part, judged.
+        claim: "better", by papers.toml's rule, or "equal": reproduced if every difference is shown
+            to be within its margin, contradicted if one differs from 0 and is not.
+    """
     significant = contrasts.holm < 0.05
+    if claim == "equal":
+        within = contrasts.within_margin == "yes"
+        if (significant & ~within).any():
+            return "contradicted"
+        return "reproduced" if within.all() else "inconclusive"
     if (significant & (contrasts.estimate < 0)).any():
         return "contradicted"
     return "reproduced" if (significant & (contrasts.estimate > 0)).all() else "inconclusive"

@@ -9,8 +9,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from gradlab.plotting import COLORS
+from studies.contrasts import UNITS
 from studies.drawing import bars, draw_differences, mark_untrained, panels
-from studies.second_round.declarations import declaration
+from studies.second_round.declarations import PAPERS, TABLES, declaration
 from studies.second_round.prediction import Design
 
 # Losses that the feature is most wrong about.
@@ -32,6 +33,25 @@ CLAIMS = {
     "esimcse": "ESimCSE, Tables 6 and 7: its two parts",
     "repetition": "ESimCSE, Table 9: rate of repetition",
     "queue": "ESimCSE, Table 11: length of the queue",
+    "dropout": "ESimCSE, Table 8: dropout",
+    "lengthening": "ESimCSE, Table 10: longer sentences",
+    "augmentations": "MoCoSE, Table 5, Figure 9: augmentations",
+    "dimension": "MoCoSE, Table 6a, Figure 10: width of the projection",
+    "batch-size": "MoCoSE, Table 6b, Figure 10: batch size",
+    "random-queue": "MoCoSE, Figures 11, 12: random vectors in the queue",
+    "paths": "MoCoSE, Figure 4: alignment and uniformity",
+    "fgsm": "MoCoSE, Table 9: FGSM",
+    "transfer": "MoCoSE, Table 2: transfer tasks",
+    "margins": "Li et al., Figure 6: margin",
+    "temperatures": "Li et al., Figure 6: temperature",
+}
+# Pictures of claims -> the file that declares what they show, and their title.
+CLAIM_PICTURES = {
+    "claims": (
+        PAPERS,
+        "Right of 0: as MoCoSE and ESimCSE claim. At this size, few claims are significant",
+    ),
+    "tables": (TABLES, "Right of 0: as the papers claim"),
 }
 RECIPES, BEGINNINGS = ("SimCSE", "ESimCSE", "MoCoSE"), ("random", "identity")
 
@@ -99,17 +119,20 @@ def draw_heads(rows: pd.DataFrame, untrained: float) -> Figure:
     return figure
 
 
-def draw_claims(contrasts: pd.DataFrame) -> Figure:
-    """The differences that the papers claim: above 0, as the paper says; below 0, the opposite."""
-    claims = contrasts[contrasts.part.isin(list(CLAIMS))]
+def draw_claims(contrasts: pd.DataFrame, picture: str) -> Figure:
+    """One of `CLAIM_PICTURES`: above 0, as the paper says; below 0, the opposite.
+
+    What is not measured in points is left out.
+    """
+    file, title = CLAIM_PICTURES[picture]
+    parts = declaration(file)["parts"]
+    shown = [name for name, part in parts.items() if part.get("score") not in UNITS]
+    claims = contrasts[contrasts.part.isin(shown)]
     labels = [
         f"{CLAIMS[row.part].partition(':')[0]}: {claim_in_words(row.name)}"
         for row in claims.itertuples(index=False)
     ]
-    return draw_differences(
-        claims.assign(label=labels),
-        "Right of 0: as MoCoSE and ESimCSE claim. At this size, few claims are significant",
-    )
+    return draw_differences(claims.assign(label=labels), title)
 
 
 def claim_in_words(name: str) -> str:

@@ -15,13 +15,14 @@ from studies.pages import write_table
 from studies.second_round import figures, interventions, over_rates, prediction, surface
 from studies.second_round.declarations import (
     ROWS,
+    claims,
     declaration,
     is_whole,
     judge_claim,
     judge_parts,
     read_rows,
 )
-from studies.second_round.figures import CLAIMS
+from studies.second_round.figures import CLAIM_PICTURES, CLAIMS
 from studies.second_round.prediction import FEATURE, FIRST, Design
 
 # Experiments that compare conditions at several learning rates.
@@ -51,11 +52,7 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
     for name in OVER_RATES:
         if name in complete:
             yield from _write_over_rates(name, complete[name], committed, untrained)
-    claims = {name: complete[name] for name in CLAIMS if name in complete}
-    for name in claims:
-        yield f"{CLAIMS[name]}: {judge_claim(contrasts[contrasts.part == name])}"
-    if claims:
-        yield _picture(committed / "claims.png", figures.draw_claims, contrasts)
+    yield from _write_claims(contrasts, committed)
     if "surface" in complete:
         yield from _write_surface(complete["surface"], committed, untrained)
     if (file := committed / prediction.FEATURES.name).exists():
@@ -66,6 +63,18 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
         yield from _write_prediction(committed, "declared-prediction", features, runs, design)
     if (file := committed / interventions.TABLE.name).exists():
         yield from _write_interventions(pd.read_csv(file), committed)
+
+
+def _write_claims(contrasts: pd.DataFrame, committed: Path) -> Iterator[str]:
+    """What becomes of the papers' claims whose runs are all there, and pictures of them."""
+    judged = set(contrasts.get("part", ()))
+    for name, part in claims().items():
+        if name in judged:
+            verdict = judge_claim(contrasts[contrasts.part == name], part.get("claim", "better"))
+            yield f"{CLAIMS[name]}: {verdict}"
+    for picture, (file, _) in CLAIM_PICTURES.items():
+        if judged & declaration(file)["parts"].keys():
+            yield _picture(committed / f"{picture}.png", figures.draw_claims, contrasts, picture)
 
 
 def _count_runs(rows: dict[str, pd.DataFrame]) -> Iterator[str]:

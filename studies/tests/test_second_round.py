@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 
 import numpy as np
@@ -33,11 +34,14 @@ def test_every_part_is_a_valid_sweep_in_one_precision(experiment):
     spec = declarations.sweep_of(experiment, {"backbone": "bert-base"})
     spec.check()
     points = spec.points({})
-    assert {point.settings["precision"] for point in points} == {"float32"}
+    half = experiment in declarations.declaration(declarations.TABLES)["parts"]
+    precision = "bfloat16" if half and experiment != "fgsm" else "float32"
+    assert {point.settings["precision"] for point in points} == {precision}
     labels = [point.title() for point in points]
     assert len(set(labels)) == len(labels)
     for contrast in declarations.contrasts_of(experiment):
-        assert set(contrast.weights) <= set(labels)
+        at_best = DESIGNS[experiment].get("at_best", "no setting")
+        assert set(contrast.weights) <= {declarations.without(label, at_best) for label in labels}
         assert sum(contrast.weights.values()) == pytest.approx(0)
 
 
@@ -117,8 +121,70 @@ def test_a_claim_is_reproduced_if_all_of_its_contrasts_are(holm, estimates, verd
     assert declarations.judge_claim(pd.DataFrame({"holm": holm, "estimate": estimates})) == verdict
 
 
+@pytest.mark.parametrize(
+    ("holm", "within", "verdict"),
+    [
+        ([0.01, 0.3], ["yes", "yes"], "reproduced"),
+        ([0.3, 0.3], ["yes", "no"], "inconclusive"),
+        ([0.3, 0.01], ["yes", "no"], "contradicted"),
+    ],
+)
+def test_a_claim_of_equality_needs_every_difference_within_its_margin(holm, within, verdict):
+    table = pd.DataFrame({"holm": holm, "estimate": [1, 2], "within_margin": within})
+    assert declarations.judge_claim(table, "equal") == verdict
+    # By the other rule a difference that is clear of 0 decides.
+    if verdict == "contradicted":
+        assert declarations.judge_claim(table) == "inconclusive"
+
+
+def test_conditions_are_compared_at_the_better_of_their_rates():
+    """By hand: at 5e-5 and 2e-4, means of 0.62 and 0.60 with a margin of 0.3, 0.55 and 0.58 with
+    one of 0.6; the seeds differ by 0.02, 0.04 and 0.06 at these."""
+    means = {("0.3", "5e-05"): 0.62, ("0.3", "0.0002"): 0.60,
+             ("0.6", "5e-05"): 0.55, ("0.6", "0.0002"): 0.58,
+             ("1.0", "5e-05"): 0.50, ("1.0", "0.0002"): 0.40}  # fmt: skip
+
+    def score(label, seed):
+        margin, rate = re.findall(r"=([^,]+)", label)
+        return (means[margin, rate] + (seed - 12) * 0.02 * (margin == "0.3"),)
+
+    rows = synthetic_rows("margins", score, ("label", "seed", "stsb_dev"))
+    assert len(rows) == 18
+    best = declarations.at_best(rows, "learning_rate", "stsb_dev")
+    by_margin = best.groupby("label").stsb_dev.mean()
+    assert by_margin.to_dict() == pytest.approx(
+        {f"loss_settings.margin={margin}": mean for margin, mean in
+         (("0.3", 0.62), ("0.6", 0.58), ("1.0", 0.50))}
+    )  # fmt: skip
+    first, second = declarations.judge_parts({"margins": rows}).itertuples()
+    assert (first.estimate, second.estimate) == pytest.approx((4, 12))
+    # Differences of 2, 4 and 6 points: their standard error is 2/√3, and t(.975, 2) = 4.3027.
+    assert first.low == pytest.approx(4 - 4.3027 * 2 / 3**0.5, abs=1e-3)
+
+
+def test_alignment_and_uniformity_are_no_points():
+    rows = synthetic_rows(
+        "paths", lambda label, seed: (-2.0 - (label != "14.67 steps") * (seed - 10) / 10,),
+        ("label", "seed", "alignment_uniformity"),
+    )  # fmt: skip
+    table = declarations.judge_parts({"paths": rows})
+    assert table.estimate.to_list() == pytest.approx([0.2, 0.2])  # of 0.1, 0.2 and 0.3
+
+
+def test_a_part_that_is_not_whole_is_not_judged(tmp_path):
+    rows = synthetic_rows(
+        "dropout", lambda *_: ("finished", 0.5, 0.5, 0.5, "", ""), declarations.COLUMNS
+    )
+    rows[1:].to_csv(tmp_path / "dropout.csv", index=False)
+    assert not any("Table 8" in line for line in results.write_results(tmp_path))
+    rows.to_csv(tmp_path / "dropout.csv", index=False)
+    lines = list(results.write_results(tmp_path))
+    assert "ESimCSE, Table 8: dropout: inconclusive" in lines
+    assert (tmp_path / "tables.png").exists()
+
+
 def test_every_claim_has_its_panel():
-    assert list(CLAIMS) == list(declarations.declaration(declarations.PAPERS)["parts"])
+    assert list(CLAIMS) == list(declarations.claims())
 
 
 def test_labels_say_the_distance_of_their_settings():

@@ -17,7 +17,10 @@ def test_every_interval_is_inside_its_axis():
     encoder = table[(table.regime == "encoder") & (table.seeds > 2)]
     labels = [in_words(row.part, row.name) for row in encoder.itertuples(index=False)]
     claims = pd.read_csv(FIGURES / "second_round" / "contrasts.csv")
-    for figure in (draw_differences(encoder.assign(label=labels), ""), draw_claims(claims)):
+    for figure in (
+        draw_differences(encoder.assign(label=labels), ""),
+        draw_claims(claims, "claims"),
+    ):
         large, small = figure.axes
         for axis in (large, small):
             low, high = axis.get_xlim()
