@@ -75,8 +75,8 @@ def rewrite_report(place: Path) -> list[Path]:
     """
     tables, manifest = read_tables(place), read_object(place / "manifest.json")
     settings = manifest["settings"]
-    claims = claims_table(claims_of(tables, settings))
-    write_tables(place, {"claims": claims, "verdicts": verdicts_table(claims, settings["steps"])})
+    claims = claims_table(claims_of(tables, settings), settings["steps"])
+    write_tables(place, {"claims": claims, "verdicts": verdicts_table(claims)})
     tables = read_tables(place)
     drawings = {name: draw(tables) for name, draw in FIGURES.items()}
     pictures = {name: drawing[0] for name, drawing in drawings.items() if drawing is not None}

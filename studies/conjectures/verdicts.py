@@ -1,10 +1,10 @@
 """Verdicts on what a study claims in ``claims.toml``.
 
 A claim is that a number, measured once a seed, is larger than a threshold. Claims of one role are
-one family of `studies.statistics.judge`. A claim is not judged from fewer than `LEAST_SEEDS` seeds,
-nor at its ceiling, where it cannot fail. A conjecture is supported if all of its claims that are
-judged are, contradicted if one of them is, and inconclusive otherwise. Claims about the performance
-on STS-B dev do not decide it: it says nothing of them.
+one family of `studies.statistics.judge`. A claim is not judged from fewer than `LEAST_SEEDS` seeds
+or `LEAST_STEPS` steps, nor at its ceiling, where it cannot fail. A conjecture is supported if all
+of its claims that are judged are, contradicted if one of them is, and inconclusive otherwise. It
+says nothing of the performance on STS-B dev, so that claims about that do not decide it.
 """
 
 from __future__ import annotations
@@ -100,62 +100,63 @@ def few_seeds(count: int) -> str:
     return f"{count} {'seed' if count == 1 else 'seeds'}, at least {LEAST_SEEDS} needed"
 
 
-def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
+def claims_table(claims: Sequence[Claim], steps: int | None) -> pd.DataFrame:
     """Judge claims, each role as a family of its own.
+
+    Args:
+        claims: what is claimed.
+        steps: optimiser steps of a run; None is an epoch.
 
     Returns:
         A row a claim: words, unit, threshold and margin, seeds, mean with its interval; the verdict
         on the difference from the threshold with its p, and whether the mean is within the margin
         with its p; and the reason where the claim is not judged.
     """
+    few = "" if steps is None or steps >= LEAST_STEPS else few_steps(steps)
+    reasons = [claim.reason or few for claim in claims]
     judgements: dict[int, Judgement] = {}
     for role in (CONJECTURE, PERFORMANCE, OBSERVATION):
-        family = [claim for claim in claims if claim.role == role and not claim.reason]
-        judged = judge([(claim.interval, claim.threshold, claim.margin) for claim in family])
-        judgements |= {
-            id(claim): judgement for claim, judgement in zip(family, judged, strict=True)
-        }
+        family = [
+            place for place, claim in enumerate(claims) if claim.role == role and not reasons[place]
+        ]
+        measured = [claims[place] for place in family]
+        judged = judge([(claim.interval, claim.threshold, claim.margin) for claim in measured])
+        judgements |= dict(zip(family, judged, strict=True))
     about = ("conjecture", "role", "claim", "statistic", "unit", "threshold", "margin")
     rows = []
-    for claim in claims:
+    for place, claim in enumerate(claims):
         row = {name: getattr(claim, name) for name in about} | {"seeds": claim.interval.count}
         row |= claim.interval.columns("mean", "low", "high")
-        judgement = judgements.get(id(claim))
-        row["p_holm"] = judgement.p if judgement else math.nan
-        row["verdict"] = judgement.verdict if judgement else NOT_JUDGED
-        row["p_equivalence"] = judgement.equivalence if judgement else math.nan
-        row["within_margin"] = judgement.within_margin if judgement else ""
-        rows.append(row | {"reason": claim.reason})
+        judgement = judgements.get(place, Judgement(NOT_JUDGED, math.nan, math.nan))
+        row |= {"p_holm": judgement.p, "verdict": judgement.verdict}
+        row |= {"p_equivalence": judgement.equivalence, "within_margin": judgement.within_margin}
+        rows.append(row | {"reason": reasons[place]})
     return pd.DataFrame(rows)
 
 
-def verdicts_table(claims: pd.DataFrame, steps: int | None) -> pd.DataFrame:
-    """Decide every conjecture that :func:`claims_table` has claims of.
+def few_steps(steps: int) -> str:
+    """Return why claims on runs of so many steps are not judged."""
+    return f"{steps} {'step' if steps == 1 else 'steps'} a run, at least {LEAST_STEPS} needed"
 
-    Args:
-        claims: the table.
-        steps: optimiser steps of a run; None is an epoch.
-    """
+
+def verdicts_table(claims: pd.DataFrame) -> pd.DataFrame:
+    """Decide every conjecture that :func:`claims_table` has claims of."""
     rows = []
     for number, own in claims.groupby("conjecture") if len(claims) else ():
-        deciding = own[own.role == CONJECTURE]
-        verdict, reason = _decide(deciding, steps)
-        statement = DECLARED["statements"][str(number)]
-        about = {"conjecture": number, "statement": statement}
+        verdict, reason = _decide(own[own.role == CONJECTURE])
+        about = {"conjecture": number, "statement": DECLARED["statements"][str(number)]}
         rows.append(about | {"verdict": verdict, "reason": reason})
     return pd.DataFrame(rows)
 
 
-def _decide(deciding: pd.DataFrame, steps: int | None) -> tuple[str, str]:
+def _decide(deciding: pd.DataFrame) -> tuple[str, str]:
     """Return the verdict on a conjecture, and why it is not judged if it is not."""
     seeds = int(deciding.seeds.min()) if len(deciding) else 0
     if seeds < LEAST_SEEDS:
         return NOT_JUDGED, few_seeds(seeds)
-    if steps is not None and steps < LEAST_STEPS:
-        return NOT_JUDGED, f"{steps} steps a run, at least {LEAST_STEPS} needed"
     verdicts = set(deciding.verdict) - {NOT_JUDGED}
     if not verdicts:
-        return NOT_JUDGED, "at its ceiling"
+        return NOT_JUDGED, deciding.reason.iloc[0]
     if CONTRADICTED in verdicts:
         return CONTRADICTED, ""
     return (SUPPORTED if verdicts == {SUPPORTED} else INCONCLUSIVE), ""

@@ -67,7 +67,7 @@ def views() -> tuple[np.ndarray, np.ndarray]:
 
 def verdict(claims: list[Claim]) -> str:
     """That of the one conjecture that the claims are of."""
-    return verdicts_table(claims_table(claims), 100).verdict.item()
+    return verdicts_table(claims_table(claims, 100)).verdict.item()
 
 
 class TestIntervals:
@@ -138,7 +138,7 @@ class TestConjecture3:
         claims = self.claims(StudySettings.preset("light", ratios=(0.25, 0.5)))
         deciding = [claim for claim in claims if claim.role == CONJECTURE]
         assert len(deciding) == 5
-        assert set(claims_table(deciding).verdict) == {NOT_JUDGED}
+        assert set(claims_table(deciding, 100).verdict) == {NOT_JUDGED}
         supported = Claim(3, CONJECTURE, "", "", [1.0, 1.1, 1.05])
         assert verdict([*claims, supported]) == NOT_JUDGED
 
@@ -146,14 +146,14 @@ class TestConjecture3:
     def test_triples_are_judged_where_a_step_can_fail(self, own: float, expected: str) -> None:
         closer = closer_table({0.1: (0.999, 0.9995), 0.3: (0.97, own)})
         tables = {"conjecture3-closer": closer}
-        table = claims_table(self.claims(StudySettings.preset("light"), **tables))
+        table = claims_table(self.claims(StudySettings.preset("light"), **tables), 100)
         steps = table[table.claim.str.contains("closer to its positive")]
         ceiling = steps[steps.claim.str.startswith("at λ = 0.1")]
         assert set(ceiling.verdict) == {NOT_JUDGED}
         assert set(ceiling.reason) == {"at its ceiling"}
         assert set(steps[steps.claim.str.startswith("at λ = 0.3")].verdict) == {expected}
         assert set(steps.unit) == {"percentage points"}
-        assert verdicts_table(table, 100).verdict.item() == expected
+        assert verdicts_table(table).verdict.item() == expected
 
 
 class TestVerdicts:
@@ -166,18 +166,26 @@ class TestVerdicts:
     @pytest.mark.parametrize("expected", CASES)
     def test_each_can_be_reached(self, expected: str) -> None:
         claim = Claim(1, CONJECTURE, "larger", "a number", self.CASES[expected])
-        assert claims_table([claim]).verdict.item() == expected
+        assert claims_table([claim], 100).verdict.item() == expected
         assert verdict([claim]) == expected
 
     @pytest.mark.parametrize(("seeds", "steps"), [(2, 100), (5, 20)])
     def test_two_seeds_or_twenty_steps_answer_nothing(self, seeds: int, steps: int) -> None:
-        table = claims_table([Claim(1, CONJECTURE, "", "", self.CASES[SUPPORTED][:seeds])])
-        row = verdicts_table(table, steps).iloc[0]
-        assert row.verdict == NOT_JUDGED
-        assert row.reason in ("2 seeds, at least 3 needed", "20 steps a run, at least 50 needed")
-        assert verdicts_table(table, None).verdict.item() == (
-            SUPPORTED if seeds == 5 else NOT_JUDGED
+        claims = [
+            Claim(1, role, "", "", self.CASES[SUPPORTED][:seeds])
+            for role in (CONJECTURE, PERFORMANCE)
+        ]
+        table = claims_table(claims, steps)
+        reason = (
+            "2 seeds, at least 3 needed" if seeds == 2 else "20 steps a run, at least 50 needed"
         )
+        assert set(table.verdict) == {NOT_JUDGED}
+        assert set(table.reason) == {reason}
+        assert verdicts_table(table)[["verdict", "reason"]].values.tolist() == [
+            [NOT_JUDGED, reason]
+        ]
+        epoch = claims_table(claims, None)
+        assert set(epoch.verdict) == {SUPPORTED if seeds == 5 else NOT_JUDGED}
 
     def test_the_threshold_counts(self) -> None:
         values = self.CASES[SUPPORTED]
@@ -190,26 +198,26 @@ class TestVerdicts:
         own = [stats.ttest_1samp(sample, 0.05).pvalue for sample in values]
         smallest, middle, largest = sorted(own)
         expected = {smallest: 3 * smallest, middle: 2 * middle, largest: max(2 * middle, largest)}
-        table = claims_table([*claims, Claim(1, PERFORMANCE, "", "", values[0])])
+        table = claims_table([*claims, Claim(1, PERFORMANCE, "", "", values[0])], 100)
         assert table.p_holm[:3].to_list() == pytest.approx([expected[p] for p in own], rel=1e-9)
         assert table.p_holm[3] == pytest.approx(stats.ttest_1samp(values[0], 0).pvalue, rel=1e-9)
 
     def test_a_difference_may_be_real_and_within_its_margin(self) -> None:
         """Gains of half a point and of 2.55 both differ from 0; only the first is within 3."""
         values = [0.4, 0.6, 0.5, 0.7, 0.3]
-        row = claims_table([Claim(1, PERFORMANCE, "", "", values)]).iloc[0]
+        row = claims_table([Claim(1, PERFORMANCE, "", "", values)], 100).iloc[0]
         assert (row.verdict, row.within_margin) == (SUPPORTED, "yes")
         # The larger of the two one-sided tests decides.
         one_sided = stats.ttest_1samp(values, 3, alternative="less").pvalue
         assert row.p_equivalence == pytest.approx(one_sided, rel=1e-9)
-        row = claims_table([Claim(1, PERFORMANCE, "", "", [2.0, 3.1, 2.55])]).iloc[0]
+        row = claims_table([Claim(1, PERFORMANCE, "", "", [2.0, 3.1, 2.55])], 100).iloc[0]
         assert (row.verdict, row.within_margin) == (SUPPORTED, "no")
-        row = claims_table([Claim(1, OBSERVATION, "", "", values)]).iloc[0]
+        row = claims_table([Claim(1, OBSERVATION, "", "", values)], 100).iloc[0]
         assert (row.verdict, row.within_margin) == (SUPPORTED, "")
 
     def test_an_effect_of_exactly_nothing_is_within_the_margin(self) -> None:
         assert verdict([Claim(1, CONJECTURE, "", "", [0.0, 0.0, 0.0])]) == INCONCLUSIVE
-        row = claims_table([Claim(1, PERFORMANCE, "", "", [0.0, 0.0, 0.0])]).iloc[0]
+        row = claims_table([Claim(1, PERFORMANCE, "", "", [0.0, 0.0, 0.0])], 100).iloc[0]
         assert (row.verdict, row.within_margin) == (INCONCLUSIVE, "yes")
 
     def test_a_conjecture_needs_all_its_claims(self) -> None:
