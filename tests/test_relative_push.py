@@ -19,7 +19,7 @@ from gradlab.gradient.relative_push import (
     displaced_positives,
     relative_push,
 )
-from gradlab.gradient.vectorised import gradients_at
+from gradlab.gradient.vectorised import GradientsAt
 from gradlab.gradient.verification import BATCHES, paired_batch
 from gradlab.losses.registry import get_loss, loss_names
 
@@ -191,7 +191,7 @@ def test_a_loss_of_large_arrays_runs_few_calls_together(monkeypatch):
 
     rows = torch.linspace(-1, 1, 12 * 6 * 5, dtype=torch.float64).reshape(12, 6, 5)
     leaves = torch.linspace(0.5, 1, 60, dtype=torch.float64).reshape(12, 5)
-    gradients = gradients_at(value, leaves, (rows,), progress=False)
+    gradients = GradientsAt(value)(leaves, (rows,), progress=False)
     assert steps == [1, 3, 3, 3, 2]
     exact = torch.stack(
         [
@@ -209,5 +209,5 @@ def test_gradients_at_each_point():
     def value(leaf, factor):
         return factor * (leaf**3).sum()
 
-    gradients = gradients_at(value, leaves, (factors,), progress=False)
+    gradients = GradientsAt(value)(leaves, (factors,), progress=False)
     torch.testing.assert_close(gradients, 3 * factors[:, None] * leaves**2)

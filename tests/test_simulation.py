@@ -24,6 +24,9 @@ from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import loss_class
 from gradlab.losses.softmax_family import LinkLoss
 from gradlab.simulation import monte_carlo
+from gradlab.simulation.forces import _AnchorGradients
+from gradlab.simulation.sampled import sampled
+from gradlab.simulation.setting import Setting
 
 PAIR_NAMES = [n for n in gradlab.loss_names() if issubclass(loss_class(n), PairLoss)]
 EXACT_NAMES = [
@@ -566,5 +569,50 @@ def test_a_push_with_the_positive_away_is_computed_where_it_may_differ(text, mon
 
     arguments = {"mu_pos": np.linspace(0.2, 1.5, 6), "mu_neg": [0.9], "negatives": 4, "batches": 2}
     shared = gradlab.simulate(code, **arguments).value
-    monkeypatch.setattr("gradlab.simulation.sampled.PROBES", 100)
+    monkeypatch.setattr("gradlab.simulation.forces.PROBES", 100)
     np.testing.assert_allclose(shared, gradlab.simulate(code, **arguments).value, rtol=1e-10)
+
+
+def compares_near_anchors(anchors, positives):
+    """Compares anchors with each other, but only those within a cosine of 0.3."""
+    cosines = anchors @ positives.T
+    own = (anchors @ anchors.T - 0.3).relu().triu(1)
+    return torch.nn.functional.cross_entropy(cosines / 0.1, torch.arange(len(cosines))) + own.sum()
+
+
+def multiplies_by_uniformity(anchors, positives):
+    """Compares the other anchors with each other, and no anchor's gradient has their directions."""
+    rows = anchors[1:] @ anchors[1:].T
+    return (anchors @ positives.T).sum() * rows.detach().exp().mean() - (anchors * positives).sum()
+
+
+def of_distances(anchors, positives):
+    distances = (anchors[:, None] - positives[None]).norm(dim=-1)
+    return torch.nn.functional.cross_entropy(-distances / 0.1, torch.arange(len(distances)))
+
+
+@pytest.mark.parametrize(
+    ("loss", "fewest"),
+    [(of_distances, True), (compares_near_anchors, False), (multiplies_by_uniformity, False)],
+)
+def test_batches_have_half_as_many_dimensions_if_anchors_are_not_compared(
+    loss, fewest, monkeypatch
+):
+    """Values are those of batches in which each other anchor has a dimension."""
+    dimensions = []
+
+    def code(anchors, positives):
+        dimensions.append(anchors.shape[1])
+        return loss(anchors, positives)
+
+    setting = Setting.create([0.2, 0.8, 1.4], [0.4, 1.1, 2.0], negatives=6)
+    drawn = sampled(gradlab.get_loss(code), setting, batches=3, progress=False)
+    assert (dimensions[-1] == 9) is fewest
+    if fewest:  # one batch a column is compared with the whole
+        assert dimensions[dimensions.index(9) :].count(14) == len(setting.mu_neg)
+    monkeypatch.setattr(_AnchorGradients, "_without_anchors", lambda *_: None)
+    whole = sampled(gradlab.get_loss(code), setting, batches=3, progress=False)
+    for quantity, estimate in whole.items():
+        np.testing.assert_allclose(
+            drawn[quantity].value, estimate.value, rtol=1e-8, atol=1e-12, err_msg=quantity
+        )

@@ -63,7 +63,7 @@ WRITTEN = {".png": "heatmap", ".csv": "numbers", ".json": "settings"}
 )
 @option(
     "--batches",
-    "Sampled batches for each point (Monte Carlo only).  [default: 1000; 16 for a loss that "
+    "Sampled batches for each point (Monte Carlo only).  [default: 1000; 8 for a loss that "
     "is differentiated]",
     kind=click.IntRange(1),
 )

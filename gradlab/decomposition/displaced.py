@@ -16,7 +16,7 @@ from gradlab.batch.batch import unit_rows
 from gradlab.decomposition.checking import CheckedLoss
 from gradlab.errors import GradlabError
 from gradlab.gradient.relative_push import AWAY, displaced_positives, largest_size
-from gradlab.gradient.vectorised import gradients_at
+from gradlab.gradient.vectorised import GradientsAt
 
 # δ² is lost in rounding, and δ stays far above the rounding error of a loss's arithmetic.
 DELTA = 2.0**-26
@@ -59,11 +59,9 @@ def _push_at(loss: CheckedLoss, count: int, angle: float) -> Float[Tensor, "coun
 
         owned = torch.arange(n, device=first.device) == numbers[:, None]
         deltas = torch.full_like(first[numbers, 0], delta)
-        gradients = gradients_at(
-            value,
+        gradients = GradientsAt(value, entries=len(loss.rows) * max(n, first.shape[1]))(
             pad(first[numbers], (0, 1)),
             (owned, displaced[numbers], deltas),
-            entries=len(loss.rows) * max(n, first.shape[1]),
             progress=True,
             title=f"largest push of {loss.name}",
         )

@@ -2,8 +2,9 @@
 
 A loss given as code is called for one anchor, or one drawn batch, at a time. `torch.vmap` runs
 those calls together if the loss is written with tensor operations; a loss that looks at its values
-(``if``, ``item()``) or changes tensors in place is called in a loop, with a progress bar. Which way
-is taken depends on the loss alone, never on a clock, and both give the same numbers.
+(``if``, ``item()``) or changes tensors in place is called in a loop, with a progress bar. So is one
+whose arrays are so large that nothing is gained. Which way is taken depends on the loss alone,
+never on a clock, and both give the same numbers.
 """
 
 from __future__ import annotations
@@ -24,55 +25,71 @@ CHUNK_ENTRIES = 1 << 22  # entries of a chunk's largest array (32 MiB)
 AGREEMENT = 1e-9  # relative difference up to which both ways count as equal
 
 
-def gradients_at(
-    value: Callable[..., Tensor],
-    leaves: Float[Tensor, "points d"],
-    arguments: tuple[Tensor, ...] = (),
-    *,
-    entries: int = 1,
-    progress: bool | None = None,
-    title: str = "",
-) -> Float[Tensor, "points d"]:
-    """Return the gradient of ``value(leaf, *arguments)`` with respect to the leaf, at each point.
+class GradientsAt:
+    """Gradients of ``value(leaf, *arguments)`` with respect to the leaf, at points of any number.
 
-    Args:
-        value: returns a scalar tensor.
-        leaves: the points, one per row.
-        arguments: further arguments, with one entry per point along the first axis.
-        entries: least entries of the largest array in one call, such as N x N. With the largest
-            array of the first call, it sets how many calls run together.
-        progress: show a bar if it takes over two seconds; None does so on a terminal.
-        title: of the bar.
+    The first call at more than two points decides whether the function is vectorised.
     """
-    points = len(leaves)
-    with _LargestArray() as largest:  # type: ignore[no-untyped-call]  # of torch
-        first = _gradient(value, leaves[0], *(argument[0] for argument in arguments))
-    chunk = max(1, CHUNK_ENTRIES // max(1, entries, largest.entries))
-    vectorised: Any = None
-    if points > 2:
-        vectorised = torch.func.vmap(
-            torch.func.grad(lambda leaf, *row: value(leaf, *row).reshape(()))
-        )
-        vectorised = vectorised if _agrees(vectorised, leaves, arguments, first) else None
-    gradients = [first[None]]
-    with progress_bar(None, progress, total=points, unit="gradient", desc=title or None) as bar:
-        bar.update()
-        step = 1 if vectorised is None else chunk
-        for start in range(1, points, step):
-            chunk_rows = slice(start, start + step)
-            if vectorised is None:
-                rows = _gradient(
-                    value, leaves[start], *(argument[start] for argument in arguments)
-                )[None]
-            else:
-                rows = _quietly(
-                    vectorised,
-                    leaves[chunk_rows],
-                    *(argument[chunk_rows] for argument in arguments),
+
+    def __init__(self, value: Callable[..., Tensor], *, entries: int = 1) -> None:
+        """Take the function.
+
+        Args:
+            value: returns a scalar tensor.
+            entries: least entries of the largest array in one call, such as N x N. With the largest
+                array of the first call, it sets how many calls run together.
+        """
+        self._value, self._entries = value, entries
+        self._chunk = 0  # points per call; 0 until the first gradient, 1 in a loop
+        self._vectorised: Any = None
+
+    def __call__(
+        self,
+        leaves: Float[Tensor, "points d"],
+        arguments: tuple[Tensor, ...] = (),
+        *,
+        progress: bool | None = None,
+        title: str = "",
+    ) -> Float[Tensor, "points d"]:
+        """Return the gradient at each point.
+
+        Args:
+            leaves: the points, one per row.
+            arguments: further arguments, with one entry per point along the first axis.
+            progress: show a bar if it takes over two seconds; None does so on a terminal.
+            title: of the bar.
+        """
+        points, rows = len(leaves), (leaves, *arguments)
+        gradients = [] if self._vectorised or not points else [self._first(rows)]
+        with progress_bar(None, progress, total=points, unit="gradient", desc=title or None) as bar:
+            bar.update(len(gradients))
+            step = self._chunk if self._vectorised else 1
+            for start in range(len(gradients), points, step):
+                chunk = [array[start : start + step] for array in rows]
+                gradients.append(
+                    _quietly(self._vectorised, *chunk).detach()
+                    if self._vectorised
+                    else _gradient(self._value, *(array[0] for array in chunk))[None]
                 )
-            gradients.append(rows.detach())
-            bar.update(len(rows))
-    return torch.cat(gradients)
+                bar.update(len(gradients[-1]))
+        return torch.cat(gradients)
+
+    def _first(self, rows: tuple[Tensor, ...]) -> Float[Tensor, "1 d"]:
+        """Return the gradient at the first point; decide how those at the others are computed."""
+        point = [array[0] for array in rows]
+        if self._chunk:
+            return _gradient(self._value, *point)[None]
+        with _LargestArray() as largest:  # type: ignore[no-untyped-call]  # of torch
+            first = _gradient(self._value, *point)
+        chunk = max(1, CHUNK_ENTRIES // max(1, self._entries, largest.entries))
+        if len(rows[0]) > 2:
+            self._chunk = chunk
+            vectorised = torch.func.vmap(
+                torch.func.grad(lambda *row: self._value(*row).reshape(()))
+            )
+            if chunk > 1 and _agrees(vectorised, rows, first):
+                self._vectorised = vectorised
+        return first[None]
 
 
 def _gradient(value: Callable[..., Tensor], leaf: Float[Tensor, "d"], *arguments: Tensor) -> Tensor:
@@ -105,16 +122,14 @@ class _LargestArray(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of t
         return made
 
 
-def _agrees(
-    vectorised: Any, leaves: Float[Tensor, "points d"], arguments: tuple[Tensor, ...], first: Tensor
-) -> bool:
+def _agrees(vectorised: Any, rows: tuple[Tensor, ...], first: Tensor) -> bool:
     """Return whether the vectorised function works and gives the gradient of the first point."""
     try:
-        rows = _quietly(vectorised, leaves[:2], *(argument[:2] for argument in arguments))
+        both = _quietly(vectorised, *(array[:2] for array in rows))
     except Exception:  # of any kind: the loss decides what vmap meets
         return False
     size = float(first.abs().max()) or 1.0
-    return bool(rows[0].shape == first.shape and (rows[0] - first).abs().max() <= AGREEMENT * size)
+    return bool(both[0].shape == first.shape and (both[0] - first).abs().max() <= AGREEMENT * size)
 
 
 def _quietly(vectorised: Any, *arguments: Tensor) -> Tensor:

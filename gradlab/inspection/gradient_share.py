@@ -31,7 +31,7 @@ class BatchPush:
 
     push: NDArray[np.float64]  # (N, K) ``GD_i W_ij``, or 0 where the loss pulls the two together
     cosine: NDArray[np.float64]  # (N, K) cosine of each pair, without dropout if that is known
-    dissipation: NDArray[np.float64]  # (N,)
+    dissipation: NDArray[np.float64]  # (N,) declared; relative push of a loss given as code
     pull: NDArray[np.float64]  # (N,)
     # (N,) cosine of both views, without dropout if they are two texts
     positive_cosine: NDArray[np.float64]
@@ -76,7 +76,9 @@ def measure(
         hidden = cosine < positive[:, None]
         cosine = _cosines(clean, same)
         positive = clean.positive.cosine if two_texts else positive
-    return BatchPush(push, cosine, components.gate, pull_along(components), positive, hidden)
+    # The total push of code is absolute, and no share of anything.
+    gate = components.gate if loss.closed_form else np.nan_to_num(components.relative_push)
+    return BatchPush(push, cosine, gate, pull_along(components), positive, hidden)
 
 
 def _cosines(views: Batch, same: bool) -> NDArray[np.float64]:

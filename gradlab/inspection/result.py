@@ -37,6 +37,8 @@ from gradlab.settings import call_text
 from gradlab.verdict import Verdict
 
 # Names of the tables; empty tables are not written.
+# Version of ``inspect.json``: in 1, the mean gradient dissipation was called dissipation.
+FORMAT = 2
 TABLES = ("candidates", "pairs", "sentences", "hard-negatives", "neighbours")
 _NEIGHBOURS = 1000
 MOST_MASKED = 1_000_000
@@ -424,6 +426,7 @@ class Inspection(Drawable):
             write_text(folder / "inspect.html", render(self.table, several, self.numbers, advice))
         )
         record = {
+            "format": FORMAT,
             "settings": settings,
             "results": for_json(self.numbers)
             | {"advice": [f"{finding.change} {finding.finding}" for finding in advice]},
@@ -451,7 +454,7 @@ def _gates(dissipation: Any, closed: Any, hardest: list[Any], anchors: float) ->
     """Return means over anchors: dissipation, share closed, and share of the hardest negative."""
     shares = np.concatenate(hardest)
     return {
-        "dissipation": float(dissipation.sum() / anchors),
+        "gradient_dissipation": float(dissipation.sum() / anchors),
         "closed": float(closed.sum() / anchors),
         "hardest_share": _share(shares.sum(), len(shares)),
     }

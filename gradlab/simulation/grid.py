@@ -18,7 +18,7 @@ from gradlab.simulation.result import SimulationResult
 from gradlab.simulation.setting import Setting
 
 # Points per axis and batches per cell, where not given, of a loss that is differentiated.
-POINTS_OF_GRADIENTS, BATCHES_OF_GRADIENTS = 16, 16
+POINTS_OF_GRADIENTS, BATCHES_OF_GRADIENTS = 16, 8
 
 
 @takes_loss
@@ -67,7 +67,7 @@ def simulate(
         own_negatives: further negatives of an anchor, such as mined hard ones, with own angles.
         mu_own: mean angle to own negatives in radians; unset is that of the other negatives.
         sigma_own: spread of their angles, radians; unset is that of the others.
-        batches: sampled batches a cell (Monte Carlo only). Unset is 1000, and 16 for a loss that is
+        batches: sampled batches a cell (Monte Carlo only). Unset is 1000, and 8 for a loss that is
             differentiated.
         seed: seed of the draws (Monte Carlo only); in Python also a generator.
         device: ``"cpu"`` or a torch device like ``"cuda"`` (Monte Carlo of gradlab losses only).
