@@ -86,9 +86,7 @@ def numbers(interval: Interval) -> dict[str, float]:
     return interval.columns("estimate", "low", "high", "seeds")
 
 
-def judged_table(
-    measured: Sequence[tuple[Mapping[str, Any], Contrast, Interval]],
-) -> pd.DataFrame:
+def judged_table(measured: Sequence[tuple[Mapping[str, Any], Contrast, Interval]]) -> pd.DataFrame:
     """A row for each contrast, judged as one family: its origin, interval and judgement."""
     judgements = judge([(interval, 0.0, contrast.margin) for _, contrast, interval in measured])
     rows = []

@@ -10,13 +10,7 @@ import numpy as np
 import pandas as pd
 
 from studies.conjectures.conditions import BASELINE, NO_DISSIPATION, baseline
-from studies.conjectures.results import (
-    Results,
-    comparisons,
-    density,
-    interval_columns,
-    summary,
-)
+from studies.conjectures.results import Results, comparisons, density, interval_columns, summary
 from studies.conjectures.settings import MARGIN, StudySettings
 from studies.statistics import over_seeds, over_sentences
 

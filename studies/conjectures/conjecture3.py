@@ -9,13 +9,7 @@ import pandas as pd
 
 from gradlab import PairSimilarity, components
 from gradlab.batch import Triple
-from gradlab.gradient import (
-    KINDS,
-    RatioInterval,
-    gets_closer,
-    ratio_bounds,
-    tangent_bounds,
-)
+from gradlab.gradient import KINDS, RatioInterval, gets_closer, ratio_bounds, tangent_bounds
 from studies.conjectures.conditions import BASELINE, baseline
 from studies.conjectures.results import Results, binned, comparisons, summary
 from studies.conjectures.settings import LEMMA_STEPS, RATIO, StudySettings

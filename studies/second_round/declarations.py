@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from scipy.stats import qmc
 
 from gradlab.errors import check_known
 from gradlab.sweep import Spec, parse_spec
@@ -65,41 +63,13 @@ def sweep_of(experiment: str, changes: Mapping[str, Any] | None = None) -> Spec:
         "base": content["base"] | design.get("base", {}),
         "seeds": design["seeds"],
     }
-    if "sobol" in design:
-        sweep["points"] = sobol_points(design["sobol"])
-    else:
-        sweep |= {name: design[name] for name in ("grid", "points") if name in design}
+    sweep |= {name: design[name] for name in ("grid", "points") if name in design}
     return parse_spec(sweep).with_base(changes or {})
 
 
 def labels_of(experiment: str) -> list[str]:
     """Return the labels of a part's conditions, in the order of the declaration."""
     return [point.title() for point in sweep_of(experiment).points({})]
-
-
-def sobol_points(design: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return recombined losses on a scrambled Sobol sequence over the logarithms of settings."""
-    names = ("temperature", "ratio", "margin", "learning_rate")
-    low, high = ([math.log(design[name][end]) for name in names] for end in (0, 1))
-    # The whole block of a power of two, of which the first are taken: scipy warns of anything else.
-    sequence = qmc.Sobol(len(names), seed=design["seed"]).random_base2(
-        math.ceil(math.log2(design["runs"]))
-    )
-    points = []
-    for number, logarithms in enumerate(qmc.scale(sequence, low, high)[: design["runs"]]):
-        temperature, ratio, margin, rate = (float(f"{math.exp(log):.4g}") for log in logarithms)
-        point = {
-            "label": f"{number}: τ={temperature:g} r={ratio:g} m={margin:g} rate={rate:g}",
-            "loss": "recombined",
-            "pooler": "cls",
-            "learning_rate": rate,
-            "loss_settings.gate": f"mpt(margin={margin})",
-            "loss_settings.weight": f"infonce(temperature={temperature})",
-            "loss_settings.ratio": ratio,
-            "loss_settings.gauge": "unit",
-        }
-        points.append(point)
-    return points
 
 
 def read_rows(committed: Path = ROWS) -> dict[str, pd.DataFrame]:
@@ -109,7 +79,13 @@ def read_rows(committed: Path = ROWS) -> dict[str, pd.DataFrame]:
 
 
 def is_whole(experiment: str, rows: pd.DataFrame) -> bool:
-    """Return whether the rows are those of all declared runs of a part, each once."""
+    """Return whether the rows are those of all declared runs of a part, each once.
+
+    Points of a Sobol sequence have one seed each and are numbered; the labels have their settings.
+    """
+    if sobol := declared_parts()[experiment].get("sobol"):
+        numbers = rows.label.str.partition(":")[0].astype(int)
+        return sorted(numbers) == list(range(sobol["runs"]))
     runs = [
         (point.title(), seed) for point in sweep_of(experiment).points({}) for seed in point.seeds
     ]
@@ -118,14 +94,15 @@ def is_whole(experiment: str, rows: pd.DataFrame) -> bool:
 
 def contrasts_of(experiment: str) -> tuple[Contrast, ...]:
     """Return the contrasts that are declared for a part."""
-    design, labels = declared_parts()[experiment], labels_of(experiment)
-    if "at_best" in design:
-        labels = [without(label, design["at_best"]) for label in labels]
+    design = declared_parts()[experiment]
+    if "contrasts" not in design:
+        return ()
+    labels = [without(label, design.get("at_best", "")) for label in labels_of(experiment)]
     return declared_contrasts(design, list(dict.fromkeys(labels)))
 
 
 def without(label: str, setting: str) -> str:
-    """Return the label of a point of a grid without its last setting, ``setting``."""
+    """Return the label of a point of a grid without its last setting, if it is ``setting``."""
     return label.partition(f", {setting}=")[0]
 
 

@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 
 from gradlab.plotting import COLORS
 from studies.drawing import figure_legend, mark_untrained, panels
-from studies.second_round.declarations import declaration, sobol_points
 
 # Column -> name of its axis. The open share was measured; the margin that was drawn only sets it.
 FACTORS = {
@@ -32,22 +31,13 @@ FAST = 6e-4
 
 def factors_of(rows: pd.DataFrame) -> pd.DataFrame:
     """The factors of every run, the ``margin`` of its gate, and its ``score`` in points."""
-    design = declaration()["parts"]["surface"]["sobol"]
-    points = pd.DataFrame(sobol_points(design)).set_index("label").loc[rows.label].reset_index()
-    temperature, margin = (
-        points[f"loss_settings.{component}"].str.extract(r"=([^)]+)")[0].astype(float)
-        for component in ("weight", "gate")
+    pattern = (
+        r"τ=(?P<temperature>\S+) r=(?P<ratio>\S+) m=(?P<margin>\S+) rate=(?P<learning_rate>\S+)"
     )
-    return pd.DataFrame(
-        {
-            "temperature": temperature,
-            "ratio": points["loss_settings.ratio"],
-            "open_share": rows.open_share.to_numpy(),
-            "learning_rate": points.learning_rate,
-            "margin": margin,
-            "score": 100 * rows.sts.to_numpy(),
-        }
-    )
+    settings = rows.label.str.extract(pattern).astype(float).reset_index(drop=True)
+    score = 100 * rows.sts.to_numpy()
+    table = settings.assign(open_share=rows.open_share.to_numpy(), score=score)
+    return table[[*FACTORS, "margin", "score"]]
 
 
 def models(factors: int = len(FACTORS)) -> dict[str, Any]:

@@ -1,29 +1,31 @@
 """The response surface: what the models find of surfaces that are known."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from studies.second_round import declarations, surface
 from studies.second_round.results import write_results
 
-DESIGN = declarations.declaration()["parts"]["surface"]["sobol"]
+ROWS = declarations.read_rows()["surface"]
 
 
 def synthetic(score):
-    """Committed rows of the declared runs.
+    """The committed rows with other scores.
 
-    Scores are a function of the logarithms of temperature, ratio and rate.
+    They are a function of the logarithms of temperature, ratio and rate, and of the open share.
     """
-    points, rng = declarations.sobol_points(DESIGN), np.random.default_rng(0)
-    shares = rng.uniform(0.1, 1, len(points))
-    rows = []
-    for point, share in zip(points, shares, strict=True):
-        temperature = float(point["loss_settings.weight"].partition("=")[2].strip(")"))
-        logs = np.log([temperature, point["loss_settings.ratio"], point["learning_rate"]])
-        sts = (score(*logs, share) + rng.normal()) / 100
-        rows.append((point["label"], 11, "finished", sts, 0.5, share, "", ""))
-    return pd.DataFrame(rows, columns=declarations.COLUMNS)
+    rng = np.random.default_rng(0)
+    shares = rng.uniform(0.1, 1, len(ROWS))
+    scores = []
+    for label, share in zip(ROWS.label, shares, strict=True):
+        settings = dict(word.split("=") for word in label.partition(": ")[2].split())
+        logs = [math.log(float(settings[name])) for name in ("τ", "r", "rate")]
+        scores.append((score(*logs, share) + rng.normal()) / 100)
+    return ROWS.assign(sts=scores, open_share=shares)
 
 
 def bends(temperature, ratio, rate, share):
@@ -35,11 +37,17 @@ def errors(score):
 
 
 def test_factors_are_those_that_the_runs_had():
-    table = surface.factors_of(synthetic(bends))
-    row, label = table.iloc[7], declarations.sobol_points(DESIGN)[7]["label"]
+    """Those that the declaration's Sobol sequence begins with, within its ranges."""
+    table = surface.factors_of(ROWS)
+    for name, ends in declarations.declared_parts()["surface"]["sobol"].items():
+        if isinstance(ends, list):
+            assert ends[0] <= table[name].min() < table[name].max() <= ends[1]
+            places = np.log(table[name] / ends[0]) / math.log(ends[1] / ends[0])
+            assert stats.kstest(places, "uniform").statistic < 0.05  # points at random: about .12
+    row, label = table.iloc[7], ROWS.label[7]
     settings = f"τ={row.temperature:g} r={row.ratio:g} m={row.margin:g} rate={row.learning_rate:g}"
-    assert label == f"7: {settings}"
-    assert table.score[7] == pytest.approx(100 * synthetic(bends).sts[7])
+    assert label.partition(": ")[2] == settings
+    assert table.score[7] == pytest.approx(100 * ROWS.sts[7])
 
 
 def test_an_additive_surface_is_found_to_the_noise():
