@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from gradlab import get_loss
 from gradlab.gradient import LEMMA_STEP
 from studies.conjectures.conditions import BASELINE, NO_DISSIPATION, baseline
 from studies.conjectures.conjecture3 import DYNAMIC
@@ -86,7 +87,8 @@ def _third(tables: Frames, settings: Mapping[str, Any]) -> list[Claim]:
                 if len(rows):
                     gains = (rows[f"{name}_own"] - rows[f"{name}_one"]).to_list()
                     at_ceiling = bool(rows[f"{name}_one"].min() > CEILING)
-                claims.append(Claim.declared(name, gains, at_ceiling, loss=loss, step=step))
+                title = get_loss(loss).title
+                claims.append(Claim.declared(name, gains, at_ceiling, loss=title, step=step))
     # What training with a larger ratio does, above the baseline's ratio and below it.
     largest, smallest = max(settings["ratios"]), min(settings["ratios"])
     ends = tables["training"].groupby(["condition", "seed"], as_index=False).positive_cosine.last()

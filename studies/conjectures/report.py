@@ -179,8 +179,14 @@ def _measured(row: Row, digits: int) -> str:
     """A claim's mean with its interval and unit, as a sentence says it."""
     unit = row["unit"] if isinstance(row["unit"], str) else ""
     unit = {"degrees": "°", "percent": "%"}.get(unit, f" {unit}" if unit else "")
-    mean, low, high = (f"{row[name]:.{digits}f}" for name in ("mean", "low", "high"))
+    mean, low, high = (_fixed(row[name], digits) for name in ("mean", "low", "high"))
     return f"{mean}{unit} ({low} to {high})"
+
+
+def _fixed(value: float, digits: int) -> str:
+    """A number with so many decimals; what rounds to 0 has no sign."""
+    text = f"{value:.{digits}f}"
+    return text if float(text) else text.removeprefix("-")
 
 
 def _counted(row: Row) -> str:

@@ -117,7 +117,10 @@ class TestWhole:
             claims = tables["claims"]
             own = claims[(claims.conjecture == row.conjecture) & (claims.role == "conjecture")]
             for claim in own.itertuples():
-                assert f"*{claim.claim}*: {claim.verdict}" in section
+                (line,) = (
+                    line for line in section.splitlines() if line.startswith(f"| {claim.claim} |")
+                )
+                assert f"| {claim.verdict} (" in line
         assert "32 sentences, the paper's a million" in text  # 4 steps of 8
 
     def test_no_path_of_this_machine(self, whole: Path, inputs) -> None:
