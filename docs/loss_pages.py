@@ -32,8 +32,7 @@ from gradlab.atlas.entries import (
     atlas_names,
     measure,
 )
-from gradlab.atlas.leads import HEADINGS, LEADS, LEADS_TEXT, STARTS, stored_leads
-from gradlab.atlas.leads import SETTING as LEADS_SETTING
+from gradlab.atlas.leads import HEADINGS, STARTS, stored_leads
 from gradlab.atlas.models import SETTING, TEMPERATURE, measurable_models
 from gradlab.atlas.picture import draw_models
 from gradlab.atlas.tables import cell, model_cells, short
@@ -71,12 +70,8 @@ def atlas_page(entries: Sequence[Entry]) -> str:
     """Return the documentation's page of the atlas, of all losses, as Markdown."""
     return rendered(
         "atlas.md",
-        rows=[
-            (entry, [*(cell(entry, name) for name in COLUMNS), str(entry.leads)])
-            for entry in entries
-        ],
-        columns=[*COLUMNS.values(), (LEADS, LEADS_TEXT)],
-        leads_setting=LEADS_SETTING,
+        rows=[(entry, [cell(entry, name) for name in COLUMNS]) for entry in entries],
+        columns=COLUMNS.values(),
     )
 
 

@@ -28,10 +28,6 @@ HEADINGS = {
 # Mean cosines of the batch before the flow.
 STARTS = {"positives": 0.92, "same_topic": 0.63, "different": 0.24}
 LEADS = "where it leads"
-LEADS_TEXT = (
-    "cosines within a topic, of different topics and of positives at the end of a flow from one "
-    "batch, and how it ended, see [Where a loss leads](flow.md)"
-)
 SETTING = (
     "120 sentences on 30 topics in 64 dimensions, with four near-duplicates and a common direction "
     f"(`gradlab.flow.synthetic_batch()`), at first at mean cosines of {STARTS['positives']} "

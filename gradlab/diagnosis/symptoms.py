@@ -79,8 +79,9 @@ def page() -> str:
     """Return the documentation's page of symptoms as Markdown."""
     from gradlab.templates import render
 
-    content = {"symptoms": symptoms().values(), "parts": HEADINGS}
-    return render("gradlab.diagnosis", "symptoms.md", {"thread": _short}, **content)
+    return render(
+        "gradlab.diagnosis", "symptoms.md", {"thread": _short}, symptoms=symptoms().values()
+    )
 
 
 def _short(url: str) -> str:

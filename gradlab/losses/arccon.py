@@ -19,7 +19,7 @@ class ArcCon(SoftmaxLoss):
         math.radians(10), "angle u added to the positive's", rule="angle", unit="radians"
     )
 
-    formula = "-log σ(cos(θ_ii' + u)/τ - log Σ_k exp(cos θ_ik'/τ))"
+    formula = "-log σ(cos(θ_ii' + u)/τ - log Σ_k≠i exp(cos θ_ik'/τ))"
 
     def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
         # By the addition theorem, which avoids the inverse cosine near 0 and π.

@@ -25,7 +25,7 @@ class Arctanh(LinkLoss):
 
     title = "arctanh"
     paper = "Kim and Kim (2025), arXiv 2501.17683"
-    formula = "-log σ(φ(cos θ_ii') - log Σ_k exp φ(cos θ_ik')), φ(s) = 2 artanh(s)"
+    formula = "-log σ(φ(cos θ_ii') - log Σ_k≠i exp φ(cos θ_ik')), φ(s) = 2 artanh(s)"
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """Return ``log(1 + s) - log(1 - s)``."""

@@ -30,7 +30,7 @@ class Circle(LinkLoss):
         "whose documentation gives those of the presets as the paper's."
     )
     formula = (
-        "-log σ(γ α_p (cos θ_ii' - 1 + m) - log Σ_k exp(γ α_k (cos θ_ik' - m))), "
+        "-log σ(γ α_p (cos θ_ii' - 1 + m) - log Σ_k≠i exp(γ α_k (cos θ_ik' - m))), "
         "α_p = sg([1 + m - cos θ_ii']+), α_k = sg([cos θ_ik' + m]+)"
     )
     presets = {

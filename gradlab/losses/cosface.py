@@ -24,7 +24,7 @@ class CosFace(SoftmaxLoss):
         "The defaults are not published ones; the preset has the margin and scale "
         "(0.35, 64) of pytorch-metric-learning's CosFaceLoss, which are for faces."
     )
-    formula = "-log σ((cos θ_ii' - m)/τ - log Σ_k exp(cos θ_ik'/τ))"
+    formula = "-log σ((cos θ_ii' - m)/τ - log Σ_k≠i exp(cos θ_ik'/τ))"
     presets = {
         "face": Preset(
             {"temperature": 1 / 64, "margin": 0.35}, "Wang et al. (2018), face recognition"

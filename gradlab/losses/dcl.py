@@ -27,7 +27,7 @@ class DCL(SoftmaxLoss):
         "Temperature: the default of lightly's DCLLoss and of a public reimplementation; "
         "the paper was not at hand."
     )
-    formula = "-cos θ_ii'/τ + log Σ_k exp(cos θ_ik'/τ)"
+    formula = "-cos θ_ii'/τ + log Σ_k≠i exp(cos θ_ik'/τ)"
 
     def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
         """Return ``LSE_i - p_i/τ``."""

@@ -108,7 +108,7 @@ class Debiased(ReweightedLoss):
     settings_source = "Both: the defaults of the authors' code (chingyaoc/DCL), for images."
     formula = (
         "log(1 + N exp(-cos θ_ii'/τ)), "
-        "N = max((Σ_k exp(cos θ_ik'/τ) - K τ⁺ exp(cos θ_ii'/τ))/(1 - τ⁺), K exp(-1/τ))"
+        "N = max((Σ_k≠i exp(cos θ_ik'/τ) - K τ⁺ exp(cos θ_ii'/τ))/(1 - τ⁺), K exp(-1/τ))"
     )
 
     def log_mass(self, negatives: Negatives) -> Float[Array, "*n"]:

@@ -30,7 +30,7 @@ class HCL(ReweightedLoss):
         "its τ⁺ = 0.1 is in the preset."
     )
     formula = (
-        "-log σ(cos θ_ii'/τ - log Σ_k w_k exp(cos θ_ik'/τ)), "
+        "-log σ(cos θ_ii'/τ - log Σ_k≠i w_k exp(cos θ_ik'/τ)), "
         "w_k = exp(β cos θ_ik'/τ)/mean_l exp(β cos θ_il'/τ)"
     )
     presets = {"released": Preset({"prior": 0.1}, "the authors' code: β = 1, τ = 0.5, τ⁺ = 0.1")}

@@ -10,4 +10,4 @@ from gradlab.losses.softmax_family import SoftmaxLoss
 class InfoNCE(SoftmaxLoss):
     """InfoNCE (van den Oord et al. 2018), the loss of SimCSE; Li et al. 2024, Eq. 1 and Table 1."""
 
-    formula = "-log σ(cos θ_ii'/τ - log Σ_k exp(cos θ_ik'/τ))"
+    formula = "-log σ(cos θ_ii'/τ - log Σ_k≠i exp(cos θ_ik'/τ))"

@@ -36,7 +36,7 @@ class MultiSimilarity(PairLoss):
         "All three: the defaults of pytorch-metric-learning's MultiSimilarityLoss; "
         "λ is .5 in the authors' code too, and 1 in the paper by that library's documentation."
     )
-    formula = "log(1 + exp(-α(cos θ_ii' - λ)))/α + log(1 + Σ_k exp(β(cos θ_ik' - λ)))/β"
+    formula = "log(1 + exp(-α(cos θ_ii' - λ)))/α + log(1 + Σ_k≠i exp(β(cos θ_ik' - λ)))/β"
     presets = {
         "paper": Preset({"threshold": 1.0}, "Wang et al. (2019): λ = 1, α = 2, β = 50, with mining")
     }

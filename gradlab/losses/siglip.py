@@ -38,7 +38,7 @@ class SigLIP(PairLoss):
     settings_source = (
         "Temperature and bias begin as in open_clip's SigLIP, after Algorithm 1 of the paper."
     )
-    formula = "-log σ(cos θ_ii'/τ + b) - Σ_k log σ(-cos θ_ik'/τ - b)"
+    formula = "-log σ(cos θ_ii'/τ + b) - Σ_k≠i log σ(-cos θ_ik'/τ - b)"
     presets = {
         "fixed": Preset({"learnable": False}, "the published start, temperature and bias held")
     }

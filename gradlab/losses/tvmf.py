@@ -24,7 +24,7 @@ class TVMF(SoftmaxTemperature, LinkLoss):
     title = "t-vMF"
     settings_source = "The defaults are not published ones."
     formula = (
-        "-log σ(φ(cos θ_ii') - log Σ_k exp φ(cos θ_ik')), φ(s) = ((1 + s)/(1 + κ(1 - s)) - 1)/τ"
+        "-log σ(φ(cos θ_ii') - log Σ_k≠i exp φ(cos θ_ik')), φ(s) = ((1 + s)/(1 + κ(1 - s)) - 1)/τ"
     )
 
     def link(self, cosine: Float[Array, "*n"]) -> Float[Array, "*n"]:
