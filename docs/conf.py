@@ -90,7 +90,7 @@ html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 # Autosummary looks from the top, not from here.
 templates_path = [str(ROOT / "docs" / "_templates")]
-html_sidebars = {page: [] for page in ("docs/index", "docs/start", "docs/symptoms", "docs/live")}
+html_sidebars = {page: [] for page in ("docs/index", "docs/start", "docs/symptoms", "docs/explore")}
 html_theme_options = {
     "navigation_with_keys": False,
     "header_links_before_dropdown": 6,
@@ -99,7 +99,7 @@ html_theme_options = {
     "footer_end": [],
     # Pages of wide tables take the room of the contents.
     "secondary_sidebar_items": {"**": ["page-toc"]}
-    | {f"docs/{page}": [] for page in ("atlas", "mathematics", "index", "live")},
+    | {f"docs/{page}": [] for page in ("atlas", "mathematics", "index", "explore")},
 }
 
 

@@ -25,7 +25,7 @@ PAGES = [
         "start",
         "mathematics",
         "doctor",
-        "live",
+        "explore",
         "reference/generated/gradlab.components",
     )
 ]
