@@ -309,7 +309,7 @@ class AllCosines(Negatives):
     def log_sum_exp(self, temperature: float) -> Float[Array, "*n"]:
         """Return ``log Σ_k exp(cos θ_k / τ)``."""
         if not is_numpy_array(self.cosine):  # torch has an operation for each, and its derivative
-            return log_sum_exp(self.cosine, temperature)
+            return logsumexp(_logits(self.cosine, temperature))
         if temperature not in self._exponentials:
             self._exponentials[temperature] = exponentials(self.cosine / temperature)
         _, total, largest = self._exponentials[temperature]

@@ -55,12 +55,8 @@ class Recorder:
         self.seconds = 0.0  # spent on measuring and writing
         self.begun = False  # whether the file exists
         self._failures, self._reported = FailureWatch(total_steps, config, losses), 0
+        self.history = self._failures.history  # everything that was recorded so far
         self._listeners: list[Listener] = []
-
-    @property
-    def history(self) -> History:
-        """Everything that was recorded so far."""
-        return self._failures.history
 
     @property
     def failures(self) -> list[Verdict]:
@@ -85,6 +81,7 @@ class Recorder:
         write_metrics(path, rows)
         self.begun, self._listeners = True, list(listeners)
         self._failures = self._failures.restart(History.of(rows, self.history.total_steps))
+        self.history = self._failures.history
         self._reported = 0
 
     def write(self, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
@@ -133,9 +130,9 @@ class Recorder:
 
     def new_failures(self) -> list[Verdict]:
         """Return the failures that were named since the last call."""
-        new = self.failures[self._reported :]
-        self._reported = len(self.failures)
-        return new
+        failures, reported = self.failures, self._reported
+        self._reported = len(failures)
+        return failures[reported:]
 
 
 def start_trackers(

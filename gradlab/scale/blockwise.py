@@ -208,7 +208,8 @@ class BlockwiseLoss(LossModule):
 
     def _choose(self, anchors: Any) -> str:
         """Return the way of this call on one process."""
-        if self.way is not None or self.block_size is not None or not isinstance(anchors, Tensor):
+        on_gpu = isinstance(anchors, Tensor) and anchors.is_cuda
+        if self.way is not None or self.block_size is not None or not on_gpu:
             return self.way or "blocks"
         served = self._served and not self._settings and kernels_are_available()
         return choose_way(self.loss, anchors, served=served)
@@ -373,7 +374,7 @@ class _TotalLoss(torch.autograd.Function):
     def forward(
         ctx: Any, evaluation: Evaluation, reduction: str, stored: bool, *inputs: Tensor | None
     ) -> Tensor:
-        share = 1 / evaluation.count if reduction == "mean" else 1.0
+        share = 1 / evaluation.batch.count if reduction == "mean" else 1.0
         anchors = inputs[0]
         assert anchors is not None
         ctx.scale = anchors.new_full((len(anchors),), share)

@@ -84,11 +84,6 @@ class Evaluation:
         rank = self.processes.rank
         return slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
 
-    @property
-    def count(self) -> int:
-        """Number of anchors N over which a mean is taken."""
-        return self.batch.count
-
     def values(self) -> Tensor:
         """Return ``L_i`` of this process's anchors, (n,); a scalar if a batch has one value.
 
@@ -138,12 +133,14 @@ class Evaluation:
         if values.ndim == 0 or reduction == "none":
             return values
         total = self.processes.total(values.sum())
-        return total / self.count if reduction == "mean" else total
+        return total / self.batch.count if reduction == "mean" else total
 
     @contextlib.contextmanager
     def _precisely(self) -> Iterator[None]:
         """Compute in float32, without autocast; on a GPU in TF32, if bfloat16 was good enough."""
-        with torch.autocast(self.batch.anchors.device.type, enabled=False), in_tf32(self.bfloat16):
+        device = self.batch.anchors.device.type
+        coarse = in_tf32() if self.bfloat16 else contextlib.nullcontext()
+        with torch.autocast(device, enabled=False), coarse:
             yield
 
     def _evaluate(

@@ -159,7 +159,7 @@ class Record:
             ]
         embeddings: dict[str, Any] = dict(zip(KINDS, views, strict=True))
         evaluation = self._evaluate(dataclasses.replace(self._batch, **embeddings))
-        share = 1 / evaluation.count if self._reduction == "mean" else 1.0
+        share = 1 / evaluation.batch.count if self._reduction == "mean" else 1.0
         anchors = evaluation.batch.anchors
         scale = anchors.new_full((len(anchors),), share)
         values, by_unit_rows = evaluation.differentiate(scale, self._needed)

@@ -13,6 +13,7 @@ needs Triton, is imported at the first computation.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
@@ -125,7 +126,7 @@ class Operands:
     ) -> None:
         """Add the product of coefficients and rows, times factors (n,) of its rows, in float32."""
         # float16 rows, and coefficients that were rounded for them, are represented in TF32.
-        with in_tf32(self.dtype == torch.float16):
+        with in_tf32() if self.dtype == torch.float16 else contextlib.nullcontext():
             if self.dtype == torch.bfloat16:  # torch 2.8 adds only bfloat16 in `addmm`
                 product = torch.mm(left, right, out_dtype=torch.float32)
             elif factors is None:

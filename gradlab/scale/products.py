@@ -25,9 +25,9 @@ def tf32_allowed() -> bool:
 
 
 @contextlib.contextmanager
-def in_tf32(coarse: bool) -> Iterator[None]:
-    """Allow TF32 within the block if it may be ``coarse``; as torch's setting, for all threads."""
-    if not coarse or tf32_allowed():
+def in_tf32() -> Iterator[None]:
+    """Allow TF32 within the block; as torch's setting, for all threads."""
+    if tf32_allowed():
         yield
         return
     matmul = torch.backends.cuda.matmul

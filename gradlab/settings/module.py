@@ -196,6 +196,8 @@ class LossModule(torch.nn.Module):
         Raises:
             GradlabError: an error of the loss, or training has moved a value out of its range.
         """
+        if not self._settings:
+            return self.loss(*args, **options)  # type: ignore[no-any-return]  # as of `gradlab.Loss`
         learned = self._numbers()  # raises if a value is out of range
         if learned and any(isinstance(rows, np.ndarray) for rows in args):
             raise GradlabError(

@@ -10,6 +10,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -161,7 +162,7 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
         by_setting = {"loss": files, "augment": named_files(self.augment or "")}
         return {name: list(dict.fromkeys(files)) for name, files in by_setting.items() if files}
 
-    @property
+    @cached_property
     def chunked(self) -> bool:
         """Whether sequences are encoded in chunks, with a gradient cache."""
         return self.chunk_size is not None or self.chunk_memory is not None
