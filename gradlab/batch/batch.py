@@ -13,7 +13,7 @@ from array_api_compat import (
     is_torch_array,
 )
 
-from gradlab.arrays import Array, Bool, Float, Int, Shaped, cached_property, detach
+from gradlab.arrays import Array, Bool, Float, Int, cached_property, detach
 from gradlab.batch.candidates import (
     BESIDE,
     DEFAULT_CANDIDATES,
@@ -23,8 +23,8 @@ from gradlab.batch.candidates import (
     Candidates,
     Supervision,
 )
-from gradlab.batch.comparison import PLAIN, Comparison, joined, own_pairs
-from gradlab.batch.similarity import AllCosines, Negatives, PairSimilarity
+from gradlab.batch.comparison import PLAIN, Comparison, joined
+from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 
 # Largest number of similarities in a block of `Batch.blocks`, unless a single row has more.
@@ -399,34 +399,6 @@ class Batch:
             rows is not None and self.candidates.joined_by(name) for name, rows in outside.items()
         )
 
-    def hardened(self, negatives: Negatives, temperature: float) -> Negatives:
-        """Return ``negatives`` with the hardness of `candidates`, detached, added to ``cos θ / τ``.
-
-        Raises:
-            GradlabError: the hardness concerns hard negatives, but `owners` is None.
-        """
-        xp, cosine = array_namespace(negatives.cosine), negatives.cosine
-        added = 0.0 * self.anchors[:, :1]
-        for term in self.candidates.hardness:
-            amount = term.alpha * temperature * detach(cosine)
-            if term.on != "all":
-                amount = xp.where(self._hard_columns(term.on), amount, xp.zeros_like(amount))
-            added = added + amount
-        hardened = xp.where(xp.isinf(cosine), cosine, cosine + added)
-        return AllCosines(hardened, negatives.measure)
-
-    def _hard_columns(self, on: str) -> Bool[Array, "n k"]:
-        xp, n = array_namespace(self.anchors), self.anchors.shape[0]
-        acts = {"other": ("other", "in_batch"), "extra": ("other",), "own": ("other", "hard")}
-        conditions = []
-        for block in self.candidate_blocks:
-            if block.name == "extra" and on in ("in_batch", "hard"):
-                conditions.append(self.owned if on == "hard" else ~self.owned)
-                continue
-            shape, chosen = (n, block.vectors.shape[-2]), on in acts.get(block.name, ())
-            conditions.append(xp.full(shape, chosen, dtype=xp.bool, device=self.anchors.device))
-        return joined(conditions, axis=-1)
-
     # Information about the sentences.
 
     @property
@@ -440,113 +412,8 @@ class Batch:
             raise GradlabError(
                 "whose hard negatives the extra negatives are is not known; give their owners"
             )
-        return self._numbers[:, None] == self.owners
-
-    @property
-    def _numbers(self) -> Int[Array, "n"]:
         xp, n = array_namespace(self.anchors), self.anchors.shape[0]
-        return self.start + xp.arange(n, device=self.anchors.device)
-
-    def guided(
-        self, block: Block, model: Batch | None = None
-    ) -> tuple[Float[Array, "n k"], Float[Array, "n"]]:
-        """Return the cosines of a block's pairs and of positives by the guide, or by ``model``."""
-        guide = self.guide if model is None else model
-        assert guide is not None
-        guide = dataclasses.replace(
-            guide, candidates=self.candidates, in_batch_negatives=self.in_batch_negatives
-        )
-        (of_guide,) = (pairs for pairs in guide.candidate_blocks if pairs.name == block.name)
-        # The positives come from the same kind of product, so that equal texts get equal cosines.
-        if block.name == "own":
-            xp = array_namespace(guide.anchors)
-            vectors = xp.concat([of_guide.vectors, guide.positives[:, None, :]], axis=1)
-            cosines = xp.sum(guide.anchors[:, None, :] * vectors, axis=-1)
-            return cosines[:, :-1], cosines[:, -1]
-        cosines = guide.comparison.cosines(of_guide.rows, of_guide.vectors)
-        positive = guide.comparison.cosines(guide.anchors, guide.whole.positives)
-        return cosines, array_namespace(cosines).linalg.diagonal(positive, offset=self.start)
-
-    @property
-    def _rows(self) -> slice:
-        return slice(self.start, self.start + self.anchors.shape[0])
-
-    @property
-    def begins_inside(self) -> bool:
-        """Whether the positive stands at j = i among the candidates; otherwise it comes first."""
-        return self.candidate_blocks[0].own is not None
-
-    def of_candidates(self, scores: Shaped[Array, "all c"], name: str) -> Shaped[Array, "n c"]:
-        """Return this batch's rows of an array that has one column per candidate.
-
-        Raises:
-            GradlabError: the loss has other candidates, or another number of them.
-        """
-        blocks = self.candidate_blocks
-        words = {
-            "other": "of the other view",
-            "same": "of the own view",
-            "extra": "extra negatives",
-            "own": "own negatives",
-        }
-        if not all(block.name in words for block in blocks):
-            raise GradlabError(
-                f"{name} is of candidates of the anchors; "
-                f"the pool {blocks[-1].name} compares positives"
-            )
-        count = blocks[-1].columns.stop + (not self.begins_inside)
-        if scores.shape[1] != count:
-            kinds = [f"{block.vectors.shape[-2]} {words[block.name]}" for block in blocks]
-            kinds = kinds if self.begins_inside else ["its positive", *kinds]
-            raise GradlabError(
-                f"{name} has shape {tuple(scores.shape)}, but an anchor has {count} candidates: "
-                f"{', '.join(kinds)}"
-            )
-        return scores[self._rows]
-
-    def roles(self, block: Block) -> Int[Array, "n k"]:
-        """Return the role of each pair of a block: 1 if positive, -1 if negative, 0 if neither."""
-        xp, supervision = array_namespace(self.anchors), self.supervision
-        labels, relation = supervision.labels, supervision.relation
-        if relation is not None:
-            shift = int(not self.begins_inside)
-            columns = slice(block.columns.start + shift, block.columns.stop + shift)
-            return self.of_candidates(relation, "relation")[:, columns]
-        shape = (self.anchors.shape[0], block.vectors.shape[-2])
-        negative = xp.full(shape, -1, dtype=xp.int64, device=self.anchors.device)
-        if labels is None or block.name not in POOLS:
-            return negative
-        mates = labels[self._rows][:, None] == labels
-        return xp.where(mates, xp.ones_like(negative), negative)
-
-    @property
-    def own_role(self) -> Int[Array, "n"]:
-        """Role of each anchor's own positive: 1, unless a relation says otherwise."""
-        xp, relation = array_namespace(self.anchors), self.supervision.relation
-        if relation is None:
-            return xp.ones(self.anchors.shape[0], dtype=xp.int64, device=self.anchors.device)
-        rows = self.of_candidates(relation, "relation")
-        return xp.linalg.diagonal(rows, offset=self.start) if self.begins_inside else rows[:, 0]
-
-    def taught(self, name: str) -> Float[Array, "n c"]:
-        """Return the teacher's scores of all candidates, or else the cosines of its embeddings.
-
-        Raises:
-            GradlabError: there is no teacher, or its scores belong to other candidates.
-        """
-        xp, scores = array_namespace(self.anchors), self.supervision.teacher
-        if scores is not None:
-            return self.of_candidates(scores, "teacher")
-        if self.teacher is None:
-            raise GradlabError(
-                f"{name} needs teacher=: scores of the candidates, or a teacher's embeddings of "
-                "the batch"
-            )
-        pairs = [self.guided(block, self.teacher) for block in self.candidate_blocks]
-        positive, cosines = pairs[0][1][:, None], joined([cosine for cosine, _ in pairs], axis=-1)
-        if not self.begins_inside:
-            return xp.concat([positive, cosines], axis=-1)
-        return xp.where(own_pairs(cosines, self.start), positive, cosines)
+        return (self.start + xp.arange(n, device=self.anchors.device))[:, None] == self.owners
 
     # Sums over weights.
 

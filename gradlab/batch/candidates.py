@@ -82,18 +82,6 @@ class Rule(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class Labelled:
-    """Leaves out candidates that labels or relation exclude, for losses of one positive."""
-
-    must_leave_negatives = False
-
-    def left_out(self, block: Block, cosine: Float[Array, "n k"], batch: Any) -> Bool[Array, "n k"]:
-        """Return True for candidates whose role is positive or neither."""
-        absent: Bool[Array, "n k"] = batch.roles(block) != -1
-        return absent
-
-
-@dataclasses.dataclass(frozen=True)
 class HardnessTerm:
     """The term ``α sg(cos θ)`` in the logits of some negatives."""
 

@@ -26,10 +26,10 @@ from gradlab.batch.candidates import (
     DEFAULT_CANDIDATES,
     UNSUPERVISED,
     Candidates,
-    Labelled,
     Supervision,
     candidate_counts,
 )
+from gradlab.batch.roles import Labelled
 from gradlab.errors import GradlabError
 
 # Largest deviation of a row's norm from 1: about sixteen rounding errors of a norm in that dtype.

@@ -12,7 +12,8 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array
 from gradlab.batch.batch import Batch, unit_rows
-from gradlab.batch.candidates import DEFAULT_CANDIDATES, Candidates, Labelled, Supervision
+from gradlab.batch.candidates import DEFAULT_CANDIDATES, Candidates, Supervision
+from gradlab.batch.roles import Labelled
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError

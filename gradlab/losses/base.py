@@ -20,6 +20,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, compiled, without_autocast
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
+from gradlab.batch.roles import own_role
 from gradlab.errors import ALIASES, GradlabError, nearest
 from gradlab.losses.components import Components
 from gradlab.losses.documentation import Documentation
@@ -231,7 +232,7 @@ class Loss(Settings, Documentation, abc.ABC):
         for loss, candidates in self.leaves(batch):
             if not loss.pulls_only_own:
                 continue
-            own, relation = candidates.own_role, candidates.supervision.relation
+            own, relation = own_role(candidates), candidates.supervision.relation
             xp = array_namespace(relation)
             if count := int(xp.count_nonzero((own != 1) & xp.any(relation == 1, axis=-1))):
                 warnings.warn(

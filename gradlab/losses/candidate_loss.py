@@ -15,8 +15,9 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, Int, logsumexp
 from gradlab.batch.batch import Batch
-from gradlab.batch.candidates import BESIDE, Block, Labelled, Rule
+from gradlab.batch.candidates import BESIDE, Block, Rule
 from gradlab.batch.comparison import own_pairs
+from gradlab.batch.roles import Labelled, own_role, positive_is_inside, roles_of, teacher_scores
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
@@ -100,7 +101,7 @@ class CandidateLoss(Loss):
         # A push of the own positive, which the weight does not have, weakens its pull.
         weaker = xp.sum(xp.where(own, push, zero), axis=-1)
         positive = xp.sum(xp.where(own, pull, zero), axis=-1) - weaker
-        first = int(not batch.begins_inside)
+        first = int(not positive_is_inside(batch))
         out = ~candidates.negative[:, first:]
         arguments = batch.supervision
         several = (
@@ -135,17 +136,17 @@ class CandidateLoss(Loss):
         blocks, xp = batch.candidate_blocks, array_namespace(batch.anchors)
         cosine = batch.comparison.negatives(batch, blocks, rules).cosine
         positive = batch.positive.cosine[:, None]
-        roles = [batch.roles(block) for block in blocks]
-        if not batch.begins_inside:
+        roles = [roles_of(batch, block) for block in blocks]
+        if not positive_is_inside(batch):
             cosine = xp.concat([positive, cosine], axis=-1)
-            roles = [batch.own_role[:, None], *roles]
+            roles = [own_role(batch)[:, None], *roles]
             own = xp.zeros_like(cosine, dtype=xp.bool)
             own = own | (xp.arange(cosine.shape[-1], device=cosine.device) == 0)
         else:
             own = own_pairs(cosine, batch.start)
             cosine = xp.where(own, positive, cosine)
-        role = xp.where(own, batch.own_role[:, None], xp.concat(roles, axis=-1))
-        score = batch.taught(self.name) if "teacher" in self.looks_at else None
+        role = xp.where(own, own_role(batch)[:, None], xp.concat(roles, axis=-1))
+        score = teacher_scores(batch, self.name) if "teacher" in self.looks_at else None
         absent = xp.isinf(cosine)
         role = xp.where(absent, xp.zeros_like(role), role)
         cosine = xp.where(absent | (role == 0), xp.zeros_like(cosine), cosine)
@@ -173,7 +174,7 @@ class _OfNegatives:
         if out is None:
             return None
         out = xp.asarray(out, device=cosine.device)  # a rule may return a numpy array
-        return out & (batch.roles(block) != 1)
+        return out & (roles_of(batch, block) != 1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,6 +15,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Bool, Float, Int, detach
 from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import BESIDE, POOLS, Block
+from gradlab.batch.roles import guide_cosines
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.combinator import ChangedRow, OtherCandidates
@@ -139,7 +140,7 @@ class Mask(OtherCandidates):
         if self.by == "pairs":
             return self._listed(block)
         if self.by == "guide":
-            cosines, positive = batch.guided(block)
+            cosines, positive = guide_cosines(batch, block)
         else:
             cosines, positive = cosine, detach(batch.positive.cosine)
         margin = self.margin

@@ -16,6 +16,8 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, as_float, divide
 from gradlab.batch.batch import Batch
+from gradlab.batch.hardness import hardened
+from gradlab.batch.roles import own_role
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
@@ -121,7 +123,7 @@ class PairLoss(Loss):
         negatives, alone = self._negatives(batch)
         statistics = _masked(batch) if batch.candidates.rules else {}
         if batch.supervision.relation is not None:
-            without = as_float(batch.own_role != 1, batch.anchors)
+            without = as_float(own_role(batch) != 1, batch.anchors)
             statistics["without_positives"] = array_namespace(without).mean(without)
         components = self.components(batch.positive, negatives)
         attributes: dict[str, Any] = {} if alone is None else _without(components, alone)
@@ -136,13 +138,13 @@ class PairLoss(Loss):
         """
         negatives = batch.negatives
         if batch.candidates.hardness:
-            negatives = batch.hardened(negatives, self.temperature)  # type: ignore[attr-defined]  # every loss that takes hardness has one
+            negatives = hardened(batch, negatives, self.temperature)  # type: ignore[attr-defined]  # every loss that takes hardness has one
         alone = None
         if batch.may_lack_negatives and not self.pulls_alone:
             negatives, alone = negatives.with_some()
         if batch.supervision.relation is None:
             return negatives, alone
-        without = batch.own_role != 1
+        without = own_role(batch) != 1
         return negatives, without if alone is None else alone | without
 
 
