@@ -216,14 +216,8 @@ def evaluate(
         name, model = name or os.fspath(model), Encoder.load(model, pooler, device="auto")
     encode = as_encode(model)
     names_of_tasks = task_names(tasks)
-    check_known("split", split, SPLITS)
-    check_known("aggregation", aggregation, AGGREGATIONS)
-    check_known("classifier", classifier, CLASSIFIERS)
-    check_whole("folds", folds, 2)
-    check_whole("seed", seed, 0)
-    check_whole("jobs", jobs, -1)
-    if jobs == 0:
-        raise GradlabError("jobs is 0; give a number of processes, or -1 for one a core")
+    _check_choices(split=split, aggregation=aggregation, classifier=classifier)
+    _check_numbers(folds, seed, jobs)
     sts, transfer, absent = _load(downstream(data), names_of_tasks, split, folds)
     if not sts and not transfer:
         reasons = "; ".join(f"{task}: {reason}" for task, reason in absent.items())
@@ -266,6 +260,20 @@ def evaluate(
         options: dict[str, Any] = {"folds": folds, "seed": seed, "jobs": jobs, "progress": progress}
         keep({task.name: transfer_scores(task, embed, chosen, test=split == "test", **options)})
     return result
+
+
+def _check_choices(**chosen: str) -> None:
+    choices = {"split": SPLITS, "aggregation": AGGREGATIONS, "classifier": CLASSIFIERS}
+    for name, choice in chosen.items():
+        check_known(name, choice, choices[name])
+
+
+def _check_numbers(folds: int, seed: int, jobs: int) -> None:
+    check_whole("folds", folds, 2)
+    check_whole("seed", seed, 0)
+    check_whole("jobs", jobs, -1)
+    if jobs == 0:
+        raise GradlabError("jobs is 0; give a number of processes, or -1 for one a core")
 
 
 def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds: int = 10) -> None:

@@ -259,22 +259,8 @@ def transfer_scores(
     choosing, testing = len(outer) * (1 if dev else folds), len(outer) * test
     title = f"{task.name}: {classifier.title}"
     with progress_bar(None, progress, desc=title, total=choosing + testing) as bar:
-
-        def run(
-            function: Callable[..., Any], work: Iterable[tuple[Any, ...]], count: int
-        ) -> list[Any]:
-            """Return results in order; threads would wait for each other's small steps."""
-            from joblib import Parallel, delayed
-
-            calls = (delayed(_on_one_thread)(function, *item) for item in work)
-            results = []
-            for result in Parallel(n_jobs=1 if count == 1 else jobs, return_as="generator")(calls):
-                results.append(result)
-                bar.update(1)
-            return results
-
         choices = ((*pair, grid) for folds_of_data in pairs for pair in folds_of_data)
-        table = run(classifier.accuracies, choices, choosing)
+        table = _run(classifier.accuracies, choices, 1 if choosing == 1 else jobs, bar)
         means = np.reshape(table, (len(outer), -1, len(grid))).mean(axis=1)
         # As in SentEval, accuracies that agree to two decimals of a per cent are a tie.
         best = np.round(100 * means, 2).argmax(axis=1)
@@ -286,7 +272,7 @@ def transfer_scores(
         if test:
             cases = zip(outer, chosen, strict=True)
             tests = ((data, features, setting, dev) for (data, (features, _)), setting in cases)
-            guesses = run(classifier.predict, tests, testing)
+            guesses = _run(classifier.predict, tests, 1 if testing == 1 else jobs, bar)
             answers = [labels for _, (_, labels) in outer]
             right = [
                 np.mean(guess == answer) for guess, answer in zip(guesses, answers, strict=True)
@@ -297,6 +283,20 @@ def transfer_scores(
 
                 result["f1"] = float(f1_score(answers[0], guesses[0]))
     return result
+
+
+def _run(
+    function: Callable[..., Any], work: Iterable[tuple[Any, ...]], jobs: int, bar: Any
+) -> list[Any]:
+    """Return results in order, each a tick of ``bar``; threads would wait for each other."""
+    from joblib import Parallel, delayed
+
+    calls = (delayed(_on_one_thread)(function, *arguments) for arguments in work)
+    results = []
+    for result in Parallel(n_jobs=jobs, return_as="generator")(calls):
+        results.append(result)
+        bar.update(1)
+    return results
 
 
 def _examples(split: Split, embed: Embedder) -> Examples:

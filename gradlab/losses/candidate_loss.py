@@ -114,7 +114,7 @@ class CandidateLoss(Loss):
             xp.sum(push, axis=-1) - weaker,
             batch,
             left_out={block.name: out[:, block.columns] for block in batch.candidate_blocks},
-            positive=positive,
+            pull_of_positive=positive,
             pulls=xp.where(own, zero, pull)[:, first:] if several else None,
             beside=weaker,
             statistics=statistics,

@@ -58,20 +58,6 @@ def canonical(
     negative_view = "other" if coefficients.get("same") is None else "both" if across else "same"
     sizes = column_sizes(batch, negative_view)
     zero = xp.zeros_like(batch.anchors[:, 0])
-
-    def by_kind(
-        blocks_by_kind: Mapping[str, Any], *before: Float[Array, "n 1"]
-    ) -> Float[Array, "n _"]:
-        """Join one block per kind of columns; an absent kind has zeros."""
-        blocks = list(before)
-        for name, size in sizes.items():
-            if blocks_by_kind.get(name) is None:
-                shape = (zero.shape[0], size)
-                blocks.append(xp.zeros(shape, dtype=zero.dtype, device=zero.device))
-            else:
-                blocks.append(blocks_by_kind[name])
-        return joined(blocks, zero[:, None][:, :0], axis=-1)
-
     coefficient_blocks = [
         coefficients[name] for name in sizes if coefficients.get(name) is not None
     ]
@@ -80,7 +66,7 @@ def canonical(
     )
     # Coefficients of both signs can sum to 0: the dissipation is then 1, and they are the weights.
     unit = xp.where(total == 0, xp.ones_like(total), total)
-    weight = by_kind(coefficients)
+    weight = _by_kind(coefficients, sizes, zero)
     if (overwrite or len(sizes) > 1) and is_numpy_array(weight):  # joined blocks are a copy
         weight /= unit[:, None]
     else:
@@ -89,14 +75,7 @@ def canonical(
     total = xp.where((total == 0) & xp.any(weight != 0, axis=-1), unit, total)
     shares = None
     if pulls is not None:
-        own: Any = pulls["positive"][:, None]  # type: ignore[index]  # it is always there
-        if batch.in_batch_negatives:
-            shares = by_kind(pulls)
-            shares = xp.where(own_pairs(shares, 0), own, shares)
-        else:
-            shares = by_kind(pulls, own)
-        pull = xp.where((pull == 0) & xp.any(shares != 0, axis=-1), xp.ones_like(pull), pull)
-        shares = shares / xp.where(pull == 0, xp.ones_like(pull), pull)[:, None]
+        pull, shares = _pull_shares(pull, pulls, sizes, batch.in_batch_negatives)
     return Components(
         total,
         weight,
@@ -111,6 +90,39 @@ def canonical(
         },
         **attributes,
     )
+
+
+def _by_kind(
+    blocks_by_kind: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    zero: Float[Array, "n"],
+    *before: Float[Array, "n 1"],
+) -> Float[Array, "n _"]:
+    """Join one block per kind of columns behind those ``before``; an absent kind has zeros."""
+    xp, blocks = array_namespace(zero), list(before)
+    for name, size in sizes.items():
+        block = blocks_by_kind.get(name)
+        if block is None:
+            block = xp.zeros((zero.shape[0], size), dtype=zero.dtype, device=zero.device)
+        blocks.append(block)
+    return joined(blocks, zero[:, None][:, :0], axis=-1)
+
+
+def _pull_shares(
+    pull: Float[Array, "n"],
+    pulls: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    in_batch_negatives: bool,
+) -> tuple[Float[Array, "n"], Float[Array, "n c"]]:
+    """Return the pull, 1 where its parts cancel, and the shares of its parts in it."""
+    xp, own = array_namespace(pull), pulls["positive"][:, None]
+    if in_batch_negatives:
+        shares = _by_kind(pulls, sizes, pull)
+        shares = xp.where(own_pairs(shares, 0), own, shares)
+    else:
+        shares = _by_kind(pulls, sizes, pull, own)
+    pull = xp.where((pull == 0) & xp.any(shares != 0, axis=-1), xp.ones_like(pull), pull)
+    return pull, shares / xp.where(pull == 0, xp.ones_like(pull), pull)[:, None]
 
 
 def positives_from_anchors(
@@ -148,7 +160,7 @@ def both_sides(
     batch: Batch,
     *,
     left_out: Mapping[str, LeftOut],
-    positive: Float[Array, "n"] | None = None,
+    pull_of_positive: Float[Array, "n"] | None = None,
     pulls: Float[Array, "n k"] | None = None,
     **attributes: Any,
 ) -> tuple[Components, Components]:
@@ -161,27 +173,42 @@ def both_sides(
         pull: coefficient of the whole pull of each row.
         batch: the embeddings.
         left_out: which candidates are not negatives, by the names of their blocks.
-        positive, pulls: the parts of a shared pull, of the positive and of the candidates.
+        pull_of_positive, pulls: the parts of a shared pull, of the positive and of the candidates.
         **attributes: further arguments of `canonical` for the anchors.
     """
     blocks = {block.name: block.columns for block in batch.candidate_blocks}
-    pushed, pushed_back = _by_side({name: push[:, at] for name, at in blocks.items()}, operator.add)
-    out, out_back = _by_side({name: left_out.get(name, False) for name in blocks}, operator.and_)
-    positive_pull: Any = pull
-    shares: Any = None
-    shares_back: Any = None
+    push_on_anchors, push_on_positives = _by_side(
+        {name: push[:, at] for name, at in blocks.items()}, operator.add
+    )
+    left_out_of_anchors, left_out_of_positives = _by_side(
+        {name: left_out.get(name, False) for name in blocks}, operator.and_
+    )
+    pull_on_positives: Any = pull
+    pulls_on_anchors: Any = None
+    pulls_on_positives: Any = None
     if pulls is not None:
         pull_blocks = {name: pulls[:, at] for name, at in blocks.items()}
         sums = {
             name: array_namespace(pulls).sum(block, axis=0) for name, block in pull_blocks.items()
         }
-        pull, positive_pull = pull + sums.get("same", 0), positive + sums.get("other", 0)
-        shares, shares_back = _by_side(pull_blocks, operator.add)
-        shares["positive"] = shares_back["positive"] = positive
-    options: dict[str, Any] = {"pulls": shares_back, "left_out": out_back, "side": "positives"}
-    positives = canonical(pushed_back, positive_pull, batch.exchanged(), **options)
-    options = attributes | {"pulls": shares, "left_out": out, "counterpart": positives}
-    return canonical(pushed, pull, batch, **options), positives
+        pull, pull_on_positives = (
+            pull + sums.get("same", 0),
+            pull_of_positive + sums.get("other", 0),
+        )
+        pulls_on_anchors, pulls_on_positives = _by_side(pull_blocks, operator.add)
+        pulls_on_anchors["positive"] = pulls_on_positives["positive"] = pull_of_positive
+    options: dict[str, Any] = {
+        "pulls": pulls_on_positives,
+        "left_out": left_out_of_positives,
+        "side": "positives",
+    }
+    positives = canonical(push_on_positives, pull_on_positives, batch.exchanged(), **options)
+    options = attributes | {
+        "pulls": pulls_on_anchors,
+        "left_out": left_out_of_anchors,
+        "counterpart": positives,
+    }
+    return canonical(push_on_anchors, pull, batch, **options), positives
 
 
 def _by_side(
@@ -252,23 +279,15 @@ def weighted_sum(
     pulls: dict[str, Any] = {}
     left_out: dict[str, LeftOut] = {}
     diagonal = any(components.pull.ndim == 2 for _, components in terms)
-
-    def add(sums: dict[str, Any], name: str, summand: Array) -> None:
-        """Add a summand that nothing else holds, in place after the first."""
-        if name in sums:
-            sums[name] += summand
-        else:
-            sums[name] = summand
-
     for factor, components in terms:
         size = factor * components.gradient_dissipation[:, None]
         for name, columns in components.columns.items():
-            add(coefficients, name, components.weight[:, columns] * size)
+            _add(coefficients, name, components.weight[:, columns] * size)
             left_out[name] = left_out.get(name, True) & components.left_out.get(name, False)
         for name, omitted in components.extra_terms.items():
-            add(extra_terms, name, in_whole_rows(factor * omitted, batch))
+            _add(extra_terms, name, in_whole_rows(factor * omitted, batch))
         for name, pull in components.pulls.items() if not diagonal else ():
-            add(pulls, name, factor * pull)
+            _add(pulls, name, factor * pull)
     attractions = [
         in_whole_rows(factor * _net_pull(components), batch) for factor, components in terms
     ]
@@ -295,6 +314,14 @@ def weighted_sum(
     )
     plain = all(type(components) is Components for _, components in terms)
     return total if plain else TermwiseComponents(**vars(total))
+
+
+def _add(sums: dict[str, Any], name: str, summand: Array) -> None:
+    """Add a summand that nothing else holds, in place after the first."""
+    if name in sums:
+        sums[name] += summand
+    else:
+        sums[name] = summand
 
 
 def _net_pull(components: Components) -> Float[Array, "n"] | Float[Array, "n d"]:

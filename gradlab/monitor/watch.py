@@ -169,8 +169,8 @@ class Watch(Recorder):
         Datasets that take turns may never have theirs at a scheduled step.
         """
         self.catch_up(wait=False)
-        last, every = self._last.get(dataset, self._from - 1), self.every
-        return self._status != STOPPED and step // every > last // every
+        last, interval = self._last.get(dataset, self._from - 1), self.every
+        return self._status != STOPPED and step // interval > last // interval
 
     def record(self, step: int, find: Callable[[], Snapshot], dataset: str = "") -> None:
         """Measure a batch and write the result; an error ends the recording, not the run.

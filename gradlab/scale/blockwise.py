@@ -273,24 +273,16 @@ class BlockwiseLoss(LossModule):
         context: dict[str, Any],
     ) -> Tensor:
         """Return the loss of the batch of all processes; an error on one is raised on all."""
+        options = {name: bool(setting) for name, setting in options.items()}
         share, error = None, None
         must_agree, local = describe_rows(rows[0]), {"gradient": False}
         try:
             check_reduction(reduction)
-            options = {name: bool(setting) for name, setting in options.items()}
             self.loss.check_arguments(context)
             share = check_share(group, rows, context, **options)
-            local = {**describe_sizes(share), "gradient": self._needs_gradient(share.embeddings)}
-            must_agree |= {
-                "loss": repr(self.loss),
-                "reduction": reduction,
-                **options,
-                "average": self.average,
-                "way": self.way,
-                **describe_share(share),
-                # The backward pass makes the gradient of each row; all processes must take part.
-                "gradient": local["gradient"] if reduction == "none" else None,
-            }
+            gradient = self._needs_gradient(share.embeddings)
+            local = {**describe_sizes(share), "gradient": gradient}
+            must_agree |= self._must_agree(share, reduction, gradient, options)
         except Exception as problem:  # reported to all processes below
             text = " ".join(str(problem).split())
             error = (
@@ -321,6 +313,21 @@ class BlockwiseLoss(LossModule):
             self.way or "blocks",
         )
         return value + (group.count - 1) * (value - value.detach()) if self.average else value
+
+    def _must_agree(
+        self, share: Batch, reduction: str, gradient: bool, options: Mapping[str, bool]
+    ) -> dict[str, Any]:
+        """Return what all processes must have in common, beside what is known of their rows."""
+        return {
+            "loss": repr(self.loss),
+            "reduction": reduction,
+            **options,
+            "average": self.average,
+            "way": self.way,
+            **describe_share(share),
+            # The backward pass makes the gradient of each row; all processes must take part.
+            "gradient": gradient if reduction == "none" else None,
+        }
 
     def _value(
         self,

@@ -120,7 +120,6 @@ def gathered(
     """
     if processes.count == 1:
         return share.mapped(lambda _, rows: rows.detach())
-    n, h = len(share.anchors), own[processes.rank]
     first = sum(anchors[: processes.rank])
 
     def rows_of(batch: Batch) -> Batch:
@@ -137,19 +136,10 @@ def gathered(
             )
         )
 
-    owners = sentences = None
+    owners = None
     if owned:
         local = share.anchors[:0, 0].long() if share.owners is None else share.owners.long()
         owners = processes.gather(torch.where(local < 0, local, local + first), extra)
-    if share.sentences is not None:
-        sizes = [n, extra[processes.rank], n * h]
-        missing = share.sentences.new_full((sum(sizes) - len(share.sentences),), -1)
-        of_anchors, of_extra, of_own = torch.cat([share.sentences, missing]).long().split(sizes)
-        joined = [processes.gather(of_anchors, anchors), processes.gather(of_extra, extra)]
-        if h:
-            widest = torch.nn.functional.pad(of_own.view(n, h), (0, max(own) - h), value=-1)
-            joined.append(processes.gather(widest, anchors).flatten())
-        sentences = torch.cat(joined)
     guide, teacher = (
         None if model is None else rows_of(model) for model in (share.guide, share.teacher)
     )
@@ -160,8 +150,25 @@ def gathered(
     return dataclasses.replace(
         whole,
         owners=owners,
-        sentences=sentences,
+        sentences=_gathered_sentences(share, processes, anchors, extra, own),
         guide=guide,
         teacher=teacher,
         supervision=supervision,
     )
+
+
+def _gathered_sentences(
+    share: Batch, processes: Processes, anchors: list[int], extra: list[int], own: list[int]
+) -> Tensor | None:
+    """Return the sentence numbers of all processes' columns, -1 where a row lacks own negatives."""
+    if share.sentences is None:
+        return None
+    n, h = len(share.anchors), own[processes.rank]
+    sizes = [n, extra[processes.rank], n * h]
+    missing = share.sentences.new_full((sum(sizes) - len(share.sentences),), -1)
+    of_anchors, of_extra, of_own = torch.cat([share.sentences, missing]).long().split(sizes)
+    joined = [processes.gather(of_anchors, anchors), processes.gather(of_extra, extra)]
+    if h:
+        widest = torch.nn.functional.pad(of_own.view(n, h), (0, max(own) - h), value=-1)
+        joined.append(processes.gather(widest, anchors).flatten())
+    return torch.cat(joined)

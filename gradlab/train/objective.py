@@ -95,49 +95,46 @@ class Objective(nn.Module):
             for nested in loss.within
         )
         self._asks_for_sentences = "sentences" in loss.looks_at
-        self.momentum, self.queue = None, None
-        self.fgsm: FGSM | None = None
+        self.momentum = None
         if config.momentum is not None:
             copied = {"encoder": encoder, "head": head, "projection": projection}
             self.momentum = Momentum(copied, config, steps)
-        if config.queue_size:
-            width = config.projection_width if config.projection_layers else None
-            self.queue = Queue(
-                config.queue_size,
-                width or encoder.dimension,
-                initial=config.queue_initial,
-                positions=config.queue_ages,
-                numbered=bool(pairs_files(loss)),
-            ).to(device)
-        if config.fgsm and config.fgsm_gradient == "previous":
-            self.fgsm = PreviousFGSM(config.fgsm, encoder.model.get_input_embeddings()).to(device)
-        elif config.fgsm:
-            self.fgsm = FGSM(config.fgsm)
+        self.queue = _queue(config, encoder, numbered=bool(pairs_files(loss)))
+        self.fgsm = _fgsm(config, encoder)
         self.augmentation: Augmentation | None = None
         if config.augment is not None:
             limits = {"tokenizer": encoder.tokenizer, "longest": encoder.max_length}
             self.augmentation = get_augmentation(config.augment, **limits)
-        view = self.augmentation if isinstance(self.augmentation, EmbeddingAugmentation) else None
-        headed = any(
-            not isinstance(module, nn.Identity) for module in (head, projection, predictor)
-        )
-        self._trained_branch = Branch(
-            encoder, head, projection, config, device, takes_embeddings(encoder), view, headed
-        )
-        if device.type == "cuda" and takes_broadcast_masks(encoder):
-            self._trained_branch = replace(self._trained_branch, broadcasts_masks=True)
-        if not self._trained_branch.shares_lookup and (self.fgsm or view):
-            raise GradlabError(
-                "this encoder does not compute the same from looked-up embeddings as from token "
-                "ids; it cannot be trained with FGSM or an augmentation of embeddings"
-            )
-        if config.chunk_memory is not None:
-            tokens = tokens_in(config.chunk_memory, self._trained_branch)
-            self._trained_branch = replace(self._trained_branch, chunk_tokens=tokens)
+        self._trained_branch = self._branch()
         if self.momentum is not None:
             self._momentum_branch = replace(
                 self._trained_branch, **self.momentum.copies, keep_encoded=False
             )
+
+    def _branch(self) -> Branch:
+        """Return the trained branch.
+
+        Raises:
+            GradlabError: the encoder cannot take the embeddings that the configuration changes.
+        """
+        encoder, config, device = self.encoder, self.config, self.encoder.device
+        view = self.augmentation if isinstance(self.augmentation, EmbeddingAugmentation) else None
+        modules = self.head, self.projection, self.predictor
+        headed = any(not isinstance(module, nn.Identity) for module in modules)
+        shares_lookup = takes_embeddings(encoder)
+        if not shares_lookup and (self.fgsm or view):
+            raise GradlabError(
+                "this encoder does not compute the same from looked-up embeddings as from token "
+                "ids; it cannot be trained with FGSM or an augmentation of embeddings"
+            )
+        branch = Branch(
+            encoder, self.head, self.projection, config, device, shares_lookup, view, headed
+        )
+        if device.type == "cuda" and takes_broadcast_masks(encoder):
+            branch = replace(branch, broadcasts_masks=True)
+        if config.chunk_memory is not None:
+            branch = replace(branch, chunk_tokens=tokens_in(config.chunk_memory, branch))
+        return branch
 
     @property
     def loss(self) -> Loss:
@@ -385,6 +382,30 @@ class Objective(nn.Module):
         all_rows = torch.ones_like(packed.order, dtype=torch.bool)
         with torch.set_grad_enabled(torch.is_grad_enabled() and flows):
             return self._momentum_branch(packed, all_rows, cache=cache if flows else None)[0]
+
+
+def _queue(config: TrainConfig, encoder: Encoder, numbered: bool) -> Queue | None:
+    """Return the queue of negatives that the configuration asks for, if any."""
+    if not config.queue_size:
+        return None
+    width = config.projection_width if config.projection_layers else None
+    return Queue(
+        config.queue_size,
+        width or encoder.dimension,
+        initial=config.queue_initial,
+        positions=config.queue_ages,
+        numbered=numbered,
+    ).to(encoder.device)
+
+
+def _fgsm(config: TrainConfig, encoder: Encoder) -> FGSM | None:
+    """Return the perturbation of embeddings that the configuration asks for, if any."""
+    if not config.fgsm:
+        return None
+    if config.fgsm_gradient == "previous":
+        inputs = encoder.model.get_input_embeddings()
+        return PreviousFGSM(config.fgsm, inputs).to(encoder.device)
+    return FGSM(config.fgsm)
 
 
 def _criterion(loss: Loss, processes: Processes, chunked: bool) -> LossModule:
