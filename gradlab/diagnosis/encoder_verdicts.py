@@ -151,6 +151,8 @@ def accumulation(steps: int, left_to_loss: bool, divides: bool) -> Iterator[Verd
 # Share of the learning rate that a schedule should reach; share of the steps after the first tenth
 # in which it may be none.
 REACHED, MOST_STILL = 0.5, 0.4
+# Multiple of the learning rate to which a schedule may raise it.
+RAISED = 3.0
 
 
 def schedule(
@@ -177,6 +179,14 @@ def schedule(
         )
         name = "rate ends early"
         yield Verdict(subject, BAD, finding, change, name, "weights-do-not-move", evidence)
+        return
+    if peak > RAISED:
+        finding = (
+            f"The schedule raises the learning rate to {peak:.3g} times its first value within "
+            f"{within}, as a search for a rate does."
+        )
+        change = "Use a schedule that ends low: lr_scheduler_type='linear' or 'cosine'."
+        yield Verdict(subject, BAD, finding, change, "rate rises", "score-falls", evidence)
         return
     if peak >= REACHED:
         yield Verdict(subject, GOOD, finding, name="rate reached", evidence=evidence)

@@ -101,21 +101,58 @@ def gold(observation: Observation) -> Numbers | None:
         cells = next((v for n in GOLD if _are_numbers(v := getattr(inner, n, None))), None)
         if cells is not None:
             first, second = _texts(inner, "sentences1"), _texts(inner, "sentences2")
-            correlation = 0.0
+            correlation, low, high = 0.0, 0.0, 0.0
             if len(first) == len(second) == len(cells):
                 overlap = word_overlap([first[:COMPARED], second[:COMPARED]])
                 words = [overlap(0, row, 1, row) for row in range(len(first[:COMPARED]))]
                 correlation = rank_correlation([float(c) for c in cells[:COMPARED]], words)
+                low, high = (float(torch.tensor(words).quantile(q)) for q in (0.1, 0.9))
             numbers = {"count": len(cells), "distinct": len(set(map(float, cells)))}
-            answers.append({"name": name, "kind": "scores", **numbers, "words": correlation})
+            answers.append({
+                "name": name, "kind": "scores", **numbers, "words": correlation, "low": low,
+                "high": high,
+            })  # fmt: skip
+        elif triplets := _texts(inner, "anchors"):
+            answers.append({
+                "name": name, "kind": "triplets", "count": len(triplets),
+                "distinct": len(set(triplets)),
+            })  # fmt: skip
         corpus, relevant = getattr(inner, "corpus", None), getattr(inner, "relevant_docs", None)
         if isinstance(corpus, list | dict) and isinstance(relevant, Mapping):
             ids = set(map(str, getattr(inner, "corpus_ids", corpus)))
             due = [str(document) for documents in relevant.values() for document in documents]
             missing = sum(document not in ids for document in due) / max(1, len(due))
             numbers = {"count": len(relevant), "distinct": len(corpus)}
-            answers.append({"name": name, "kind": "documents", **numbers, "missing": missing})
+            answers.append({
+                "name": name, "kind": "documents", **numbers, "missing": missing,
+                **_relevance(inner, relevant),
+            })  # fmt: skip
     return {"answers": answers} if answers else None
+
+
+def _relevance(evaluator: Any, relevant: Mapping[Any, Any]) -> Numbers:
+    """Return how often words prefer a query's right document to others, and how much they vary."""
+    queries = dict(zip(
+        getattr(evaluator, "queries_ids", []), getattr(evaluator, "queries", []), strict=False
+    ))  # fmt: skip
+    corpus = dict(zip(
+        getattr(evaluator, "corpus_ids", []), getattr(evaluator, "corpus", []), strict=False
+    ))  # fmt: skip
+    pairs = [
+        (query, corpus[next(iter(relevant[key]))]) for key, query in queries.items()
+        if relevant.get(key) and next(iter(relevant[key])) in corpus
+    ][:COMPARED]  # fmt: skip
+    documents = list(corpus.values())[:COMPARED]
+    if not pairs or len(documents) < 2:
+        return {"rank": 0.5, "nearest": 0.0}
+    overlap = word_overlap([[query for query, _ in pairs], [text for _, text in pairs], documents])
+    ranks, nearest = list[float](), list[float]()
+    for row, (_, right) in enumerate(pairs):
+        own = overlap(0, row, 1, row)
+        far = [overlap(0, row, 2, at) for at, text in enumerate(documents) if text != right]
+        ranks.append(sum((size < own) + (size == own) / 2 for size in far) / max(1, len(far)))
+        nearest.append(max(far, default=0.0) - sum(far) / max(1, len(far)))
+    return {"rank": sum(ranks) / len(ranks), "nearest": sum(nearest) / len(nearest)}
 
 
 def _are_numbers(cells: Any) -> bool:
@@ -216,17 +253,22 @@ def reach(observation: Observation) -> Numbers | None:
     plain = kind.lower() == "sgd"
     step = min(norm, clip) if plain and clip else norm
     step = step if plain else math.sqrt(sum(w.numel() for w in weights))
-    adapter = _reach_of_adapter(observation.trainer.model, rate * plan["steps"] * plan["mean"])
+    adapter, scaling = _reach_of_adapter(
+        observation.trainer.model, rate * plan["steps"] * plan["mean"]
+    )
     return {
         "optimizer": kind, "rate": rate, "steps": plan["steps"], "norm": norm, "clip": clip,
         "moved": rate * plan["steps"] * plan["mean"] * step / size if size else math.nan,
-        "adapter": adapter,
+        "adapter": adapter, "scaling": scaling,
     }  # fmt: skip
 
 
-def _reach_of_adapter(model: Any, sum_of_rates: float) -> float | None:
-    """Return how far a low-rank adapter that starts at 0 can move its weight, relative to it."""
-    shares = []
+def _reach_of_adapter(model: Any, sum_of_rates: float) -> tuple[float | None, float]:
+    """Return how far a low-rank adapter that starts at 0 can move its weight, and its factor.
+
+    The first is relative to the weight, and None without adapters.
+    """
+    shares, largest = list[float](), 0.0
     for module in model.modules() if isinstance(model, nn.Module) else ():
         factors, scaling = getattr(module, "lora_A", None), getattr(module, "scaling", None)
         layer: Any = module
@@ -236,9 +278,10 @@ def _reach_of_adapter(model: Any, sum_of_rates: float) -> float | None:
             continue
         for name in factors.keys() if isinstance(weight, torch.Tensor) else ():
             size = float(layer.lora_A[name].weight.detach().double().norm())
+            largest = max(largest, float(scaling.get(name, 1.0)))
             change = float(scaling.get(name, 1.0)) * sum_of_rates * math.sqrt(len(weight)) * size
             shares.append(change / float(weight.detach().double().norm() or 1.0))
-    return max(shares) if shares else None
+    return max(shares, default=None), largest
 
 
 OF_TRAINER = (evaluator, gold, use, best, prompts, passes, reach)

@@ -6,9 +6,11 @@ Arguments are measured by the functions of the same names in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gradlab.diagnosis.data_verdicts import is_above_chance
 from gradlab.diagnosis.row_verdicts import REVERSED
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
@@ -57,6 +59,11 @@ def evaluator(
 
 # Share of an evaluator's right documents that its corpus may lack.
 MANY_MISSING = 0.05
+# Pairs or queries below which a score is mostly chance. Fewest that show that gold has nothing to
+# do with words, standard errors within which that is so, and the range of the shares of common
+# words that would show it otherwise. Share of words that texts have in common which are nothing to
+# each other.
+HANDFUL, ENOUGH_GOLD, NO_RELATION, WIDE_RANGE, NOTHING_COMMON = 30, 48, 2.0, 0.1, 0.05
 
 
 def gold(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
@@ -69,6 +76,7 @@ def gold(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
             of right documents that the corpus lacks.
     """
     subject, symptom = "evaluation", "score-does-not-rise"
+    yield from _handfuls(answers)
     for answer in answers:
         name, count, distinct = answer["name"], answer["count"], answer["distinct"]
         evidence = {"distinct": float(distinct)}
@@ -98,6 +106,39 @@ def gold(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
             change = "Give a higher gold score to pairs that are more alike."
             yield Verdict(subject, WATCH, finding, change, "gold reversed", symptom,
                           {"words": answer["words"]})  # fmt: skip
+        elif count >= ENOUGH_GOLD and (unrelated := _is_unrelated(answer)):
+            finding = f"What {name!r} takes for right has no relation to the texts: {unrelated}."
+            change = "Check that scores or relevant documents belong to these texts: ids, order."
+            yield Verdict(subject, WATCH, finding, change, "gold unrelated", symptom)
+
+
+def _handfuls(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
+    """Judge whether evaluators have enough pairs or queries."""
+    nouns = {"scores": "pairs", "documents": "queries", "triplets": "triplets"}
+    for answer in answers:
+        if answer["count"] < HANDFUL and answer["distinct"] > 1:
+            finding = (
+                f"{answer['name']!r} has {answer['count']} {nouns[answer['kind']]}: a score of so "
+                "few is mostly chance."
+            )
+            change = "Evaluate on some hundred."
+            yield Verdict("evaluation", WATCH, finding, change, "small evaluation",
+                          "score-does-not-rise", {"count": float(answer["count"])})  # fmt: skip
+
+
+def _is_unrelated(answer: Mapping[str, Any]) -> str:
+    """Return in what gold answers have no relation to words; empty if they have, or may have."""
+    telling = answer.get("nearest", 0.0) > WIDE_RANGE and answer["kind"] == "documents"
+    if telling and not is_above_chance(answer["rank"], answer["count"]):
+        return (
+            f"a query's right document has more words in common with it than "
+            f"{answer['rank']:.0%} of the others, and chance gives 50%"
+        )
+    wide = answer.get("high", 0.0) - answer.get("low", 0.0) > WIDE_RANGE
+    wide = wide and (answer["distinct"] > 2 or answer["low"] < NOTHING_COMMON)
+    if wide and abs(answer["words"]) * math.sqrt(answer["count"]) < NO_RELATION:
+        return f"their rank correlation with common words is {answer['words']:.2f}"
+    return ""
 
 
 def use(
@@ -193,8 +234,8 @@ def prompts(
         yield Verdict(subject, BAD, finding, change, "prompts unused", symptom)
         return
     wrong = [
-        (name, prompt, _role_of(prompt)) for name, prompt in prompts.items()
-        if _role_of(name) and _role_of(prompt) and _role_of(name) != _role_of(prompt)
+        (name, prompt, role_of(prompt)) for name, prompt in prompts.items()
+        if role_of(name) and role_of(prompt) and role_of(name) != role_of(prompt)
     ]  # fmt: skip
     if wrong:
         name, prompt, role = wrong[0]
@@ -207,7 +248,7 @@ def prompts(
         yield Verdict(subject, GOOD, finding, name="prompts used")
 
 
-def _role_of(text: str) -> str:
+def role_of(text: str) -> str:
     """Return the role that a text names; empty if it names none or both."""
     words = set(text.lower().replace("_", " ").replace(":", " ").split()) | {text.lower().strip()}
     roles = [role for role, names in ROLE_WORDS.items() if words.intersection(names)]
@@ -241,11 +282,13 @@ def passes(rows: int, batch: int, passes: float) -> Iterator[Verdict]:
 
 # Movement of the weights, relative to their size, that a plan should reach; rate for adapters.
 REACHED, RATE_OF_ADAPTERS = 3e-4, 5e-5
+# Factor of an adapter (lora_alpha over its rank) that is far above usual ones, and is bad.
+STRONG, FAR_TOO_STRONG = 16.0, 100.0
 
 
 def reach(
     optimizer: str, rate: float, steps: int, norm: float, clip: float, moved: float,
-    adapter: float | None,
+    adapter: float | None, scaling: float = 0.0,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether the planned steps can move the weights.
 
@@ -257,9 +300,18 @@ def reach(
         clip: norm to which gradients are clipped; 0 for none.
         moved: largest movement of the weights over the run, relative to their size.
         adapter: the same of the weights that low-rank adapters change; None without adapters.
+        scaling: factor of the adapters; 0 without adapters.
     """
     subject, symptom, plain = "reach of the run", "weights-do-not-move", optimizer.lower() == "sgd"
     evidence = {"moved": moved, "rate": rate, "norm": norm}
+    if scaling > STRONG:
+        finding = (
+            f"The adapters are multiplied by {scaling:g} (lora_alpha over the rank): each step "
+            "moves the weights that many times as far."
+        )
+        change = "Set lora_alpha to half to twice the rank."
+        yield Verdict("adapters", BAD if scaling > FAR_TOO_STRONG else WATCH, finding, change,
+                      "adapter too strong", "score-falls", {"scaling": scaling})  # fmt: skip
     if adapter is not None and (adapter < REACHED or rate < RATE_OF_ADAPTERS):
         finding = (
             f"The adapters are trained at a learning rate of {rate:g}, and over {steps:,} steps "

@@ -118,8 +118,8 @@ def classes(rows: int, with_mate: float, single_class: float) -> Iterator[Verdic
 
 
 # Share of neighbours in a batch that are neighbours in the data set from which on rows are not
-# shuffled; share of the data set that an epoch should draw.
-NOT_SHUFFLED, MOST_ROWS = 0.5, 0.75
+# shuffled; shares of the data set that an epoch should draw.
+NOT_SHUFFLED, MOST_ROWS, FEW_ROWS = 0.5, 0.75, 0.25
 
 
 def order(pairs: int, consecutive: float, alike: float, rows: int, drawn: int) -> Iterator[Verdict]:
@@ -134,18 +134,19 @@ def order(pairs: int, consecutive: float, alike: float, rows: int, drawn: int) -
     """
     subject = "order of rows"
     evidence = {"consecutive": consecutive, "alike": alike}
-    if consecutive > NOT_SHUFFLED and is_above_chance(alike, pairs):
+    if drawn < MOST_ROWS * rows:
+        finding = f"An epoch draws {drawn:,} of {rows:,} rows; the sampler leaves the others out."
+        change = "Lower the batch size, or use another batch sampler."
+        grade = BAD if drawn < FEW_ROWS * rows else WATCH
+        name = "rows left out"
+        yield Verdict(subject, grade, finding, change, name, "score-does-not-rise", evidence)
+    elif consecutive > NOT_SHUFFLED and is_above_chance(alike, pairs):
         finding = (
             "Rows are not shuffled but come in the order of the data set, in which neighbouring "
             f"rows are alike: they have more words in common than {alike:.0%} of other pairs."
         )
         change = "Shuffle the data set: train_dataset.shuffle(seed=…), or use a sampler that does."
         yield Verdict(subject, WATCH, finding, change, "sorted rows", "false-negatives", evidence)
-    elif drawn < MOST_ROWS * rows:
-        finding = f"An epoch draws {drawn:,} of {rows:,} rows; the sampler leaves the others out."
-        change = "Lower the batch size, or use another batch sampler."
-        name = "rows left out"
-        yield Verdict(subject, WATCH, finding, change, name, "score-does-not-rise", evidence)
     else:
         finding = "Batches hold rows from the whole data set."
         yield Verdict(subject, GOOD, finding, name="rows shuffled", evidence=evidence)

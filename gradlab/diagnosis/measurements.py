@@ -15,8 +15,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradlab.diagnosis import evaluation_measurements, label_measurements, row_measurements
-from gradlab.diagnosis.observation import Batch, Observation
+from gradlab.diagnosis import (
+    evaluation_measurements,
+    label_measurements,
+    plan_measurements,
+    rating_measurements,
+    row_measurements,
+    shape_measurements,
+    shortcut_measurements,
+)
+from gradlab.diagnosis.observation import Batch, Observation, positions_of
 from gradlab.errors import first_line
 from gradlab.monitor.library_losses import DOTS
 from gradlab.scale.audit import Audit
@@ -31,7 +39,11 @@ Numbers = dict[str, Any]
 def measure(observation: Observation) -> dict[str, Any]:
     """Return the measurements of a trainer, for `gradlab.diagnosis.verdicts.judge`."""
     failures: dict[str, str] = {}
-    checks_of_trainer = (*label_measurements.OF_TRAINER, *evaluation_measurements.OF_TRAINER)
+    checks_of_trainer = (
+        *label_measurements.OF_TRAINER,
+        *evaluation_measurements.OF_TRAINER,
+        *plan_measurements.OF_TRAINER,
+    )
     trainer: dict[str, Numbers | None] = {
         check.__name__: check(observation) for check in TRAINER_CHECKS
     }
@@ -45,7 +57,7 @@ def measure(observation: Observation) -> dict[str, Any]:
         checks["pairs"] = pairs(batches, list(table.values()))
         checks |= {
             check.__name__: _tried(check, failures, observation, dataset, batches)
-            for check in (*label_measurements.OF_LOSS, *row_measurements.OF_LOSS)
+            for check in OF_LOSS
         }
         losses[dataset] = _measured(checks)
     # Data sets that share a loss have texts of their own.
@@ -106,7 +118,20 @@ def gradient(observation: Observation) -> Numbers:
         "broken": len(broken),
         "broken_name": broken[0] if broken else "",
         "reason": next((batch.problem for batch in batches if batch.problem), is_zero),
+        "idle": _idle(observation, reached),
     }
+
+
+def _idle(observation: Observation, reached: set[str]) -> str:
+    """Return the first part of the encoder that is trained, and no tensor of it has a gradient."""
+    modules: dict[str, list[str]] = {}
+    for name in observation.trained:
+        path = name.split(".")
+        place = path.index("sub_modules") + 2 if "sub_modules" in path else 0
+        modules.setdefault(".".join(path[: place + 1]), []).append(name)
+    return next(
+        (module for module, names in modules.items() if not reached.intersection(names)), ""
+    )
 
 
 def optimizer(observation: Observation) -> Numbers | None:
@@ -203,7 +228,11 @@ def length(observation: Observation) -> Numbers | None:
     if not limit or not masks or any(mask.ndim != 2 for mask in masks):
         return None
     reach = sum(int((mask.sum(1) >= limit).sum()) for mask in masks)
-    return {"truncated": reach / sum(map(len, masks)), "limit": int(limit)}
+    return {
+        "truncated": reach / sum(map(len, masks)),
+        "limit": int(limit),
+        "positions": positions_of(observation.trainer.model),
+    }
 
 
 def processes(observation: Observation) -> Numbers:
@@ -433,3 +462,11 @@ TRAINER_CHECKS = (
     *(weights, gradient, optimizer, learning_rate, precision, dropout, length, processes),
 )
 LOSS_CHECKS = (views, loss, hard_negatives, temperature, logits, gradient_cache)
+OF_LOSS = (
+    *label_measurements.OF_LOSS,
+    *row_measurements.OF_LOSS,
+    *plan_measurements.OF_LOSS,
+    *rating_measurements.OF_LOSS,
+    *shape_measurements.OF_LOSS,
+    *shortcut_measurements.OF_LOSS,
+)

@@ -83,6 +83,8 @@ class Batch:
     # over the loss; None if unknown.
     ignores_labels: bool | None = None
     factor: float | None = None
+    # The loss over its mean where rows exchange labels, without dropout; None if unknown.
+    met: float | None = None
 
     @property
     def half(self) -> bool:
@@ -316,7 +318,8 @@ def _try(
     batch = Batch(
         dataset, loss, columns, labelled, float(value), snapshot, problem, gradients,
         embedded=_by_column(forward, columns), ignores_labels=depends["ignores"],
-        factor=depends["factor"], labels=labels if isinstance(labels, Tensor) else None, norm=norm,
+        factor=depends["factor"], met=depends["met"], norm=norm,
+        labels=labels if isinstance(labels, Tensor) else None,
     )  # fmt: skip
     if backward and not any(call.with_gradient for call in forward):
         plain = _beside_plain(trainer, batch, inputs, trained)
@@ -339,9 +342,20 @@ def _step(
             if value.requires_grad:
                 value.backward()
         except Exception as error:
-            why = f"{type(error).__name__}: {first_line(error)}"
+            why = f"{type(error).__name__}: {first_line(error)}{_reason(trainer.model)}"
             raise GradlabError(f"the trainer's loss cannot be computed: {why}") from error
     return value.detach(), calls[:before], calls[before:]
+
+
+def _reason(model: Any) -> str:
+    """Return a known reason why a model cannot embed some texts, after the error; empty if none."""
+    limit, positions = getattr(model, "max_seq_length", None), positions_of(model)
+    if isinstance(limit, int) and 0 < positions < limit:
+        return (
+            f". max_seq_length is {limit}, and the encoder has {positions} positions: "
+            f"set it to {positions}"
+        )
+    return ""
 
 
 @contextlib.contextmanager
@@ -372,6 +386,16 @@ def _by_column(forward: Sequence[Call], columns: Sequence[Mapping[str, Any]]) ->
     if not count or len(rows) != count * len(columns):
         return embedded
     return list(in_order(rows, [call.output for call in passes], count).split(count))
+
+
+def positions_of(model: Any) -> int:
+    """Return the tokens of a text for which an encoder has learned positions; 0 if unlimited."""
+    for module in getattr(model, "modules", list)():
+        table = getattr(module, "position_embeddings", None)
+        if isinstance(table, nn.Embedding):
+            # RoBERTa and its kin begin to count behind the place of padding.
+            return table.num_embeddings - (table.padding_idx + 1 if table.padding_idx else 0)
+    return 0
 
 
 def _size(parameter: Tensor) -> float:

@@ -43,7 +43,7 @@ def weights(
 
 def gradient(
     due: int, reached: int, missed: str, adapters: int, reached_adapters: int,
-    broken: int, broken_name: str, reason: str,
+    broken: int, broken_name: str, reason: str, idle: str = "",
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether a finite gradient reaches the trained tensors.
 
@@ -56,6 +56,7 @@ def gradient(
         broken: tensors with a gradient that is NaN or infinite.
         broken_name: name of the first of them.
         reason: why there is no gradient, if that is known.
+        idle: part of the encoder that is trained without a gradient; empty if there is none.
     """
     subject, still = "gradient", "weights-do-not-move"
     if broken:
@@ -73,6 +74,10 @@ def gradient(
             " with gradient checkpointing and adapters call model.enable_input_require_grads()."
         )
         yield Verdict(subject, BAD, finding, change, "no gradient", still)
+    elif idle and reached:
+        finding = f"It reaches no tensor of {idle}: this part of the encoder is never used."
+        change = "Let some column pass through it, or freeze it if it is not meant to be trained."
+        yield Verdict(subject, WATCH, finding, change, "part without gradient", still)
     elif 2 * (due - reached) > due:
         finding = f"It does not reach {due - reached} of {due} trained tensors, such as {missed}."
         change = (
@@ -201,8 +206,19 @@ def dropout(silent: int, name: str, largest: float = 0.0) -> Iterator[Verdict]:
 SOME_CUT, MOST_CUT, VERY_SHORT = 0.25, 0.75, 16
 
 
-def length(truncated: float, limit: int) -> Iterator[Verdict]:
-    """Judge how many texts are truncated at ``limit`` tokens."""
+def length(truncated: float, limit: int, positions: int = 0) -> Iterator[Verdict]:
+    """Judge how many texts are truncated at ``limit`` tokens.
+
+    ``positions`` are the tokens for which the encoder has learned positions; 0 if unlimited.
+    """
+    if 0 < positions < limit:
+        finding = (
+            f"max_seq_length is {limit}, and the encoder has {positions} positions: a longer text "
+            "ends training with an error."
+        )
+        change = f"Set model.max_seq_length = {positions}."
+        yield Verdict("length", BAD, finding, change, "beyond positions", "score-does-not-rise")
+        return
     finding = (
         f"{truncated:.0%} of the texts reach max_seq_length ({limit} tokens), where they are "
         "truncated."

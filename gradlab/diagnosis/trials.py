@@ -34,11 +34,13 @@ def dependence(
     """Return how a loss depends on its labels and on the trainer, without dropout.
 
     Returns:
-        ``ignores``, whether the loss stays the same when rows exchange their labels, and
-        ``factor``, the trainer's loss over the loss of the loss function; None if unknown.
+        ``ignores``, whether the loss stays the same when rows exchange their labels; ``factor``,
+        the trainer's loss over the loss of the loss function; and ``met``, the loss over its mean
+        where rows exchange labels; None if unknown.
     """
+    unknown = {"ignores": None, "factor": None, "met": None}
     if loss is None or not columns:
-        return {"ignores": None, "factor": None}
+        return unknown
     model = trainer.model
     model.eval()
     try:
@@ -47,27 +49,29 @@ def dependence(
             _seed()
             whole = float(type(trainer).compute_loss(trainer, model, dict(inputs)))
             if abs(repeated - value) > SAME_LOSS * abs(value):  # it draws numbers of its own
-                return {"ignores": None, "factor": None}
-            ignores = _ignores(loss, columns, labels, value)
+                return unknown
+            exchanged = _exchanged(loss, columns, labels)
     except Exception:  # a loss that needs gradients or the state of a training step
-        return {"ignores": None, "factor": None}
+        return unknown
     finally:
         model.train()
-    return {"ignores": ignores, "factor": whole / value if value and math.isfinite(value) else None}
+    is_finite = value and math.isfinite(value)
+    mean = sum(exchanged) / len(exchanged) if exchanged else 0.0
+    return {
+        "ignores": all(abs(v - value) <= SAME_LOSS * abs(value) for v in exchanged)
+        if exchanged and is_finite else None,
+        "factor": whole / value if is_finite else None,
+        "met": value / mean if 0 <= value < math.inf and 0 < mean < math.inf else None,
+    }  # fmt: skip
 
 
-def _ignores(loss: Any, columns: Sequence[Any], labels: Any, value: float) -> bool | None:
-    """Return whether a loss stays the same when rows exchange labels; None if that says nothing."""
-    if not isinstance(labels, Tensor) or not value or len(labels) < 4:
-        return None
-    if bool((labels == labels[:1]).all()):
-        return None
+def _exchanged(loss: Any, columns: Sequence[Any], labels: Any) -> list[float]:
+    """Return values of a loss where rows exchange labels; empty where that says nothing."""
+    if not isinstance(labels, Tensor) or len(labels) < 4 or bool((labels == labels[:1]).all()):
+        return []
     generator = torch.Generator().manual_seed(0)
-    for _ in range(2):
-        order = torch.randperm(len(labels), generator=generator).to(labels.device)
-        if abs(_value(loss, columns, labels[order]) - value) > SAME_LOSS * abs(value):
-            return False
-    return True
+    orders = [torch.randperm(len(labels), generator=generator) for _ in range(2)]
+    return [_value(loss, columns, labels[order.to(labels.device)]) for order in orders]
 
 
 def _seed() -> None:

@@ -40,7 +40,18 @@ from gradlab.diagnosis.evaluation_verdicts import (
 )
 from gradlab.diagnosis.label_verdicts import classes, labels, margin, order, outside, teacher
 from gradlab.diagnosis.loss_verdicts import gradient_cache, logits, loss, temperature
+from gradlab.diagnosis.plan_verdicts import (
+    evaluations,
+    last_batch,
+    routes,
+    settings,
+    steps,
+    stopping,
+)
+from gradlab.diagnosis.rating_verdicts import balance, contradictions, grouping, met, relation
 from gradlab.diagnosis.row_verdicts import agreement, preference, shift, taught_embeddings
+from gradlab.diagnosis.shape_verdicts import direction, prefixes, width
+from gradlab.diagnosis.shortcut_verdicts import beginning, contained, markers, remains
 from gradlab.diagnosis.training_verdicts import (
     dropout,
     gradient,
@@ -90,6 +101,14 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "teacher reversed": ("negatives nearer", "teacher in other units"),
     "rate ends early": ("plan hardly moves", "adapter hardly moves"),
     "rate too low": ("plan hardly moves", "adapter hardly moves"),
+    "few steps": ("plan hardly moves", "adapter hardly moves", "schedule does not reach the rate"),
+    "large epsilon": ("plan hardly moves",),
+    "route without column": ("part without gradient", "little gradient"),
+    "routes exchanged": ("worse than chance", "pairs unclear", "pairs at chance"),
+    "loss reversed": ("worse than chance", "loss zero"),
+    "labels missing": ("labels mostly equal",),
+    "single rows": ("few rows",),
+    "rows left out": ("few rows",),
     "guide masks all": ("loss zero", "no gradient", "little gradient"),
     "few rows": ("duplicates",),
     "embedding depends on its batch": (
@@ -137,6 +156,11 @@ SILENCES: dict[str, tuple[str, ...]] = {
     "labels reversed": ("labels fit",),
     "gold equal": ("evaluation apart",),
 }
+# Name of a verdict that is no problem -> names of problems of the same data set that it excuses.
+EXCUSES: dict[str, tuple[str, ...]] = {
+    # Cosines of an encoder that is not tuned, such as of two towers, are worse than equal ones.
+    "encoder untuned": ("worse than chance",),
+}
 
 
 def judge(measurements: Mapping[str, Any]) -> list[Verdict]:
@@ -156,6 +180,7 @@ def judge(measurements: Mapping[str, Any]) -> list[Verdict]:
     for dataset, checks in measurements.get("losses", {}).items():
         for name, numbers in checks.items():
             verdicts += [verdict.of(dataset) for verdict in LOSS_CHECKS[name](**numbers)]
+    verdicts = [_excused(verdict, verdicts) for verdict in verdicts]
     order = [*EFFECTS, *(verdict.name for verdict in verdicts)]
     problems = sorted(
         (verdict for verdict in verdicts if verdict.is_problem),
@@ -163,6 +188,15 @@ def judge(measurements: Mapping[str, Any]) -> list[Verdict]:
     )
     sound = [_beside(verdict, problems) for verdict in verdicts if not verdict.is_problem]
     return [*with_causes(problems, EFFECTS), *sound]
+
+
+def _excused(verdict: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
+    """Return a verdict that is no problem where another one of its data set excuses it."""
+    for excuse in verdicts:
+        if excuse.dataset == verdict.dataset and verdict.name in EXCUSES.get(excuse.name, ()):
+            finding = f"{verdict.finding} That is of an encoder that is not tuned for these pairs."
+            return dataclasses.replace(verdict, grade=NOT_JUDGED, finding=finding, change="")
+    return verdict
 
 
 def _beside(verdict: Verdict, problems: Sequence[Verdict]) -> Verdict:
@@ -198,6 +232,11 @@ TRAINER_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "prompts": prompts,
     "passes": passes,
     "reach": reach,
+    "steps": steps,
+    "settings": settings,
+    "evaluations": evaluations,
+    "stopping": stopping,
+    "routes": routes,
     "unmeasured": unmeasured,
 }
 LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
@@ -222,4 +261,17 @@ LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "preference": preference,
     "taught_embeddings": taught_embeddings,
     "shift": shift,
+    "last_batch": last_batch,
+    "balance": balance,
+    "contradictions": contradictions,
+    "relation": relation,
+    "grouping": grouping,
+    "met": met,
+    "direction": direction,
+    "prefixes": prefixes,
+    "width": width,
+    "markers": markers,
+    "contained": contained,
+    "remains": remains,
+    "beginning": beginning,
 }

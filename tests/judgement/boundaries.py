@@ -35,6 +35,30 @@ USE = {
 }  # fmt: skip
 COLUMNS = {"outer": [], "columns": ["query", "passage"], "sets": []}
 GOLD = {"name": "a", "kind": "scores", "count": 80, "distinct": 9, "words": 0.8}
+STEPS = {"rows": 160, "batch": 16, "batches": 10, "accumulation": 1}
+SETTINGS = {"optimizer": "adamw_torch", "epsilon": 1e-8, "decay": 0.01, "without_rate": 0.0}
+EVALUATIONS = {"attached": "an evaluator", "strategy": "steps", "interval": 10, "steps": 100}
+STOPPING = {"patience": 3, "threshold": 0.0, "interval": 10, "warmup": 10, "steps": 100}
+ROUTES = {"routes": ["query", "document"], "columns": ["anchor", "positive"]}
+STRONG = {"adapter": 0.1, "rate": 1e-4}
+RELEVANT = {
+    "name": "a", "kind": "documents", "count": 96, "distinct": 96, "missing": 0.0, "nearest": 0.2,
+}  # fmt: skip
+BALANCE = {
+    "loss": "CoSENTLoss", "rows": 200, "label": 0.0, "commonest": 0.1, "whole": False,
+    "edge": -1.0, "gap": 0.1, "at_edge": 0.1,
+}  # fmt: skip
+RELATION = {
+    "rows": 145, "distinct": 9, "words": 0.0, "low": 0.1, "high": 0.5, "embedded": 33,
+    "embeddings": 0.0,
+}  # fmt: skip
+GROUPING = {"rows": 160, "classes": 20, "rank": 0.5, "nearest": 0.2}
+CONTAINED = {"rows": 100, "in_anchor": 0.0, "in_positive": 0.0, "marked": 0.0, "mark": ""}
+REMAINS = {
+    "missing_column": "a", "missing": 0.0, "text": "nan", "marked_column": "a", "marked": 0.0,
+    "mark": "<p>",
+}  # fmt: skip
+CONTRADICTIONS = {"rows": 100, "example": "a | b", "labels": [0.0, 1.0]}
 OF_TRAINERS: list[tuple[str, dict[str, Any], str]] = [
     ("learning_rate", RATE | {"rate": 1.4e-7}, "good"),
     ("learning_rate", RATE | {"rate": 0.7e-7}, "bad"),
@@ -118,6 +142,57 @@ OF_TRAINERS: list[tuple[str, dict[str, Any], str]] = [
     ("evaluator", EVALUATOR | {"prompt": "query: ", "has_prompt": True}, "good"),
     ("optimizer", {"missing": 2, "trained": 9, "missing_name": "a", "missing_of_loss": 2}, "bad"),
     ("optimizer", {"missing": 0, "trained": 9, "missing_name": "", "frozen_of_loss": 2}, "bad"),
+    ("gradient", REACHED | {"reached": 11, "idle": "1"}, "watch"),
+    ("length", {"truncated": 0.1, "limit": 65, "positions": 64}, "bad"),
+    ("length", {"truncated": 0.1, "limit": 64, "positions": 64}, "good"),
+    ("schedule", {"steps": 100, "warmup": 0, "peak": 2.1}, "good"),
+    ("schedule", {"steps": 100, "warmup": 0, "peak": 4.3}, "bad"),
+    ("reach", REACH | STRONG | {"scaling": 11.0}, ""),
+    ("reach", REACH | STRONG | {"scaling": 23.0}, "watch"),
+    ("reach", REACH | STRONG | {"scaling": 70.0}, "watch"),
+    ("reach", REACH | STRONG | {"scaling": 140.0}, "bad"),
+    ("gold", {"answers": [GOLD | {"count": 21}]}, "watch"),
+    ("gold", {"answers": [GOLD | {"count": 43}]}, ""),
+    ("gold", {"answers": [GOLD | {"kind": "triplets", "count": 21}]}, "watch"),
+    ("gold", {"answers": [RELEVANT | {"rank": 0.5}]}, "watch"),
+    ("gold", {"answers": [RELEVANT | {"rank": 0.5, "nearest": 0.14}]}, "watch"),
+    ("gold", {"answers": [RELEVANT | {"rank": 0.5, "nearest": 0.07}]}, ""),
+    ("gold", {"answers": [RELEVANT | {"rank": 0.5, "count": 40}]}, ""),
+    ("gold", {"answers": [RELEVANT | {"rank": 0.5, "count": 70}]}, "watch"),
+    ("gold", {"answers": [RELEVANT | {"rank": 0.7}]}, ""),
+    ("gold", {"answers": [GOLD | {"words": 0.155, "low": 0.1, "high": 0.3}]}, "watch"),
+    ("gold", {"answers": [GOLD | {"words": 0.31, "low": 0.1, "high": 0.3}]}, ""),
+    ("gold", {"answers": [GOLD | {"words": 0.0, "low": 0.1, "high": 0.17}]}, ""),
+    ("gold", {"answers": [GOLD | {"words": 0.0, "distinct": 2, "low": 0.07, "high": 0.4}]}, ""),
+    (
+        "gold",
+        {"answers": [GOLD | {"words": 0.0, "distinct": 2, "low": 0.03, "high": 0.4}]},
+        "watch",
+    ),
+    ("steps", STEPS | {"steps": 14}, ""),
+    ("steps", STEPS | {"steps": 7}, "watch"),
+    ("steps", STEPS | {"steps": 3, "accumulation": 64}, "watch"),
+    ("settings", SETTINGS, ""),
+    ("settings", SETTINGS | {"epsilon": 0.7e-4}, ""),
+    ("settings", SETTINGS | {"epsilon": 1.4e-4}, "watch"),
+    ("settings", SETTINGS | {"decay": 0.7}, ""),
+    ("settings", SETTINGS | {"decay": 1.4}, "watch"),
+    ("settings", SETTINGS | {"without_rate": 0.4}, ""),
+    ("settings", SETTINGS | {"without_rate": 0.6}, "watch"),
+    ("evaluations", EVALUATIONS, ""),
+    ("evaluations", EVALUATIONS | {"interval": 101}, "watch"),
+    ("evaluations", EVALUATIONS | {"strategy": "no", "interval": 0}, "watch"),
+    ("evaluations", EVALUATIONS | {"strategy": "epoch", "interval": 500}, ""),
+    ("stopping", STOPPING, ""),
+    ("stopping", STOPPING | {"warmup": 31}, "watch"),
+    ("stopping", STOPPING | {"steps": 430}, ""),
+    ("stopping", STOPPING | {"steps": 860}, "watch"),
+    ("stopping", STOPPING | {"threshold": 0.02}, ""),
+    ("stopping", STOPPING | {"threshold": 0.04}, "watch"),
+    ("routes", ROUTES | {"mapping": {"anchor": "query", "positive": "document"}}, ""),
+    ("routes", ROUTES | {"mapping": {"anchor": "query", "positive": "query"}}, "bad"),
+    ("routes", ROUTES | {"mapping": {"anchor": "document", "positive": "query"}}, "bad"),
+    ("routes", ROUTES | {"mapping": {}}, ""),
 ]
 OF_LOSSES: list[tuple[str, dict[str, Any], str]] = [
     ("duplicates", COPIES | {"pairs": 75}, "good"),  # .075 pairs in a batch
@@ -182,6 +257,64 @@ OF_LOSSES: list[tuple[str, dict[str, Any], str]] = [
     ("order", ORDER | {"consecutive": 0.9, "alike": 0.5}, "good"),
     ("order", ORDER | {"drawn": 85}, "good"),
     ("order", ORDER | {"drawn": 60}, "watch"),
+    ("order", ORDER | {"drawn": 35}, "watch"),
+    ("order", ORDER | {"drawn": 18}, "bad"),
+    ("last_batch", {"batches": 28, "single": 1 / 28, "largest": 16}, ""),
+    ("last_batch", {"batches": 14, "single": 1 / 14, "largest": 16}, "watch"),
+    ("last_batch", {"batches": 14, "single": 1.0, "largest": 1}, ""),
+    ("balance", BALANCE, ""),
+    ("balance", BALANCE | {"commonest": 0.8}, ""),
+    ("balance", BALANCE | {"commonest": 0.9}, "watch"),
+    ("balance", BALANCE | {"commonest": 0.9, "whole": True}, "watch"),
+    ("balance", BALANCE | {"gap": 0.7}, "bad"),
+    ("balance", BALANCE | {"gap": 0.35}, ""),
+    ("balance", BALANCE | {"gap": 0.7, "at_edge": 0.021}, ""),
+    ("balance", BALANCE | {"gap": 0.7, "at_edge": 0.043}, "bad"),
+    ("contradictions", CONTRADICTIONS | {"share": 0.014}, ""),
+    ("contradictions", CONTRADICTIONS | {"share": 0.028}, "watch"),
+    ("contradictions", CONTRADICTIONS | {"share": 0.14}, "watch"),
+    ("contradictions", CONTRADICTIONS | {"share": 0.28}, "bad"),
+    ("relation", RELATION, "watch"),
+    ("relation", RELATION | {"rows": 70}, ""),
+    ("relation", RELATION | {"words": 0.11}, "watch"),  # 1.3 standard errors
+    ("relation", RELATION | {"words": 0.22}, ""),  # 2.6 standard errors
+    ("relation", RELATION | {"embeddings": 0.4}, "watch"),  # 2.3 standard errors
+    ("relation", RELATION | {"embeddings": 0.65}, ""),  # 3.7 standard errors
+    ("relation", RELATION | {"high": 0.2}, ""),
+    ("relation", RELATION | {"high": 0.31}, "watch"),
+    ("relation", RELATION | {"distinct": 2, "low": 0.07}, ""),
+    ("relation", RELATION | {"distinct": 2, "low": 0.03}, "watch"),
+    ("grouping", GROUPING, "watch"),
+    ("grouping", GROUPING | {"rank": 0.6}, ""),
+    ("grouping", GROUPING | {"nearest": 0.07}, ""),
+    ("grouping", GROUPING | {"nearest": 0.14}, "watch"),
+    ("met", {"share": 0.014}, ""),
+    ("met", {"share": 0.007}, "watch"),
+    ("direction", {"solved": 0.0, "wrong": 1.0, "close": 0.5}, ""),
+    ("direction", {"solved": 0.0, "wrong": 1.0, "close": 1.4e-3}, ""),
+    ("direction", {"solved": 0.0, "wrong": 1.0, "close": 0.7e-3}, "bad"),
+    ("direction", {"solved": 1.0, "wrong": 0.5, "close": 0.7}, "bad"),
+    ("direction", {"solved": 1.0, "wrong": 1.0, "close": 1.0}, "bad"),
+    ("prefixes", {"dims": [32, 16], "weights": [1.0, 1.0], "width": 32}, ""),
+    ("prefixes", {"dims": [16, 8], "weights": [1.0, 1.0], "width": 32}, "watch"),
+    ("prefixes", {"dims": [32, 16], "weights": [0.0, 1.0], "width": 32}, "watch"),
+    ("width", {"width": 11}, ""),
+    ("width", {"width": 6}, "watch"),
+    ("markers", {"rows": 100, "word": "a", "positives": 0.9, "negatives": 0.2}, ""),
+    ("markers", {"rows": 100, "word": "a", "positives": 0.95, "negatives": 0.05}, "watch"),
+    ("markers", {"rows": 23, "word": "a", "positives": 1.0, "negatives": 0.0}, ""),
+    ("markers", {"rows": 45, "word": "a", "positives": 0.0, "negatives": 1.0}, "watch"),
+    ("contained", CONTAINED | {"in_anchor": 0.4, "in_positive": 0.4, "marked": 0.4}, ""),
+    ("contained", CONTAINED | {"in_anchor": 0.6}, "watch"),
+    ("contained", CONTAINED | {"in_positive": 0.6}, "watch"),
+    ("contained", CONTAINED | {"marked": 0.6, "mark": "7"}, "watch"),
+    ("remains", REMAINS | {"missing": 0.007, "marked": 0.07}, ""),
+    ("remains", REMAINS | {"missing": 0.014}, "watch"),
+    ("remains", REMAINS | {"missing": 0.07}, "watch"),
+    ("remains", REMAINS | {"missing": 0.14}, "bad"),
+    ("remains", REMAINS | {"marked": 0.14}, "watch"),
+    ("beginning", {"prefix": 4, "length": 10.0, "column": "a"}, ""),
+    ("beginning", {"prefix": 6, "length": 10.0, "column": "a"}, "watch"),
     ("outside", {"factor": 1.0007, "half": False}, ""),
     ("outside", {"factor": 1.0014, "half": False}, "watch"),
     ("outside", {"factor": 1.035, "half": True}, ""),

@@ -1,0 +1,200 @@
+"""Has the run enough steps, a working optimizer, evaluations that happen, and time to improve?
+
+Arguments are measured by the functions of the same names in `gradlab.diagnosis.plan_measurements`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from gradlab.diagnosis.evaluation_verdicts import role_of
+from gradlab.errors import counted
+from gradlab.numbers import percent
+from gradlab.verdict import BAD, WATCH, Verdict
+
+# Fewest steps of the optimizer that train an encoder.
+ENOUGH_STEPS = 10
+
+
+def steps(steps: int, rows: int, batch: int, batches: int, accumulation: int) -> Iterator[Verdict]:
+    """Judge whether the optimizer makes enough steps.
+
+    Args:
+        steps: planned steps of the optimizer.
+        rows: rows of the data; 0 if unknown.
+        batch: rows of a batch.
+        batches: batches of an epoch; 0 if unknown.
+        accumulation: batches whose gradients make a step.
+    """
+    if steps >= ENOUGH_STEPS:
+        return
+    finding = f"The whole run is {counted(steps, 'step')} of the optimizer, too few to train."
+    change = "Train for more epochs: num_train_epochs. Check max_steps as well."
+    if accumulation > 1 and accumulation > batches / 2 > 0:
+        finding += (
+            f" An epoch has {counted(batches, 'batch')}, and gradient_accumulation_steps="
+            f"{accumulation}: an epoch is {'one step' if accumulation >= batches else 'few steps'}."
+        )
+        change = "Lower gradient_accumulation_steps, or train for more epochs."
+    elif rows:
+        finding += f" An epoch of {rows:,} rows in batches of {batch} has {batches:,} steps."
+    yield Verdict("steps", WATCH, finding, change, "few steps", "weights-do-not-move",
+                  {"steps": float(steps)})  # fmt: skip
+
+
+# Epsilon of Adam that is no rounding error beside a gradient any more; weight decay that is larger
+# than any published one; share of the weights that may have a learning rate of 0.
+LARGE_EPSILON, MUCH_DECAY, MANY_WITHOUT = 1e-4, 1.0, 0.5
+
+
+def settings(
+    optimizer: str, epsilon: float, decay: float, without_rate: float
+) -> Iterator[Verdict]:
+    """Judge the settings of the optimizer besides its rate.
+
+    Args:
+        optimizer: kind of the optimizer.
+        epsilon: largest epsilon; 0 if it has none.
+        decay: largest weight decay.
+        without_rate: share of the weights in groups with a learning rate of 0.
+    """
+    subject, evidence = "settings of the optimizer", {"epsilon": epsilon, "decay": decay}
+    if epsilon > LARGE_EPSILON:
+        finding = (
+            f"The epsilon of {optimizer} is {epsilon:g}. It is added to the size of a gradient, "
+            "which is smaller: steps are a fraction of the learning rate."
+        )
+        change = "Set adam_epsilon=1e-8."
+        yield Verdict(subject, WATCH, finding, change, "large epsilon", "weights-do-not-move",
+                      evidence)  # fmt: skip
+    if decay >= MUCH_DECAY:
+        finding = (
+            f"Weight decay is {decay:g}; published settings use 0 to 0.1. It shrinks weights more "
+            "than the loss moves them."
+        )
+        change = "Set weight_decay=0.01."
+        yield Verdict(subject, WATCH, finding, change, "much weight decay", "score-falls",
+                      evidence)  # fmt: skip
+    if without_rate > MANY_WITHOUT:
+        finding = (
+            f"{percent(without_rate)} of the weights in the optimizer have a learning rate of 0."
+        )
+        change = "Give each group of parameters its rate, or freeze it on purpose."
+        yield Verdict(subject, WATCH, finding, change, "groups without rate", "weights-do-not-move",
+                      {"without rate": without_rate})  # fmt: skip
+
+
+def evaluations(attached: str, strategy: str, interval: int, steps: int) -> Iterator[Verdict]:
+    """Judge whether evaluation happens at all.
+
+    Args:
+        attached: what the trainer could evaluate: an evaluator or an eval_dataset.
+        strategy: ``eval_strategy`` of the trainer.
+        interval: steps between evaluations; 0 for none or unknown.
+        steps: planned steps; 0 if unknown.
+    """
+    if strategy == "no":
+        finding = f"The trainer has {attached}, and eval_strategy is 'no': it is never evaluated."
+        change = "Set eval_strategy='steps' and eval_steps, or 'epoch'."
+    elif strategy == "steps" and 0 < steps < interval:
+        finding = (
+            f"The trainer has {attached}, and evaluates every {interval:,} steps (eval_steps), but "
+            f"the run ends after {counted(steps, 'step')}: it is never evaluated."
+        )
+        change = f"Lower eval_steps to about {max(1, steps // 10)}."
+    else:
+        return
+    yield Verdict("evaluation", WATCH, finding, change, "never evaluated", "score-does-not-rise")
+
+
+# Share of the run that early stopping should wait for a better score; improvement that early
+# stopping may ask for.
+SHORTEST_WAIT, LARGE_THRESHOLD = 0.05, 0.03
+
+
+def stopping(
+    patience: int, threshold: float, interval: int, warmup: int, steps: int
+) -> Iterator[Verdict]:
+    """Judge whether early stopping leaves time to improve.
+
+    Args:
+        patience: evaluations without a better score after which the run stops.
+        threshold: by how much a score must be better.
+        interval: steps between evaluations.
+        warmup: steps of the warm-up.
+        steps: planned steps.
+    """
+    wait, subject = patience * interval, "early stopping"
+    evidence = {"wait": float(wait), "warmup": float(warmup)}
+    finding = (
+        f"A patience of {patience} with an evaluation every {counted(interval, 'step')} stops the "
+        f"run after {counted(wait, 'step')} without a better score"
+    )
+    change = "Raise early_stopping_patience, or eval_steps."
+    if wait < warmup:
+        finding += f", within the warm-up of {counted(warmup, 'step')}, in which little is learned."
+    elif wait < SHORTEST_WAIT * steps:
+        finding += f", of {steps:,}: scores vary by more from one evaluation to the next."
+    elif threshold > LARGE_THRESHOLD:
+        finding += f", and only a gain of {threshold:g} (early_stopping_threshold) counts as one."
+        change = "Lower early_stopping_threshold to 0 or 0.001."
+    else:
+        return
+    yield Verdict(subject, WATCH, finding, change, "stops early", "score-does-not-rise", evidence)
+
+
+# Share of batches of one row from which on they matter.
+MANY_SINGLE = 0.05
+
+
+def last_batch(batches: int, single: float, largest: int) -> Iterator[Verdict]:
+    """Judge how many batches hold one row only, which has no negatives.
+
+    Args:
+        batches: batches of which the rows are known.
+        single: share of them that hold one row.
+        largest: rows of the largest batch.
+    """
+    if single <= MANY_SINGLE or largest == 1:
+        return
+    finding = (
+        f"{percent(single)} of the batches hold one row, such as the last one of an epoch: it has "
+        "no negatives, and its loss is 0."
+    )
+    change = "Set dataloader_drop_last=True, or a batch size that leaves no single row."
+    yield Verdict("batches", WATCH, finding, change, "single rows", "loss-zero",
+                  {"single": single, "batches": float(batches)})  # fmt: skip
+
+
+def routes(
+    routes: Sequence[str], mapping: Mapping[str, str], columns: Sequence[str]
+) -> Iterator[Verdict]:
+    """Judge whether columns take the routes that their names say.
+
+    Args:
+        routes: names of a router's routes.
+        mapping: route by the name of a column.
+        columns: names of the columns of texts, in their order.
+    """
+    subject, symptom = "routes", "score-does-not-rise"
+    taken = {mapping[name] for name in columns if name in mapping}
+    missed = [route for route in routes if route not in taken]
+    wrong = [
+        name for name in columns
+        if role_of(name) and role_of(mapping.get(name, "")) not in ("", role_of(name))
+    ]  # fmt: skip
+    by_column = ", ".join(f"{name!r} -> {mapping[name]!r}" for name in columns if name in mapping)
+    if taken and missed and len(columns) > 1:
+        finding = (
+            f"No column takes the route {missed[0]!r} of the router ({by_column}): its module is "
+            "never trained."
+        )
+        change = f"Give the column of that role its route: router_mapping={{…: {missed[0]!r}}}."
+        yield Verdict(subject, BAD, finding, change, "route without column", symptom)
+    elif wrong:
+        finding = (
+            f"Columns take the routes {by_column}: the name {wrong[0]!r} says another role. "
+            "Queries and documents are exchanged."
+        )
+        change = "Exchange the routes in router_mapping, or rename the columns."
+        yield Verdict(subject, BAD, finding, change, "routes exchanged", symptom)

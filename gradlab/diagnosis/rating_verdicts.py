@@ -1,0 +1,169 @@
+"""Do labels say something about the texts beside them?
+
+Arguments are measured by the functions of the same names in
+`gradlab.diagnosis.rating_measurements`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from gradlab.diagnosis.data_verdicts import is_above_chance
+from gradlab.numbers import percent
+from gradlab.verdict import BAD, WATCH, Verdict
+
+SYMPTOM = "labels-do-not-fit"
+# Share of one label that leaves little to learn; share of labels at one end, and their distance
+# from the others relative to the range of these, that mark rows without a label.
+MOSTLY_EQUAL, MANY_AT_EDGE, FAR_AWAY = 0.85, 0.03, 0.5
+
+
+def balance(
+    loss: str, rows: int, label: float, commonest: float, whole: bool,
+    edge: float, gap: float, at_edge: float,
+) -> Iterator[Verdict]:  # fmt: skip
+    """Judge how labels are distributed.
+
+    Args:
+        loss: name of the loss.
+        rows: number of labels.
+        label: the commonest label.
+        commonest: its share.
+        whole: whether all labels are whole numbers.
+        edge: the lowest or highest label, whichever is farther from the others.
+        gap: its distance from the nearest other label, relative to the range of the others.
+        at_edge: share of the labels that have it.
+    """
+    if MOSTLY_EQUAL <= commonest < 1:
+        finding = f"{percent(commonest)} of the labels are {label:g}."
+        change = "Add rows with other labels, or leave out some of these."
+        if whole and loss not in ("ContrastiveLoss", "OnlineContrastiveLoss"):
+            finding += " All are whole numbers: scores may have been rounded or cast to integers."
+            change = "Give the scores as they are, such as 0.73."
+        yield Verdict("labels", WATCH, finding, change, "labels mostly equal", SYMPTOM,
+                      {"commonest": commonest})  # fmt: skip
+    if gap >= FAR_AWAY and at_edge >= MANY_AT_EDGE:
+        finding = (
+            f"{percent(at_edge)} of the labels are {edge:g}, far from all others: it seems to mark "
+            "a missing label, and is learned as a score."
+        )
+        change = "Leave out rows without a label."
+        yield Verdict("labels", BAD, finding, change, "labels missing", SYMPTOM,
+                      {"at edge": at_edge, "gap": gap})  # fmt: skip
+
+
+# Shares of rows with contradicting labels that are worth a remark and bad.
+SOME_CONTRADICT, MANY_CONTRADICT = 0.02, 0.2
+
+
+def contradictions(
+    rows: int, share: float, example: str, labels: Sequence[float]
+) -> Iterator[Verdict]:
+    """Judge whether the same texts have different labels.
+
+    Args:
+        rows: rows that were compared.
+        share: share of them whose texts stand in another row with a label that is far from theirs.
+        example: the texts of one such row.
+        labels: its lowest and highest label.
+    """
+    if share < SOME_CONTRADICT:
+        return
+    finding = (
+        f"In {percent(share)} of {rows:,} rows the same texts stand in two rows with different "
+        f"labels, which contradict each other: {example[:60]!r} has {labels[0]:.3g} and "
+        f"{labels[1]:.3g}."
+    )
+    change = "Keep one label for each pair of texts; check that all annotators used one scale."
+    grade = BAD if share >= MANY_CONTRADICT else WATCH
+    yield Verdict("labels", grade, finding, change, "labels contradict", SYMPTOM,
+                  {"share": share})  # fmt: skip
+
+
+# Standard errors within which a correlation is none; fewest rows that say so; range of the shares
+# of common words (from a tenth to nine tenths) that would show one; share of words that texts which
+# are nothing to each other have in common at most.
+NO_RELATION, ENOUGH_ROWS, WIDE_RANGE, NOTHING_COMMON = 2.0, 96, 0.15, 0.05
+
+
+def relation(
+    rows: int, distinct: int, words: float, low: float, high: float,
+    embedded: int, embeddings: float,
+) -> Iterator[Verdict]:  # fmt: skip
+    """Judge whether labels have to do with the texts.
+
+    Labels of paraphrases and of mined negatives need not go with common words. So texts must differ
+    widely in what they have in common, and both words and embeddings must show no relation.
+
+    Args:
+        rows: rows whose words were compared.
+        distinct: number of different labels.
+        words: rank correlation of labels with the share of common words.
+        low: share of common words below which a tenth of the rows are.
+        high: share of common words above which a tenth of the rows are.
+        embedded: rows whose embeddings were compared.
+        embeddings: rank correlation of labels with the cosines of the encoder as it is.
+    """
+    if rows < ENOUGH_ROWS or distinct < 2 or not embedded or high - low < WIDE_RANGE:
+        return
+    if distinct == 2 and low > NOTHING_COMMON:
+        return
+    by_words = abs(words) * math.sqrt(rows - 1)
+    by_embeddings = abs(embeddings) * math.sqrt(max(1, embedded - 1))
+    if by_words < NO_RELATION and by_embeddings < NO_RELATION + 1:
+        finding = (
+            f"The labels have no relation to the texts: over {rows:,} rows their rank correlation "
+            f"with common words is {words:.2f}, and with the cosines of the encoder "
+            f"{embeddings:.2f}. They may belong to other rows."
+        )
+        change = "Check that labels were not sorted or shuffled without the texts."
+        yield Verdict("labels", WATCH, finding, change, "labels unrelated", SYMPTOM,
+                      {"words": words, "embeddings": embeddings})  # fmt: skip
+
+
+# By how much the largest share of common words with another class exceeds the mean, where texts
+# have words that could tell classes.
+TELLING_WORDS = 0.1
+
+
+def grouping(rows: int, classes: int, rank: float, nearest: float) -> Iterator[Verdict]:
+    """Judge whether texts of a class have more in common than texts of different classes.
+
+    Args:
+        rows: rows that were compared.
+        classes: number of classes.
+        rank: mean share of texts of other classes with fewer common words than one of its own.
+        nearest: by how much the largest of their shares of common words exceeds their mean.
+    """
+    if rows < ENOUGH_ROWS or nearest < TELLING_WORDS or is_above_chance(rank, rows):
+        return
+    finding = (
+        f"Texts of a class have no more words in common than texts of different classes: more than "
+        f"{rank:.0%} of them, and chance gives 50%. The classes may belong to other texts."
+    )
+    change = "Check that labels were not sorted or shuffled without the texts."
+    yield Verdict("classes", WATCH, finding, change, "classes unrelated", SYMPTOM,
+                  {"rank": rank, "rows": float(rows)})  # fmt: skip
+
+
+# Share of the loss with labels of other rows at which labels are met from the beginning.
+MET = 0.01
+
+
+def met(share: float) -> Iterator[Verdict]:
+    """Judge whether the labels or the teacher's scores are what the encoder gives already.
+
+    ``share`` is the loss without dropout over its value where rows exchange labels.
+    """
+    if share < MET:
+        finding = (
+            "Before training the loss without dropout is "
+            f"{percent(share)} of what it is with the labels of other rows: the encoder already "
+            "gives what the labels ask for, as if they were made with itself."
+        )
+        change = (
+            "Make labels or a teacher's scores with another model than the one that is trained."
+        )
+        yield Verdict("labels", WATCH, finding, change, "labels already met", "loss-zero",
+                      {"share": share})  # fmt: skip

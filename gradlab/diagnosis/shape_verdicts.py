@@ -1,0 +1,95 @@
+"""Does a loss ask for near positives and far negatives, and in which dimensions?
+
+Arguments are measured by the functions of the same names in
+`gradlab.diagnosis.shape_measurements`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gradlab.verdict import BAD, WATCH, Verdict
+
+# Share of the loss of a wrong batch that a batch with a nearer negative should have.
+LENIENT = 1e-3
+
+
+def direction(solved: float, wrong: float, close: float) -> Iterator[Verdict]:
+    """Judge whether a loss is lower where positives are nearer than negatives.
+
+    Args:
+        solved: its value where positives equal their anchors, and negatives are orthogonal.
+        wrong: its value where negatives equal the anchors, and positives are orthogonal.
+        close: its value where a negative has a cosine of 0.6 with the anchor, the positive of 0.5.
+    """
+    evidence = {"solved": solved, "wrong": wrong, "close": close}
+    if solved > wrong:
+        finding = (
+            f"The loss is {solved:.3g} where positives equal their anchors, and lower, "
+            f"{wrong:.3g}, where negatives do: it is reversed, and moves positives apart."
+        )
+        change = (
+            "Check the sign: a similarity must grow, and a distance fall, as embeddings come "
+            "closer. Negate a distance that is given as similarity_fct."
+        )
+        yield Verdict("direction", BAD, finding, change, "loss reversed", "loss-at-chance",
+                      evidence)  # fmt: skip
+    elif solved == wrong:
+        finding = (
+            f"The loss is {solved:.3g} whether positives or negatives equal their anchors: nothing "
+            "is asked of them."
+        )
+        change = "Check margins, targets and the order of columns."
+        yield Verdict("direction", BAD, finding, change, "loss asks nothing", "loss-zero", evidence)
+    elif abs(close - solved) <= LENIENT * (wrong - solved):
+        finding = (
+            "The loss is met where a negative is nearer (cosine 0.6) than the positive (0.5): its "
+            "margins allow that."
+        )
+        change = "Check the margins: those of positives and negatives may be exchanged, or too low."
+        yield Verdict("direction", BAD, finding, change, "margins too lenient", "loss-zero",
+                      evidence)  # fmt: skip
+
+
+def prefixes(dims: Sequence[int], weights: Sequence[float], width: int) -> Iterator[Verdict]:
+    """Judge whether a Matryoshka loss trains the full embeddings as well.
+
+    Args:
+        dims: dimensions of the prefixes.
+        weights: their weights.
+        width: dimensions of the embeddings.
+    """
+    subject, symptom = "Matryoshka", "score-does-not-rise"
+    evidence = {"width": float(width), "largest": float(max(dims))}
+    by_size = dict(zip(dims, weights, strict=False))
+    if max(dims) < width:
+        finding = (
+            f"The largest of matryoshka_dims is {max(dims)}, and embeddings have {width} "
+            f"dimensions: the other {width - max(dims)} are not trained."
+        )
+        change = f"Add the full dimension to matryoshka_dims: {[width, *dims]}."
+        name = "full dimension not trained"
+    elif not by_size.get(max(dims)) or any(weight < 0 for weight in weights):
+        shares = ", ".join(f"{size} dimensions have {by_size[size]:g}" for size in by_size)
+        finding = f"In matryoshka_weights, {shares}: weights stand in the order of matryoshka_dims."
+        change = "Give each dimension, also the full one, a weight above 0."
+        name = "full dimension without weight"
+    else:
+        return
+    yield Verdict(subject, WATCH, finding, change, name, symptom, evidence)
+
+
+# Dimensions in which a few hundred texts can hardly be told apart.
+FEW_DIMENSIONS = 8
+
+
+def width(width: int) -> Iterator[Verdict]:
+    """Judge whether embeddings have enough dimensions."""
+    if width < FEW_DIMENSIONS:
+        finding = (
+            f"Embeddings have {width} dimensions, in which texts can hardly be told apart: "
+            "encoders have 128 or more."
+        )
+        change = "Check the last Dense layer and truncate_dim."
+        yield Verdict("dimensions", WATCH, finding, change, "few dimensions", "score-does-not-rise",
+                      {"width": float(width)})  # fmt: skip

@@ -1,0 +1,137 @@
+"""Does something else than its meaning tell which texts match, and are there remains of files?
+
+Arguments are measured by the functions of the same names in
+`gradlab.diagnosis.shortcut_measurements`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlab.numbers import percent
+from gradlab.verdict import BAD, WATCH, Verdict
+
+# Difference of the shares of positives and negatives that have a word which tells them apart;
+# fewest rows.
+TELLING, ENOUGH_ROWS = 0.8, 32
+SHORTCUT = "score-does-not-rise"
+
+
+def markers(rows: int, word: str, positives: float, negatives: float) -> Iterator[Verdict]:
+    """Judge whether a single word tells positives from hard negatives.
+
+    Args:
+        rows: rows that were read.
+        word: the word whose shares differ most.
+        positives: share of the positives that have it.
+        negatives: share of the hard negatives that have it.
+    """
+    if rows < ENOUGH_ROWS or abs(positives - negatives) < TELLING:
+        return
+    finding = (
+        f"The word {word!r} stands in {percent(positives)} of the positives and "
+        f"{percent(negatives)} of the hard negatives: it tells them apart, and "
+        "the loss learns this shortcut in place of their meaning."
+    )
+    change = "Remove markers, titles and templates that only one of the columns has."
+    evidence = {"positives": positives, "negatives": negatives}
+    yield Verdict("shortcut", WATCH, finding, change, "marker", SHORTCUT, evidence)
+
+
+# Share of rows with a shortcut that is worth a remark.
+MANY_ROWS = 0.5
+
+
+def contained(
+    rows: int, in_anchor: float, in_positive: float, marked: float, mark: str
+) -> Iterator[Verdict]:
+    """Judge whether rows can be matched without their meaning.
+
+    Args:
+        rows: rows that were read.
+        in_anchor: share of rows whose anchor contains the positive word by word.
+        in_positive: share of rows whose positive contains the anchor.
+        marked: share of rows whose texts have a number in common that no other row has.
+        mark: one of these numbers.
+    """
+    if rows < ENOUGH_ROWS:
+        return
+    subject, share = "shortcut", max(in_anchor, in_positive)
+    if marked > MANY_ROWS:
+        finding = (
+            f"In {percent(marked)} of the rows both texts contain the same number that no other "
+            f"row has, such as {mark!r}: rows are matched by this identifier."
+        )
+        change = "Remove identifiers from the texts."
+        yield Verdict(subject, WATCH, finding, change, "same identifier", SHORTCUT,
+                      {"marked": marked})  # fmt: skip
+    elif share > MANY_ROWS:
+        outer, inner = ("anchor", "positive")
+        if in_positive > in_anchor:
+            outer, inner = inner, outer
+        finding = (
+            f"In {percent(share)} of the rows the {outer} contains the {inner} word by word: they "
+            "match by copying, which will not help where texts come without it."
+        )
+        change = f"Leave the {inner} out of the {outer}, as it will be in use."
+        yield Verdict(subject, WATCH, finding, change, "one contains the other", SHORTCUT,
+                      {"share": share})  # fmt: skip
+
+
+# Shares of missing texts that are worth a remark and bad; share of texts with markup.
+SOME_MISSING, MANY_MISSING, MUCH_MARKUP = 0.01, 0.1, 0.1
+
+
+def remains(
+    missing_column: str, missing: float, text: str, marked_column: str, marked: float, mark: str
+) -> Iterator[Verdict]:
+    """Judge whether texts stand for missing ones, or hold markup or broken characters.
+
+    Args:
+        missing_column: the column with most texts that stand for a missing one.
+        missing: their share.
+        text: one of them.
+        marked_column: the column with most markup or characters of a wrong encoding.
+        marked: share of its texts.
+        mark: an example.
+    """
+    if missing >= SOME_MISSING:
+        grade = BAD if missing >= MANY_MISSING else WATCH
+        finding = (
+            f"{percent(missing)} of the texts in column {missing_column!r} stand for a missing "
+            f"text, such as {text!r}."
+        )
+        change = "Leave these rows out: an empty cell was read as text."
+        yield Verdict("texts", grade, finding, change, "texts missing", "false-negatives",
+                      {"missing": missing})  # fmt: skip
+    if marked >= MUCH_MARKUP:
+        finding = (
+            f"{percent(marked)} of the texts in column {marked_column!r} hold markup or "
+            f"characters of a wrong encoding, such as {mark!r}."
+        )
+        change = "Read the files as UTF-8, and remove tags and entities."
+        yield Verdict("texts", WATCH, finding, change, "markup", SHORTCUT,
+                      {"marked": marked})  # fmt: skip
+
+
+# Share of the tokens that all texts of a column begin with.
+MOSTLY_PROMPT = 0.5
+
+
+def beginning(prefix: int, length: float, column: str) -> Iterator[Verdict]:
+    """Judge whether a mean is taken over a long prompt that all texts share.
+
+    Args:
+        prefix: tokens that all texts of a batch begin with.
+        length: mean number of tokens of a text.
+        column: name of the column.
+    """
+    if prefix < MOSTLY_PROMPT * length:
+        return
+    finding = (
+        f"All texts of column {column!r} begin with the same {prefix} of {length:.0f} tokens on "
+        "average, and the embedding is the mean over all of them: the prompt outweighs the text."
+    )
+    change = "Leave the prompt out of the mean: model[1].include_prompt = False. Or shorten it."
+    yield Verdict("prompts", WATCH, finding, change, "prompt pooled", SHORTCUT,
+                  {"prefix": float(prefix), "length": length})  # fmt: skip
