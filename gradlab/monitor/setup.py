@@ -35,4 +35,5 @@ def setup(problems: Sequence[Mapping[str, Any]]) -> Verdict | None:
         f"Before training, gradlab doctor found {noun} ({subjects}). {first.get('finding', '')}"
     )
     change = str(first.get("change", ""))
-    return Verdict("Set-up", BAD, finding, change, "doctor found problems")
+    subject = f"Set-up ({first['subject']})" if first.get("subject") else "Set-up"
+    return Verdict(subject, BAD, finding, change, "doctor found problems")

@@ -61,6 +61,8 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "gradients not cleared": (
         *("loss rises", "hardly told apart", "training hurts", "score fell", "collapse"),
     ),
+    "few steps": ("no progress", "hardly told apart", "loss of guessing", "score does not improve"),
+    "stopped early": ("no progress", "hardly told apart", "score does not improve"),
     "rate ends early": ("no progress", "hardly told apart", "score does not improve"),
     "identical views": (
         *("nothing to learn", "loss is 0", "no progress", "gradient has vanished", "none learns"),
@@ -78,6 +80,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("loss of guessing", "hardly told apart", "score does not improve", "loss rises"),
         *("ratio too low", "training hurts"),
     ),
+    "loss came back": ("hardly told apart", "training hurts", "score fell", "collapse"),
     "loss rises": ("collapse", "training hurts", "score fell", "hardly told apart"),
     "collapse": (
         *("score is undefined", "training hurts", "score fell", "loss of guessing"),
@@ -227,5 +230,5 @@ def _headline(verdicts: Sequence[Verdict], grade: Grade, running: bool) -> str:
             sentences.append(f"{names.capitalize()} look{'s' if len(sound) == 1 else ''} sound.")
         else:
             (standing,) = [verdict for verdict in verdicts if verdict.subject == "Run"]
-            sentences = [f"Nothing can be said yet. {standing.finding}"]
+            sentences = [f"Nothing can be said{' yet' if running else ''}. {standing.finding}"]
     return " ".join([*sentences, unjudged(verdicts)]).strip()

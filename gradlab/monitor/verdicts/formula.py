@@ -13,6 +13,8 @@ from gradlab.verdict import BAD, WATCH, Verdict
 # that a solved batch may have; share of the way from 90° to 0° that a positive at 60° has left in a
 # loss that saturates.
 WHOLE, SOLVED, SATURATED = 0.01, 0.5, 0.15
+# A loss of wrong pairs, relative to right ones, that hardly tells them apart.
+FLAT = 1.3
 TARGETS = "Let the target of each anchor be its own row: torch.arange(len(anchors))."
 # The mistake in a named loss -> what it does, and what to change.
 MISTAKES = {
@@ -49,8 +51,8 @@ def departure(mistake: str, name: str) -> Verdict | None:
 def formula(values: Mapping[str, Any]) -> Verdict | None:
     """Judge the shape of a loss of one's own.
 
-    Only a loss whose value for equal embeddings is the logarithm of a number of candidates, as of
-    a softmax, is judged.
+    A loss must be lower for right pairs than for wrong ones. More is asked only of a loss whose
+    value for equal embeddings is the logarithm of a number of candidates, as of a softmax.
 
     Args:
         values: see `gradlab.monitor.formula_trials.values_on_known_batches`.
@@ -59,10 +61,12 @@ def formula(values: Mapping[str, Any]) -> Verdict | None:
     if not all(isinstance(values.get(name), int | float) for name in names):
         return None
     count, solved, alike, wrong, halfway = (float(values[name]) for name in names)
+    evidence = {"solved": solved, "alike": alike, "wrong": wrong, "halfway": halfway}
+    if reversed_or_flat := _direction(solved, alike, wrong, evidence):
+        return reversed_or_flat
     if not (wrong > alike > solved and 0 < alike < 20):
         return None
     candidates = math.exp(alike)
-    evidence = {"solved": solved, "alike": alike, "halfway": halfway}
     is_double = abs(candidates / (2 * count) - 1) < WHOLE
     if is_double and solved > math.log(2) - WHOLE:
         return Verdict(
@@ -100,5 +104,37 @@ def formula(values: Mapping[str, Any]) -> Verdict | None:
         change,
         name="softmax twice" if saturated else "loss cannot fall",
         symptom="loss-at-chance" if saturated else "temperature",
+        evidence=evidence,
+    )
+
+
+def _direction(
+    solved: float, alike: float, wrong: float, evidence: Mapping[str, float]
+) -> Verdict | None:
+    """Judge whether a loss prefers right pairs to wrong ones, and clearly."""
+    if solved > wrong:
+        return Verdict(
+            "Formula",
+            BAD,
+            f"The loss is {short(solved)} where positives equal their anchors, and lower, "
+            f"{short(wrong)}, where they equal another one: it is reversed, and moves positives "
+            "apart.",
+            "Check the sign: a distance must fall, and a similarity grow, as embeddings come "
+            "closer.",
+            name="loss reversed",
+            symptom="loss-at-chance",
+            evidence=evidence,
+        )
+    if not (0 < solved < wrong < FLAT * solved and solved < alike):
+        return None
+    return Verdict(
+        "Formula",
+        WATCH,
+        f"Pairs that fit perfectly have a loss of {short(solved)}, and wrong pairs one of "
+        f"{short(wrong)}: the scale of the cosines is so low, or the negatives outweigh the "
+        "positive so much, that it can hardly fall.",
+        "Multiply the cosines by 10 to 20 (lower the temperature); a sigmoid needs a bias as well.",
+        name="loss cannot fall",
+        symptom="temperature",
         evidence=evidence,
     )

@@ -81,7 +81,12 @@ def _one_score(
             f"{score.title} has not improved: {number(before)} before training, at best "
             f"{number(best[1])} (step {best[0]})."
         )
-        change = "Lower the learning rate, or use data nearer to what the score measures."
+        change = (
+            "Check that the evaluator asks for what is trained: its right answers, its prompts and "
+            "its kind of texts. If it does, use data nearer to it."
+        )
+        if last[1] < before - SCORE_CHANGE / 2:
+            change = "Lower the learning rate, or use data nearer to what the score measures."
         name, symptom = "score does not improve", "score-does-not-rise"
         return Verdict("Scores", WATCH, finding, change, name, symptom, evidence)
     finding = f"{score.title}: {number(before)} before training, {course}."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from gradlab.errors import counted
@@ -12,6 +14,41 @@ from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
 # A run is silent after so many usual pauses between records, and at least so many seconds.
 SILENT, SILENT_SECONDS = 20, 300.0
+# Fewest steps of a finished run that train an encoder; share of the planned steps before which a
+# run that stops has hardly begun.
+FEWEST_STEPS, HARDLY_BEGUN = 10, 0.2
+# A part of an error's text, its usual cause, and what to change.
+ERRORS = (
+    (
+        r"expanded size of the tensor|index out of range in self|position",
+        "A text is longer than the positions of the encoder, or a token has no row in its "
+        "embedding table.",
+        "Lower model.max_seq_length to the encoder's max_position_embeddings; after adding tokens, "
+        "call resize_token_embeddings(len(tokenizer)).",
+    ),
+    (
+        r"(?i)out of memory",
+        "The batch does not fit into memory.",
+        "Use a Cached loss with a mini_batch_size, or gradlab's blockwise; accumulation adds no "
+        "negatives.",
+    ),
+    (
+        r"Target -?\d+ is out of bounds|device-side assert",
+        "A label is no class of the loss.",
+        "Count labels from 0, and set num_labels to their number.",
+    ),
+    (
+        r"does not require grad",
+        "No gradient reaches the weights.",
+        "Let the loss call the model that is trained, without torch.no_grad; with gradient "
+        "checkpointing and adapters call model.enable_input_require_grads().",
+    ),
+    (
+        r"mat1 and mat2|shapes cannot be multiplied|size mismatch",
+        "Embeddings, labels or a teacher have other dimensions than the loss expects.",
+        "Compare model.get_sentence_embedding_dimension() with the loss's own sizes.",
+    ),
+)
 
 
 def judge_status(run: Recording, records: int, silence: float) -> Verdict:
@@ -29,7 +66,11 @@ def judge_status(run: Recording, records: int, silence: float) -> Verdict:
     silent = silence > max(SILENT_SECONDS, SILENT * pause_seconds)
     if run.status == CRASHED:
         finding = f"The run ended at {place} with an error: {why}."
-        change = "Fix the error, and resume from a checkpoint."
+        reason, change = next(
+            (reason for pattern, *reason in ERRORS if re.search(pattern, str(why))),
+            ["", "Fix the error, and resume from a checkpoint."],
+        )
+        finding = f"{finding} {reason}".strip()
         return Verdict("Run", BAD, finding, change, "crashed")
     if run.status == STOPPED:
         finding = (
@@ -57,10 +98,24 @@ def judge_status(run: Recording, records: int, silence: float) -> Verdict:
         )
         change = "Raise max_steps or num_train_epochs beyond the checkpoint, or start anew."
         return Verdict("Run", WATCH, finding, change, "nothing left")
+    if run.status == FINISHED and total and step + pause_steps < HARDLY_BEGUN * total:
+        finding = f"The run stopped at {place}, as early stopping does: it had hardly begun."
+        change = (
+            "Raise early_stopping_patience or eval_steps beyond the warm-up, and check the sign of "
+            "greater_is_better."
+        )
+        return Verdict("Run", WATCH, finding, change, "stopped early", "score-does-not-rise")
     return _sound_status(run.status, place, step, total if not unfinished else None, records)
 
 
 def _sound_status(status: str, place: str, step: int, total: int | None, records: int) -> Verdict:
+    if status in (FINISHED, ENDED) and 0 < (total or step) < FEWEST_STEPS:
+        finding = (
+            f"The run has finished after {counted(total or step, 'step')}, which is too few to "
+            "train an encoder."
+        )
+        change = "Train for more epochs; check max_steps and gradient_accumulation_steps."
+        return Verdict("Run", WATCH, finding, change, "few steps", "weights-do-not-move")
     if 0 < records < ENOUGH_RECORDS and status != RUNNING:
         times = {1: "once", 2: "twice"}.get(records, f"{records} times")
         finding = f"The embeddings were measured {times}, which is too little to judge."

@@ -19,6 +19,9 @@ GUESSING, WORSE = 0.97, 1.1
 JUMP, BESIDE = 1.5, 5
 # Fewest values of the loss that are compared with guessing, and fewest in a third that rises.
 COMPARED, FEWEST_OF_THIRD = 9, 3
+# Share of its first value, or of guessing, to which a loss must have fallen before it came back,
+# and share from which on it has come back.
+FALLEN, BACK = 0.8, 0.95
 
 
 def judge_loss(run: Recording, dataset: str) -> Verdict:
@@ -58,6 +61,8 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
     guessing = run.guessing(dataset)
     if guessing is not None:
         evidence["guessing"] = guessing
+    if returned := _came_back(losses, guessing, evidence):
+        return returned
     if guessing and len(losses) >= COMPARED and last >= GUESSING * guessing:
         finding = (
             f"The loss is that of guessing: it is {short(last)}, and {short(guessing)} if nothing "
@@ -73,6 +78,35 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
     below = f"; guessing would give {short(guessing)}" if guessing and guessing > last else ""
     finding = f"The loss fell: it {course}{below}."
     return Verdict("Loss", GOOD, finding, name="loss falls", evidence=evidence)
+
+
+def _came_back(
+    losses: list[float], guessing: float | None, evidence: dict[str, float]
+) -> Verdict | None:
+    """Judge whether the loss fell and has come back to where it began, or to guessing."""
+    width = max(PERSISTENT, len(losses) // 4)
+    windows = [losses[at : at + width] for at in range(len(losses) - width + 1)]
+    if len(losses) < COMPARED or min(losses) <= 0:
+        return None
+    smooth = [statistics.median(window) for window in windows]
+    lowest, last = min(smooth), smooth[-1]
+    level = min(smooth[0], guessing) if guessing else losses[0]
+    # Noise has no gap between the values there and at the end.
+    is_apart = max(windows[smooth.index(lowest)]) < min(windows[-1])
+    if lowest > FALLEN * level or last < BACK * level or not is_apart:
+        return None
+    place = smooth.index(lowest) / len(smooth)
+    finding = (
+        f"The loss fell to {short(lowest)} and has come back to {short(last)}, where it began"
+        f"{' or guessing is' if guessing else ''}: what was learned is lost. It was lowest after "
+        f"{place:.0%} of the records."
+    )
+    change = (
+        "Lower the learning rate, or clip gradients, and use an encoder from before; look at what "
+        "happens there: a rate that rises, other data, weights that are loaded anew."
+    )
+    return Verdict("Loss", WATCH, finding, change, "loss came back", "score-falls",
+                   evidence | {"lowest": lowest})  # fmt: skip
 
 
 def _jumps(run: Recording, names: list[str], evidence: dict[str, float]) -> Verdict | None:
