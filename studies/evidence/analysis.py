@@ -1,4 +1,4 @@
-"""Tables of the evidence, as far as there are rows of finished runs, by ``contrasts.toml``."""
+"""Tables of the evidence, from its committed rows, by ``contrasts.toml``."""
 
 from __future__ import annotations
 
@@ -38,22 +38,15 @@ ORIGINALS = {
 def read_frames(folder: Path) -> Frames:
     """The rows of finished runs by file name, with the conditions of a comparison in one table."""
     frames = {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
-    frames = {name: frame for name, frame in frames.items() if len(frame) and "seed" in frame}
+    frames = {name: frame for name, frame in frames.items() if "seed" in frame}
     for experiment, about in DECLARED.items():
         names = [f"encoder-{name}" for name in (experiment, *about.get("with", ()))]
-        if len(names) > 1 and set(names) <= frames.keys():
-            frames[names[0]] = pd.concat([frames[name] for name in names], ignore_index=True)
+        frames[names[0]] = pd.concat([frames[name] for name in names], ignore_index=True)
     return frames
 
 
-def read_predictions(folder: Path) -> Frames:
-    """The predictions that were committed before the losses in them were trained, by regime."""
-    files = {regime: folder / f"{regime}-predictions.csv" for regime in REGIMES}
-    return {regime: pd.read_csv(file) for regime, file in files.items() if file.exists()}
-
-
-def analyse(rows: Frames, predictions: Frames | None = None) -> Frames:
-    """All tables that the rows allow, by name; :func:`read_predictions` gives ``predictions``."""
+def analyse(rows: Frames, predictions: Frames) -> Frames:
+    """All tables by name; ``predictions`` are those committed before the runs, by regime."""
     explored = [
         {**about, "name": contrast.name, **numbers(interval)}
         for about, contrast, interval in contrasts(rows, "explored")
@@ -68,30 +61,24 @@ def analyse(rows: Frames, predictions: Frames | None = None) -> Frames:
             for name, table in rows.items()
             if name.startswith(regime)
         }
-        tables = regime_tables(of_regime, (predictions or {}).get(regime))
+        tables = regime_tables(of_regime, predictions[regime])
         results |= {f"{regime}-{name}": table for name, table in tables.items()}
-    return {name: table for name, table in results.items() if len(table)}
+    return results
 
 
-def regime_tables(rows: Frames, predictions: pd.DataFrame | None) -> Frames:
+def regime_tables(rows: Frames, predicted: pd.DataFrame) -> Frames:
     """Tables of one regime, from its rows and the committed predictions."""
+    factorial = rows["factorial"]
     tables = {
         f"{name}-cells": cell_scores(rows[name]) for name in ("factorial", "longer") if name in rows
     }
-    if "exchanges" in rows:
-        tables |= exchanges(rows["exchanges"])
-    if "theta_neg" in rows.get("dissipation", ()):
-        tables["dissipation-angles"] = angles(rows["dissipation"])
+    tables |= exchanges(rows["exchanges"]) | {"dissipation-angles": angles(rows["dissipation"])}
     for name in ("prediction", "atlas"):
-        if predictions is not None and name in rows:
-            compared = prediction(predictions, rows[name], rows["factorial"], rows["features"])
-            tables |= {f"{name}-{kind}": table for kind, table in compared.items()}
-    if "open" in rows:
-        tables["open-shares"] = open_shares(rows["open"])
-    elif "dissipation_mean" in rows.get("factorial", ()):
-        cells = rows["factorial"].rename(columns={"dissipation_mean": "mean"})
-        tables["open-shares"] = open_shares(cells)
-    return tables
+        compared = prediction(predicted, rows[name], factorial, rows["features"])
+        tables |= {f"{name}-{kind}": table for kind, table in compared.items()}
+    # On the encoder the rows have the mean dissipation.
+    cells = rows.get("open", factorial.rename(columns={"dissipation_mean": "mean"}))
+    return tables | {"open-shares": open_shares(cells)}
 
 
 def contrasts(rows: Frames, kind: str) -> Iterator[tuple[dict[str, str], Contrast, Interval]]:
@@ -140,18 +127,15 @@ def exchanges(table: pd.DataFrame) -> Frames:
             frozenset(subset): f"{base}: {'+'.join(subset) or 'none'}"
             for subset in _subsets(components)
         }
-        if not set(labels.values()) <= set(table.label):
-            continue
         whole = {frozenset(components): 1.0, frozenset[str](): -1.0}
         for component, weights in {"all": whole, **shapley_weights(components)}.items():
             named = {labels[coalition]: factor for coalition, factor in weights.items()}
             interval = over_seeds(by_seed(table, named))
             splits.append({"loss": base, "part": component} | numbers(interval))
         none, native = f"{base}: none", f"{base}: native"
-        if native in means:
-            interval = over_seeds(by_seed(table, {none: 1.0, native: -1.0}))
-            about = {"loss": base, "native": means[native], "recombined": means[none]}
-            natives.append(about | numbers(interval))
+        interval = over_seeds(by_seed(table, {none: 1.0, native: -1.0}))
+        about = {"loss": base, "native": means[native], "recombined": means[none]}
+        natives.append(about | numbers(interval))
     return {"exchanges-shapley": pd.DataFrame(splits), "exchanges-native": pd.DataFrame(natives)}
 
 
@@ -180,10 +164,9 @@ def angles(table: pd.DataFrame) -> pd.DataFrame:
     for measure, values in degrees.items():
         wide = table.assign(angle=values).pivot(index="seed", columns="label", values="angle")
         for arm in ("off", "random", "scaled"):
-            if {arm, "on"} <= set(wide):
-                about = {"angle": measure, "arm": arm, "mean": wide[arm].mean()}
-                interval = over_seeds((wide[arm] - wide["on"]).to_numpy())
-                rows.append(about | {"gate": wide["on"].mean()} | numbers(interval))
+            about = {"angle": measure, "arm": arm, "mean": wide[arm].mean()}
+            interval = over_seeds((wide[arm] - wide["on"]).to_numpy())
+            rows.append(about | {"gate": wide["on"].mean()} | numbers(interval))
     return pd.DataFrame(rows)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradlab.plotting import COLORS
@@ -48,29 +47,18 @@ WORDS = {
 
 
 def draw(rows: Frames, tables: Frames, untrained: pd.DataFrame, folder: Path) -> dict[str, Path]:
-    """Draw every picture whose tables are there: name -> file."""
-    start = None if untrained.empty else 100 * untrained.set_index("label").loc["cls, as it is"]
-    jobs: dict[str, tuple[Any, ...]] = {}
-    if "encoder-recipes" in rows:
-        jobs["recipes"] = (_recipes, rows, start)
+    """Draw every picture: name -> file."""
+    start = 100 * untrained.set_index("label").loc["cls, as it is"]
+    jobs: dict[str, tuple[Any, ...]] = {"recipes": (_recipes, rows, start)}
     for regime in REGIMES:
-        if f"{regime}-factorial" in rows:
-            jobs[f"{regime}-factorial"] = (_factorial, rows[f"{regime}-factorial"], start)
-        if (tables["contrasts"].regime == regime).any():
-            jobs[f"{regime}-contrasts"] = (_contrasts, tables["contrasts"], regime)
-        if f"{regime}-exchanges-shapley" in tables:
-            jobs[f"{regime}-exchanges"] = (_exchanges, tables, regime)
-        if f"{regime}-atlas-losses" in tables:
-            jobs[f"{regime}-prediction"] = (_prediction, tables, regime)
+        jobs[f"{regime}-factorial"] = (_factorial, rows[f"{regime}-factorial"], start)
+        jobs[f"{regime}-contrasts"] = (_contrasts, tables["contrasts"], regime)
+        jobs[f"{regime}-exchanges"] = (_exchanges, tables, regime)
+        jobs[f"{regime}-prediction"] = (_prediction, tables, regime)
     return {name: write_picture(folder / f"{name}.png", *job) for name, job in jobs.items()}
 
 
-def _baseline(axis: Axes, start: pd.Series | None, column: str = "sts") -> None:
-    if start is not None:
-        mark_untrained(axis, start[column], "untrained")
-
-
-def _factorial(table: pd.DataFrame, start: pd.Series | None) -> Figure:
+def _factorial(table: pd.DataFrame, start: pd.Series) -> Figure:
     table = with_cells(table.assign(score=100 * table.sts))
     figure, axes = panels(3.0, 1, 3, sharey=True)
     for axis, gate in zip(axes, GATES, strict=True):
@@ -80,7 +68,7 @@ def _factorial(table: pd.DataFrame, start: pd.Series | None) -> Figure:
             look: Any = {"ms": 2.5, "alpha": 0.6, "color": color}
             axis.plot(chosen.ratio + beside, chosen.score, "o", **look)
             axis.plot(means.index + beside, means, color=color, label=weight)
-        _baseline(axis, start)
+        mark_untrained(axis, start["sts"], "untrained")
         axis.set_title(f"gate: {gate}")
         axis.set_xticks(RATIOS, [f"{ratio:g}" for ratio in RATIOS])
         axis.set_xlabel("ratio")
@@ -128,7 +116,7 @@ def _exchanges(tables: Frames, regime: str) -> Figure:
     return figure
 
 
-def _recipes(rows: Frames, start: pd.Series | None) -> Figure:
+def _recipes(rows: Frames, start: pd.Series) -> Figure:
     charts = [
         ("encoder-recipes", "sts", SCORE, "recipes", {
             "SimCSE": "SimCSE\n(MLP at random)", "ESimCSE": "ESimCSE\n(MLP at random)",
@@ -138,20 +126,17 @@ def _recipes(rows: Frames, start: pd.Series | None) -> Figure:
             "predictor, no inertia": "predictor,\nη = 0",
             "symmetric, no inertia": "no predictor,\nη = 0"}),
     ]  # fmt: skip
-    charts = [chart for chart in charts if chart[0] in rows]
     figure, axes = panels(2.9, 1, len(charts), width_ratios=[len(chart[-1]) for chart in charts])
     for axis, (name, score, label, title, order) in zip(axes, charts, strict=True):
         for place, condition in enumerate(order):
             values = 100 * rows[name][rows[name].label == condition][score]
             beside = np.linspace(-0.12, 0.12, len(values))
             axis.plot(place + beside, values, "o", ms=4, color=COLORS[0])
-            if len(values):
-                axis.hlines(values.mean(), place - 0.25, place + 0.25, color=COLORS[0])
-        _baseline(axis, start, score)
+            axis.hlines(values.mean(), place - 0.25, place + 0.25, color=COLORS[0])
+        mark_untrained(axis, start[score], "untrained")
         axis.set_xticks(range(len(order)), list(order.values()), fontsize=7)
         axis.set(ylabel=label, title=title, xlim=(-0.5, len(order) - 0.5))
-    if start is not None:
-        axes[0].legend(loc="lower right")
+    axes[0].legend(loc="lower right")
     return figure
 
 

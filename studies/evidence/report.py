@@ -11,7 +11,6 @@ import pandas as pd
 from gradlab.files import read_object, write_text
 from gradlab.sweep import read_spec
 from studies.evidence import analysis
-from studies.evidence.analysis import Frames
 from studies.evidence.figures import REGIMES, draw
 from studies.pages import render, write_table
 
@@ -21,15 +20,20 @@ SHOWN_STEPS = (1, 2, 5, 10, 20, 60, 120)
 def write_report(folder: Path) -> Path:
     """Analyse the rows in ``folder``, write tables and pictures there, and ``report.md``."""
     rows = analysis.read_frames(folder)
-    tables = analysis.analyse(rows, analysis.read_predictions(folder))
-    if "encoder-factorial" in rows:
-        spec = read_spec(analysis.SWEEPS / "factorial.toml").with_base({"backbone": "bert-base"})
-        rates = {point.label: float(point.settings["learning_rate"]) for point in spec.points({})}
-        tables["encoder-rates"] = analysis.rates_and_ratios(rows["encoder-factorial"], rates)
-    place = folder / "untrained.csv"
-    untrained = pd.read_csv(place) if place.exists() else pd.DataFrame()
+    predictions = {name: pd.read_csv(folder / f"{name}-predictions.csv") for name in REGIMES}
+    tables = analysis.analyse(rows, predictions)
+    spec = read_spec(analysis.SWEEPS / "factorial.toml").with_base({"backbone": "bert-base"})
+    rates = {point.label: float(point.settings["learning_rate"]) for point in spec.points({})}
+    tables["encoder-rates"] = analysis.rates_and_ratios(rows["encoder-factorial"], rates)
+    untrained = pd.read_csv(folder / "untrained.csv")
     for name, table in tables.items():
         write_table(folder / f"{name}.csv", table)
+    steps = rows["encoder-steps"]
+    steps = steps[steps.step.isin(SHOWN_STEPS)]
+    half, full = (
+        rows[f"encoder-{name}"].set_index("label").loc["SimCSE"].set_index("seed").sts
+        for name in ("precision", "recipes")
+    )
     page = render(
         "evidence",
         "report.md",
@@ -40,29 +44,11 @@ def write_report(folder: Path) -> Path:
         untrained=untrained,
         pictures=draw(rows, tables, untrained, folder),
         weight_share=analysis.weight_share,
-        steps=_steps(rows),
-        half=_half(rows),
+        steps=steps.groupby(["loss", "step"], as_index=False, sort=False).mean(),
+        half=100 * (half - full),  # SimCSE in bfloat16 minus float32, points by seed
         manifests=[_manifest(path) for path in sorted(folder.glob("*-manifest.json"))],
     )
     return write_text(folder / "report.md", page)
-
-
-def _steps(rows: Frames) -> pd.DataFrame:
-    """Means of the steps that are shown."""
-    table = rows.get("encoder-steps", pd.DataFrame({"step": [], "loss": []}))
-    table = table[table.step.isin(SHOWN_STEPS)]
-    return table.groupby(["loss", "step"], as_index=False, sort=False).mean()
-
-
-def _half(rows: Frames) -> pd.Series | None:
-    """SimCSE in bfloat16 minus float32, points by seed."""
-    if not {"encoder-precision", "encoder-recipes"} <= rows.keys():
-        return None
-    half, full = (
-        rows[f"encoder-{name}"].set_index("label").loc["SimCSE"].set_index("seed").sts
-        for name in ("precision", "recipes")
-    )
-    return 100 * (half - full)
 
 
 def _manifest(path: Path) -> tuple[str, str, str]:

@@ -12,11 +12,17 @@ import pytest
 from scipy import stats
 
 from gradlab.sweep import read_spec
+from studies.contrasts import judged_table
 from studies.evidence.analysis import (
     FEATURES,
     RIVALS,
-    analyse,
+    angles,
+    cell_scores,
+    contrasts,
+    exchanges,
+    open_shares,
     order_test,
+    prediction,
     rates_and_ratios,
     shapley_weights,
     weight_share,
@@ -53,13 +59,13 @@ def factorial():
     return rows([point.label for point in points("factorial")], 4, mean)
 
 
-def effects_of(tables, name, regime="encoder"):
-    table = tables["contrasts"]
+def effects_of(rows, name, regime="encoder"):
+    table = judged_table(list(contrasts(rows, "contrasts")))
     return table[(table.regime == regime) & (table.part == name)].set_index("name")
 
 
 def test_contrasts_of_a_known_factorial(factorial):
-    effects = effects_of(analyse({"linear-factorial": factorial}), "factorial", "linear")
+    effects = effects_of({"linear-factorial": factorial}, "factorial", "linear")
     assert effects.loc["ratio 1.75 − 1", "estimate"] == pytest.approx(3, abs=0.3)
     assert effects.loc["ratio 1.75 − 1", "verdict"] == "supported"
     assert effects.loc["hard gate − none", "estimate"] == pytest.approx(5 / 3, abs=0.3)
@@ -73,7 +79,7 @@ def test_contrasts_of_a_known_factorial(factorial):
 
 
 def test_an_interval_is_the_t_test_of_one_contrast_a_seed(factorial):
-    effects = effects_of(analyse({"encoder-factorial": factorial}), "factorial")
+    effects = effects_of({"encoder-factorial": factorial}, "factorial")
     gate = factorial.label.str.split(" / ").str[0].rename("gate")
     wide = (100 * factorial.sts).groupby([factorial.seed, gate]).mean().unstack()
     expected = stats.ttest_rel(wide["soft"], wide["none"])
@@ -87,8 +93,8 @@ def test_an_interval_is_the_t_test_of_one_contrast_a_seed(factorial):
 
 def test_all_contrasts_are_one_family(factorial):
     frames = {"encoder-factorial": factorial, "linear-factorial": factorial}
-    alone = effects_of(analyse({"encoder-factorial": factorial}), "factorial").holm
-    together = effects_of(analyse(frames), "factorial").holm
+    alone = effects_of({"encoder-factorial": factorial}, "factorial").holm
+    together = effects_of(frames, "factorial").holm
     assert (together >= alone - 1e-12).all()
     assert (together > alone).any()
 
@@ -110,23 +116,23 @@ def test_longer_runs_are_judged_by_their_own_contrasts(factorial):
         return 60 + gain - 4 * label.startswith("hard")
 
     table = rows([point.label for point in points("longer")], 4, mean)
-    tables = analyse({"encoder-longer": table, "encoder-factorial": factorial})
-    effects = effects_of(tables, "longer")
+    effects = effects_of({"encoder-longer": table, "encoder-factorial": factorial}, "longer")
     estimates = {"hard gate − none": -4, "softmax .05 − softmax .3": 5 / 3, "ratio 1 − .5": 0,
                  "ratio 1.75 − 1 at softmax .05": 5, "ratio 1.75 − 1 at softmax .3": 0}  # fmt: skip
     assert effects.estimate.to_dict() == pytest.approx(estimates, abs=0.4)
     assert effects.verdict["hard gate − none"] == "contradicted"
-    assert len(tables["encoder-longer-cells"]) == 12
+    assert len(cell_scores(table)) == 12
 
 
 def test_incomplete_seeds_do_not_count(factorial):
     """A contrast is of the seeds that have all of its cells."""
     complete, incomplete = (
-        effects_of(analyse({"linear-factorial": rows}), "factorial", "linear")
+        effects_of({"linear-factorial": rows}, "factorial", "linear")
         for rows in (factorial[factorial.seed < 4], factorial.iloc[:-27])
     )
     pd.testing.assert_frame_equal(complete, incomplete)
-    assert "contrasts" not in analyse({"linear-factorial": factorial[factorial.seed == 1]})
+    alone = {"linear-factorial": factorial[factorial.seed == 1]}
+    assert not list(contrasts(alone, "contrasts"))
 
 
 @pytest.mark.parametrize("components", [("gate", "ratio"), ("gate", "weight", "ratio")])
@@ -164,14 +170,14 @@ def test_shares_of_a_repair():
         )
 
     table = rows([point.label for point in points("exchanges")], 4, mean, noise=0.05)
-    tables = analyse({"linear-exchanges": table})
-    split = tables["linear-exchanges-shapley"].set_index(["loss", "part"]).estimate
+    tables = exchanges(table)
+    split = tables["exchanges-shapley"].set_index(["loss", "part"]).estimate
     for loss in ("mhe", "barlow_twins"):
         assert split[loss].to_dict() == pytest.approx(
             {"all": 10, "gate": 3, "weight": 2, "ratio": 5}, abs=0.2
         )
     assert split["mhs"].to_dict() == pytest.approx({"all": 8, "gate": 3, "ratio": 5}, abs=0.2)
-    native = tables["linear-exchanges-native"].set_index("loss")
+    native = tables["exchanges-native"].set_index("loss")
     assert native.estimate.to_dict() == pytest.approx(dict.fromkeys(native.index, 6), abs=0.2)
     assert list(native.index) == ["mhe", "barlow_twins", "mhs"]  # VICReg's are withdrawn
 
@@ -193,14 +199,9 @@ def test_committed_predictions_are_compared_with_scores(factorial):
     scores = 40 + features[list(FEATURES)].to_numpy() @ [1.0, 2.0, 3.0, 4.0]
     runs = pd.DataFrame({"label": labels, "sts": scores / 100, "seed": 1})
     cells, losses = runs.iloc[:27], runs.iloc[27:]
-    frames = {
-        "linear-factorial": pd.concat([cells, cells.assign(seed=2)]),
-        "linear-features": features,
-        "linear-prediction": losses,
-    }
     committed = pd.DataFrame({"loss": losses.label, "mean": 40.0, "components": scores[27:]})
-    tables = analyse(frames, {"linear": committed})
-    models = tables["linear-prediction-models"].set_index("model")
+    tables = prediction(committed, losses, pd.concat([cells, cells.assign(seed=2)]), features)
+    models = tables["models"].set_index("model")
     assert models.error["components"] == pytest.approx(0, abs=1e-9)
     assert models.p["components"] == pytest.approx(1 / 24)
     assert models.error["mean"] == pytest.approx(np.sqrt(np.mean((scores[27:] - 40) ** 2)))
@@ -210,11 +211,10 @@ def test_committed_predictions_are_compared_with_scores(factorial):
     assert models.error["mean of the softmax cells"] == pytest.approx(error)
     assert models.error["components, softmax cells"] == pytest.approx(0, abs=1e-9)
     fitted = features.iloc[:27]
-    for row in tables["linear-prediction-losses"].itertuples():
+    for row in tables["losses"].itertuples():
         own = features[features.label == row.loss].iloc[0]
         beyond = [not fitted[name].min() <= own[name] <= fitted[name].max() for name in FEATURES]
         assert row.outside == any(beyond)
-    assert "linear-prediction-losses" not in analyse(frames)
 
 
 def test_the_permutation_test_counts_every_order():
@@ -227,30 +227,15 @@ def test_the_permutation_test_counts_every_order():
 
 def test_cells_have_their_open_share_and_arms_their_angles(factorial):
     opened = factorial[factorial.seed == 1].assign(first=2.0, mean=1.0, last=0.25)
-    table = analyse({"linear-factorial": factorial, "linear-open": opened})["linear-open-shares"]
+    table = open_shares(opened)
     assert len(table) == 9
     assert set(table["mean"]) == {0.5}
     arms = rows(["on", "off", "random", "scaled"], 3, lambda _: 60, noise=0)
     arms["theta_pos"] = np.radians(30 + 5 * (arms.label == "on") + arms.seed)
     arms["theta_neg"] = np.radians(90.0)
-    angles = analyse({"encoder-dissipation": arms})["encoder-dissipation-angles"].set_index(
-        ["angle", "arm"]
-    )
-    assert angles.estimate["gap", "off"] == pytest.approx(5)
-    assert angles.estimate["negatives", "random"] == pytest.approx(0)
-
-
-def test_the_report_has_what_there_is(factorial, tmp_path):
-    factorial.to_csv(tmp_path / "linear-factorial.csv", index=False)
-    page = write_report(tmp_path).read_text(encoding="utf-8")
-    assert "![linear-contrasts](linear-contrasts.png)" in page
-    assert "## The recipes" not in page
-    # Of a part of which no run has finished.
-    (tmp_path / "linear-exchanges.csv").write_text("label,seed\n")
-    second_page = write_report(tmp_path).read_text(encoding="utf-8")  # its own tables are no rows
-    assert second_page == page
-    for name in ("linear-factorial.png", "linear-contrasts.png"):
-        assert (tmp_path / name).stat().st_size > 5000
+    by_arm = angles(arms).set_index(["angle", "arm"])
+    assert by_arm.estimate["gap", "off"] == pytest.approx(5)
+    assert by_arm.estimate["negatives", "random"] == pytest.approx(0)
 
 
 def test_the_committed_report_follows_from_the_committed_rows(tmp_path):
@@ -260,13 +245,3 @@ def test_the_committed_report_follows_from_the_committed_rows(tmp_path):
         shutil.copy(path, tmp_path)
     page = write_report(tmp_path).read_text(encoding="utf-8")
     assert page == (folder / "report.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("name", sorted(file.stem for file in SWEEPS.glob("*.toml")))
-def test_every_specification_is_valid(name):
-    spec = read_spec(SWEEPS / f"{name}.toml").with_base({"backbone": "bert-base"})
-    spec.check()
-    keys = [key for point in spec.points({}) for key in point.runs.values()]
-    assert len(keys) == len(set(keys))
-    assert spec.base["clip"] == 0
-    assert spec.base["precision"] == ("float32" if name in ("recipes", "collapse") else "bfloat16")

@@ -12,7 +12,8 @@ from gradlab.sweep import configure, read_spec
 from studies.analyses import traceable_distance
 
 FOLDER = Path(__file__).resolve().parents[1] / "sweeps"
-FILES = sorted(FOLDER.glob("*.toml"))
+FILES = sorted(FOLDER.rglob("*.toml"))
+NAMES = [file.relative_to(FOLDER).with_suffix("").as_posix() for file in FILES]
 TABLES = {
     "mocose-table-3": 6, "mocose-table-4": 12, "mocose-table-5": 7, "mocose-table-6a": 5,
     "mocose-table-6b": 4, "mocose-table-7": 20, "mocose-table-8": 5, "mocose-table-9": 5,
@@ -30,18 +31,26 @@ def configurations(name):
     return {p.title(): configure({**p.settings, "seed": 1}) for p in spec_of(name).points({})}
 
 
-@pytest.mark.parametrize("light", [False, True])
-@pytest.mark.parametrize("name", [file.stem for file in FILES])
+# Sweeps of the evidence have one size.
+SIZES = [(name, False) for name in NAMES] + [(name, True) for name in NAMES if "/" not in name]
+
+
+@pytest.mark.parametrize(("name", "light"), SIZES)
 def test_every_run_is_a_valid_one(name, light):
+    evidence = "/" in name
     spec = spec_of(name, light)
     spec.check()
     points = spec.points({})
-    assert len(points) > 1
+    assert len(points) > 1 or name == "evidence/precision"
     keys = [key for point in points for key in point.runs.values()]
     assert len(keys) == len(set(keys))
     if light:
         assert spec.base["max_steps"] <= (800 if name == "mocose-long" else 200)
         assert all(len(point.seeds) >= (1 if spec.stages else 3) for point in points)
+    if evidence:
+        half = name not in ("evidence/recipes", "evidence/collapse")
+        assert spec.base["precision"] == ("bfloat16" if half else "float32")
+        assert spec.base["clip"] == 0
 
 
 @pytest.mark.parametrize(("name", "count"), TABLES.items())
