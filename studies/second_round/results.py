@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,47 +37,18 @@ def write_results(committed: Path = ROWS) -> Iterator[str]:
     An experiment counts when all of its declared runs are there.
     """
     rows, untrained = read_rows(committed), 100 * declaration()["protocol"]["untrained"]
-    yield from _count_runs(rows)
-    complete = {name: table for name, table in rows.items() if is_whole(name, table)}
-    contrasts = judge_parts(complete)
-    for row in contrasts.itertuples():
-        margin = {"yes": ", within its margin", "no": ", not shown to be within its margin"}
-        yield (
-            f"{row.name}: {row.estimate:+.2f} ({row.low:+.2f} to {row.high:+.2f}), "
-            f"{row.seeds} seeds: {row.verdict}{margin.get(row.within_margin, '')}"
-        )
-    yield _table(committed / "contrasts.csv", contrasts)
-    if "heads" in complete:
-        yield _picture(committed / "heads.png", figures.draw_heads, complete["heads"], untrained)
+    yield from count_runs(rows)
+    yield from write_contrasts(rows, committed)
+    yield _picture(committed / "heads.png", figures.draw_heads, rows["heads"], untrained)
     for name in OVER_RATES:
-        if name in complete:
-            yield from _write_over_rates(name, complete[name], committed, untrained)
-    yield from _write_claims(contrasts, committed)
-    if "surface" in complete:
-        yield from _write_surface(complete["surface"], committed, untrained)
-    if (file := committed / prediction.FEATURES.name).exists():
-        features, design = pd.read_csv(file), prediction.declared()
-        first = prediction.first_runs()
-        yield from _write_prediction(committed, "prediction", features, first, FIRST)
-        runs = prediction.runs_of(complete, design)
-        yield from _write_prediction(committed, "declared-prediction", features, runs, design)
-    if (file := committed / interventions.TABLE.name).exists():
-        yield from _write_interventions(pd.read_csv(file), committed)
+        yield from write_over_rates(name, rows[name], committed, untrained)
+    yield from write_surface(rows["surface"], committed, untrained)
+    yield from write_predictions(rows, committed)
+    yield from write_interventions(pd.read_csv(committed / interventions.TABLE.name), committed)
 
 
-def _write_claims(contrasts: pd.DataFrame, committed: Path) -> Iterator[str]:
-    """What becomes of the papers' claims whose runs are all there, and pictures of them."""
-    judged = set(contrasts.get("part", ()))
-    for name, part in claims().items():
-        if name in judged:
-            verdict = judge_claim(contrasts[contrasts.part == name], part.get("claim", "better"))
-            yield f"{CLAIMS[name]}: {verdict}"
-    for picture, (file, _) in CLAIM_PICTURES.items():
-        if judged & declaration(file)["parts"].keys():
-            yield _picture(committed / f"{picture}.png", figures.draw_claims, contrasts, picture)
-
-
-def _count_runs(rows: dict[str, pd.DataFrame]) -> Iterator[str]:
+def count_runs(rows: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """Yield how many runs and seeds every part has, and how many of them diverged."""
     for name, table in rows.items():
         seeds = table.groupby("label").seed.nunique()
         diverged = (table.state == DIVERGED).sum()
@@ -85,6 +56,26 @@ def _count_runs(rows: dict[str, pd.DataFrame]) -> Iterator[str]:
             f"{name}: {len(table)} runs, {seeds.min()} to {seeds.max()} seeds a condition"
             f"{f', {diverged} diverged and count as the untrained encoder' if diverged else ''}"
         )
+
+
+def write_contrasts(rows: Mapping[str, pd.DataFrame], committed: Path) -> Iterator[str]:
+    """Judge the parts that are whole: their contrasts, and what becomes of the papers' claims."""
+    complete = {name: table for name, table in rows.items() if is_whole(name, table)}
+    contrasts = judge_parts(complete)
+    margin = {"yes": ", within its margin", "no": ", not shown to be within its margin"}
+    for row in contrasts.itertuples():
+        yield (
+            f"{row.name}: {row.estimate:+.2f} ({row.low:+.2f} to {row.high:+.2f}), "
+            f"{row.seeds} seeds: {row.verdict}{margin.get(row.within_margin, '')}"
+        )
+    yield _table(committed / "contrasts.csv", contrasts)
+    for name, part in claims().items():
+        if name in complete:
+            verdict = judge_claim(contrasts[contrasts.part == name], part.get("claim", "better"))
+            yield f"{CLAIMS[name]}: {verdict}"
+    for picture, (file, _) in CLAIM_PICTURES.items():
+        if complete.keys() & declaration(file)["parts"].keys():
+            yield _picture(committed / f"{picture}.png", figures.draw_claims, contrasts, picture)
 
 
 def _table(path: Path, table: pd.DataFrame) -> str:
@@ -95,7 +86,7 @@ def _picture(path: Path, draw: Callable[..., Figure], *content: Any) -> str:
     return f"Wrote {write_picture(path, draw, *content)}"
 
 
-def _write_over_rates(
+def write_over_rates(
     name: str, rows: pd.DataFrame, committed: Path, untrained: float
 ) -> Iterator[str]:
     """Means and differences over learning rates; those of STS-B dev where runs selected by it."""
@@ -108,7 +99,7 @@ def _write_over_rates(
         yield _table(committed / f"{name}-dev-differences.csv", over_rates.differences(dev))
 
 
-def _write_interventions(rows: pd.DataFrame, committed: Path) -> Iterator[str]:
+def write_interventions(rows: pd.DataFrame, committed: Path) -> Iterator[str]:
     """What orders losses as their outcomes do, and what lines leave out."""
     orders, shares = interventions.correlations(rows), interventions.left_out(rows)
     yield _table(committed / "interventions-orders.csv", orders)
@@ -122,7 +113,7 @@ def write_splits(committed: Path = ROWS) -> str:
     return _table(committed / "surface-splits.csv", surface.splits(table))
 
 
-def _write_surface(rows: pd.DataFrame, committed: Path, untrained: float) -> Iterator[str]:
+def write_surface(rows: pd.DataFrame, committed: Path, untrained: float) -> Iterator[str]:
     """Errors and curves of the models of the response surface."""
     table = surface.factors_of(rows)
     errors, lines = surface.ten_fold(table), surface.curves(table)
@@ -134,6 +125,15 @@ def _write_surface(rows: pd.DataFrame, committed: Path, untrained: float) -> Ite
     yield _table(committed / "surface-errors.csv", errors)
     yield _table(committed / "surface-curves.csv", lines)
     yield _picture(committed / "surface.png", surface.draw, table, lines, untrained)
+
+
+def write_predictions(rows: Mapping[str, pd.DataFrame], committed: Path) -> Iterator[str]:
+    """Errors on what the first round trained, and on what was declared for the second."""
+    features = pd.read_csv(committed / prediction.FEATURES.name)
+    first, design = prediction.first_runs(), prediction.declared()
+    yield from _write_prediction(committed, "prediction", features, first, FIRST)
+    runs = prediction.runs_of(rows, design)
+    yield from _write_prediction(committed, "declared-prediction", features, runs, design)
 
 
 def _write_prediction(

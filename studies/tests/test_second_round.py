@@ -168,10 +168,10 @@ def test_a_part_that_is_not_whole_is_not_judged(tmp_path):
     rows = synthetic_rows(
         "dropout", lambda *_: ("finished", 0.5, 0.5, 0.5, "", ""), declarations.COLUMNS
     )
-    rows[1:].to_csv(tmp_path / "dropout.csv", index=False)
-    assert not any("Table 8" in line for line in results.write_results(tmp_path))
-    rows.to_csv(tmp_path / "dropout.csv", index=False)
-    lines = list(results.write_results(tmp_path))
+    assert list(results.write_contrasts({"dropout": rows[1:]}, tmp_path)) == [
+        f"Wrote {tmp_path / 'contrasts.csv'}"
+    ]
+    lines = list(results.write_contrasts({"dropout": rows}, tmp_path))
     assert "ESimCSE, Table 8: dropout: inconclusive" in lines
     assert (tmp_path / "tables.png").exists()
 
@@ -196,8 +196,8 @@ def test_the_committed_tables_follow_from_the_committed_rows(tmp_path):
     assert tables == {name: (declarations.ROWS / name).read_text() for name in tables}
 
 
-def test_rates_are_judged_and_drawn_when_all_are_there(tmp_path):
-    """No look before; then means and dots of the picture beside the rows."""
+def test_rates_are_judged_and_drawn(tmp_path):
+    """Means and dots of the picture beside the rows."""
     rng = np.random.default_rng(0)
     rows = synthetic_rows(
         "rates",
@@ -205,13 +205,7 @@ def test_rates_are_judged_and_drawn_when_all_are_there(tmp_path):
         declarations.COLUMNS,
     )
     assert len(rows) == 96
-    assert declarations.is_whole("rates", rows)
-    rows[1:].to_csv(tmp_path / "rates.csv", index=False)
-    assert not any("rates.png" in line or "ratio 1.75" in line for line in write_results(tmp_path))
-    rows.to_csv(tmp_path / "rates.csv", index=False)
-    report_lines = list(write_results(tmp_path))
-    assert sum("rates.png" in line for line in report_lines) == 1
-    assert sum("ratio 1.75" in line for line in report_lines) == 1
+    assert any("ratio 1.75" in line for line in results.write_contrasts({"rates": rows}, tmp_path))
     left, right = over_rates.draw(over_rates.table_of("rates", rows), 41.7).axes
     line = next(line for line in right.lines if line.get_label() == "ratio 1.75")
     own = rows[rows.label.str.startswith("τ .3,") & rows.label.str.endswith("ratio=1.75")]
@@ -303,13 +297,11 @@ OUTCOMES = {
 
 
 @pytest.fixture
-def write_rows(tmp_path, monkeypatch):
+def write_rows(tmp_path):
     """Writes rows of all declared runs of the prediction, and features of all conditions.
 
     Some of the features tell the scores.
     """
-    for name in ("surface", "interventions"):  # have tests of their own
-        monkeypatch.setattr(results, f"_write_{name}", lambda *_: iter(()))
 
     def make(telling):
         rng, rows = np.random.default_rng(0), declarations.read_rows()
@@ -342,15 +334,20 @@ def declared_rows(folder):
     return pd.concat([frame.assign(part=name) for name, frame in frames.items()])
 
 
+def written(folder):
+    """What the report says of the predictions."""
+    return list(results.write_predictions(declarations.read_rows(folder), folder))
+
+
 def lines_of(folder):
     """What is told of the declared prediction."""
-    return [line for line in write_results(folder) if line.startswith("declared-prediction")]
+    return [line for line in written(folder) if line.startswith("declared-prediction")]
 
 
 def test_the_feature_of_each_step_alone_is_told(write_rows):
     """Beside a line fitted with numpy."""
     folder = write_rows(("feature",))
-    step_lines = [line for line in write_results(folder) if line.startswith("feature after")]
+    step_lines = [line for line in written(folder) if line.startswith("feature after")]
     features = pd.read_csv(folder / "features.csv")
     rows = declared_rows(folder).merge(features, on=["part", "label"])
     fitted, tested = rows[rows.part == "surface"], rows[rows.part != "surface"]
@@ -403,7 +400,7 @@ def test_a_feature_that_is_no_number_is_an_error(write_rows):
     with pytest.raises(
         GradlabError, match="of 'native' has no features, or some that are no numbers"
     ):
-        list(write_results(folder))
+        written(folder)
 
 
 def test_a_diverged_run_counts_as_the_untrained_encoder_and_is_told(write_rows):
@@ -411,7 +408,7 @@ def test_a_diverged_run_counts_as_the_untrained_encoder_and_is_told(write_rows):
     native = pd.read_csv(folder / "native.csv")
     native.loc[0, ["state", "sts"]] = "diverged", 0.416887
     native.to_csv(folder / "native.csv", index=False)
-    lines = list(write_results(folder))
+    lines = [*results.count_runs(declarations.read_rows(folder)), *written(folder)]
     assert (
         "native: 144 runs, 3 to 3 seeds a condition, 1 diverged and count as the untrained encoder"
         in lines

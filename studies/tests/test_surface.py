@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from studies.second_round import declarations, surface
-from studies.second_round.results import write_results
+from studies.second_round.results import write_surface
 
 ROWS = declarations.read_rows()["surface"]
 
@@ -82,8 +82,7 @@ def test_curves_are_the_surface_up_to_a_constant():
 
 
 def test_the_report_has_errors_curves_and_a_picture(tmp_path):
-    synthetic(bends).to_csv(tmp_path / "surface.csv", index=False)
-    lines = list(write_results(tmp_path))
+    lines = list(write_surface(synthetic(bends), tmp_path, 41.7))
     assert any(line.startswith("additive: error 1.") for line in lines)
     assert (tmp_path / "surface.png").stat().st_size > 0
     assert set(pd.read_csv(tmp_path / "surface-curves.csv").factor) == set(surface.FACTORS)
