@@ -123,3 +123,43 @@ def sncse(anchors, positives, *, own_negatives, alpha=0.1, beta=0.3, factor=0.5)
     gap = torch.einsum("nd,nhd->nh", anchors, own_negatives)[:, 0] - s.diagonal()
     margins = (gap + alpha).relu() + (-gap - beta).relu()
     return cross_entropy(s / TAU, torch.arange(len(s))) + factor * margins.mean()
+
+
+def qwen(anchors, positives, margin=0.1):
+    """Qwen3-Embedding (Zhang et al. 2025): negatives of all views, without those far above the
+    positive."""
+    own = (anchors * positives).sum(1)
+
+    def terms(s):
+        return ((s / TAU).exp() * (_off_diagonal(s) & (s <= own[:, None] + margin))).sum(1)
+
+    pairs = (anchors @ positives.T, anchors @ anchors.T, positives @ positives.T)
+    total = (own / TAU).exp() + sum(map(terms, pairs))
+    return (total.log() - own / TAU).mean()
+
+
+def kalm(anchors, positives, gamma=0.5):
+    """KaLM-Embedding-V2 (Zhao et al. 2025): a focal factor that leaves easy samples aside."""
+    logarithm = (anchors @ positives.T / TAU).log_softmax(1).diagonal()
+    return -((1 - logarithm.exp()) ** gamma * logarithm).mean()
+
+
+def mixcse(anchors, positives, share=0.2):
+    """MixCSE (Zhang et al. 2022): a fixed negative mixed of the positive and another sentence."""
+    mixed = share * positives + (1 - share) * positives.roll(1, 0)
+    mixed = (mixed / mixed.norm(dim=1, keepdim=True)).detach()
+    logits = torch.cat([anchors @ positives.T, (anchors * mixed).sum(1, keepdim=True)], 1) / TAU
+    return cross_entropy(logits, torch.arange(len(anchors)))
+
+
+def spread_out(anchors, positives):
+    """EmbeddingGemma (2025) without its hard negatives: squared cosines spread each view out."""
+    own = sum(((rows @ rows.T) ** 2).triu(1).mean() for rows in (anchors, positives))
+    return cross_entropy(anchors @ positives.T / TAU, torch.arange(len(anchors))) + 2 * own
+
+
+def f_micl(anchors, positives, variance=0.5, alpha=40.0):
+    """f-MICL with the chi-squared divergence (Lu et al. 2023), of a Gaussian kernel."""
+    kernel = ((anchors @ positives.T - 1) / variance).exp()
+    apart = _off_diagonal(kernel)
+    return alpha * (kernel[apart] ** 2 - 1).mean() - 2 * (kernel.diagonal() - 1).mean()

@@ -191,15 +191,133 @@ def test_a_temperature_that_follows_the_cosine_is_a_bell_below_its_dip():
     assert "bell over the cosine: largest at 0.28" in said_first(paper.dystress, drawn(*FRESH[0]))
 
 
+def test_a_temperature_that_follows_the_cosine_on_narrow_batches():
+    """The true temperature of the weights, from the derivative of the logits' definition."""
+    for batch, way in ((FRESH[1], "more slowly"), (FRESH[2], "faster")):
+        words = said_first(paper.dystress, drawn(*batch))
+        found = re.match(
+            rf"Its weight grows {way} for near negatives: like a softmax of temperature "
+            r"(\S+) at cosines from (\S+) to (\S+), (\S+) from (\S+) to (\S+)\.",
+            words,
+        )
+        numbers = [float(number) for number in found.groups()]
+        for temperature, far, near in (numbers[:3], numbers[3:]):
+            cosines = torch.tensor([far, near], dtype=torch.float64, requires_grad=True)
+            heights = cosines / (0.07 + 0.065 * (1 + torch.cos(torch.pi * (1 + cosines))))
+            (slopes,) = torch.autograd.grad(heights.sum(), cosines)
+            logarithms = heights.detach() + slopes.log()
+            expected = (near - far) / float(logarithms[1] - logarithms[0])
+            assert temperature == pytest.approx(expected, rel=0.15)
+
+
+@pytest.mark.parametrize("batch", [("paired", 24, 16, 0), *FRESH], ids=str)
+def test_a_margin_on_own_negatives_is_told_from_their_equal_forces(batch):
+    views = drawn(*batch)
+    draw = torch.randn(*views[1][:, None].shape, generator=torch.Generator().manual_seed(2))
+    own = torch.nn.functional.normalize(views[1][:, None] + 0.25 * draw.double(), dim=-1)
+    gap = (views[0] * own[:, 0]).sum(1) - (views[0] * views[1]).sum(1)
+    pushed, attracted = int((gap > -0.1).sum()), int((gap < -0.3).sum())
+    words = said_first(paper.sncse, views, own_negatives=own)
+    n = len(views[0])
+    assert (
+        f"Only {pushed + attracted} of {n} anchors are moved by own negatives, all with the same "
+        "force, as by a margin." in words
+    )
+    assert ("It attracts" in words) is (attracted > 0)
+
+
+def test_a_loss_of_which_nothing_is_unusual_has_its_temperature_and_ratio():
+    """On this batch all positives are alike, and so are all negatives with weight."""
+    decomposition = gradlab.decompose(paper.focal_infonce, *drawn(*FRESH[1]))
+    assert decomposition.findings == []
+    assert decomposition.summary().startswith(
+        "The weight is a softmax of temperature 0.022 and the pull is 0.88 times the push. Closest"
+    )
+
+
+def test_a_mask_beside_the_positive_and_the_views_are_named():
+    views = drawn("paired", 24, 16, 0)
+    words = said_first(paper.qwen, views)
+    found = re.match(
+        r"It leaves negatives of the other view whose cosine less the positive's is above (\S+) "
+        r"out, as false ones\. Of its forces on negatives, (\d+)% are on negatives of the other",
+        words,
+    )
+    cosines = views[0] @ views[1].T
+    gaps = (cosines - cosines.diagonal()[:, None])[paper._off_diagonal(cosines)]
+    assert gaps[gaps < 0.1].max() - 0.006 < float(found[1]) < gaps[gaps > 0.1].min() + 0.006
+
+
+@pytest.mark.parametrize("batch", [("paired", 24, 16, 0), FRESH[2]], ids=str)
+def test_a_focal_factor_is_read_from_the_gate(batch):
+    words = said_first(paper.kalm, drawn(*batch))
+    found = re.match(
+        r"It pushes easy anchors less than InfoNCE at temperature 0.05: (\S+) times as much where "
+        r"InfoNCE leaves (\S+)% of its push, if both push alike where it leaves (\d+)%\.",
+        words,
+    )
+    times, *gates = (float(number) for number in found.groups())
+
+    def factor(gate):  # from the derivative of -(1 - p)^γ log p, over that of -log p
+        return gate**0.5 * (1 - 0.5 * (1 - gate) * math.log1p(-gate + 1e-12) / gate)
+
+    easy, hard = (factor(gate / 100) for gate in gates)
+    assert times == pytest.approx(easy / hard, rel=0.05)
+
+
+@pytest.mark.parametrize("batch", [("paired", 24, 16, 0), *FRESH], ids=str)
+def test_pairs_with_more_weight_than_their_cosine_says_are_counted(batch):
+    words = said_first(paper.mixcse, drawn(*batch))
+    assert re.match(
+        rf"It gives {batch[1]} of \d+ pairs more weight than their cosine says; ", words
+    )
+    assert "the others have a softmax of temperature 0.05." in words
+
+
+def test_squared_cosines_of_the_own_view_attract_below_a_right_angle():
+    words = said_first(paper.spread_out, drawn("paired", 24, 16, 0))
+    found = re.search(r"attracts negatives of the own view with a cosine below (\S+) \(", words)
+    assert abs(float(found[1])) < 0.02
+
+
+def test_a_loss_without_a_gate_is_no_infonce_with_a_weak_one():
+    """Its push does not depend on the positive at all."""
+    for batch in (("paired", 24, 16, 0), *FRESH):
+        decomposition = gradlab.decompose(paper.f_micl, *drawn(*batch))
+        assert "InfoNCE" not in " ".join(decomposition.findings)
+    assert "softmax of temperature 0.25" in decomposition._plain()
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-4])
+def test_nearest_losses_have_the_order_of_the_printed_distance(noise, views):
+    """Also if a loss is practically one of them, which rounding in half precision can leave."""
+    draw = torch.randn(24, 24, generator=torch.Generator().manual_seed(0)).double()
+
+    def noisy(anchors, positives):
+        logits = anchors @ positives.T * (1 + noise * draw) / paper.TAU
+        return torch.nn.functional.cross_entropy(logits, torch.arange(len(logits)))
+
+    decomposition = gradlab.decompose(noisy, *views)
+    distances = [float(f"{match.mismatch:.2g}") for match in decomposition.nearest]
+    assert distances == sorted(distances)
+    assert decomposition.named.name == "infonce"
+    assert decomposition.summary().startswith("This is InfoNCE with temperature 0.05, averaged")
+
+
 def test_findings_of_made_coefficients():
     cosines = np.tile(np.linspace(-1, 1, 60), (12, 1))
     angles, pull = np.linspace(0.2, 1.4, 12), np.ones(12)
-    growing = np.exp(cosines)
-    assert findings_of(growing / growing.sum(1, keepdims=True), cosines, pull, angles) == []
+    # Pushes that follow neither the positive nor the softmax's gate.
+    growing = np.exp(cosines) * np.random.default_rng(0).uniform(1, 2, (12, 1))
+    assert findings_of(growing, cosines, pull * growing.sum(1), angles) == []
+    alike = growing / growing.sum(1, keepdims=True)
+    assert findings_of(alike, cosines, pull, angles) == [
+        "It pushes all anchors alike, however near their positives are."
+    ]
     humps = np.exp(-((cosines - 0.6) ** 2) / 0.02) + np.exp(-((cosines + 0.5) ** 2) / 0.02)
     (sentence,) = findings_of(humps, cosines, pull * humps.sum(1), angles)
     assert sentence.startswith("Its weight has 2 humps")
-    (attracts,) = findings_of(growing - math.exp(-0.5), cosines, pull, angles)
+    (attracts,) = findings_of(np.exp(cosines) - math.exp(-0.5), cosines, pull, angles)
     assert attracts.startswith("It attracts negatives with a cosine below -0.5")
     (follows,) = findings_of(growing, cosines, angles * growing.sum(1), angles)
     assert follows.startswith("Its ratio depends on the positive's angle")

@@ -7,12 +7,21 @@ that is pushed away, negatives that attract, a weight that does not grow with th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from gradlab.arrays import Float
-from gradlab.decomposition.profile import is_monotone, profile_sentence
+from gradlab.decomposition.profile import (
+    EXPLAINED,
+    FAINT,
+    beyond_a_limit,
+    is_monotone,
+    profile_sentence,
+    softmax_temperature,
+)
+from gradlab.errors import listed
 
 # Share of a batch's push or pull above which a finding is worth a sentence.
 NOTABLE = 0.02
@@ -21,8 +30,13 @@ NOTABLE = 0.02
 GROUPS, PROMINENCE = 12, 0.1
 # Standard errors of its mean by which a hump must stand out.
 CERTAIN = 3.0
-# Factor between the ratios of near and far positives.
-VARYING = 1.25
+# Least number of anchors whose pushes are compared, and least spread of their positives' cosines
+# in temperatures.
+FEWEST, SPREAD = 12, 0.5
+# Gate below which an anchor's push is not worth a comparison.
+LEAST_GATE = 0.01
+# Factor between the ratios of near and far positives; relative spread up to which they are equal.
+VARYING, EQUAL = 1.25, 0.05
 
 # Kinds of negatives, as in `Components.columns`.
 NOUNS = {
@@ -59,10 +73,127 @@ def findings_of(
     }
     sentences = [_positive(pull, coefficients), _attraction(coefficients, cosines, by_kind)]
     if by_kind:
-        most = max(by_kind.values(), key=lambda block: float(np.abs(block[0]).sum()))
+        main = _main(by_kind)
+        most = by_kind[main]
+        sentences += [
+            _minor(kind, *block, angles, attraction_is_known=bool(sentences[1]))
+            for kind, block in by_kind.items()
+            if kind != main
+        ]
         sentences.append(profile_sentence(*most, angles) or _humps(*most))
+        sentences += [_gate(*most, angles), _shares(by_kind, main)]
     sentences.append(_ratio(coefficients, pull, angles))
     return [sentence for sentence in sentences if sentence]
+
+
+def plain_of(
+    coefficients: Coefficients,
+    cosines: Coefficients,
+    pull: Float[np.ndarray, "n"],
+    kinds: Mapping[str, slice],
+) -> str:
+    """Return what is left to say of a loss of which nothing is unusual: temperature and ratio.
+
+    Arguments as of `findings_of`.
+    """
+    by_kind = {
+        kind: (coefficients[:, columns], cosines[:, columns])
+        for kind, columns in kinds.items()
+        if coefficients[:, columns].any()
+    }
+    temperature = softmax_temperature(*by_kind[_main(by_kind)]) if by_kind else math.nan
+    words = []
+    if math.isfinite(temperature):
+        words.append(f"the weight is a softmax of temperature {temperature:.2g}")
+    push = coefficients.sum(1)
+    learns = np.abs(push) > 0.01 * np.abs(push).max(initial=0)
+    if learns.any():
+        ratio = pull[learns] / push[learns]
+        middle = float(np.median(ratio))
+        if np.abs(ratio - middle).max() <= EQUAL * abs(middle):
+            words.append(f"the pull is {middle:.2g} times the push")
+    if not words:
+        return ""
+    return f"{listed(words)}.".capitalize()
+
+
+def _main(by_kind: Mapping[str, tuple[Block, Block]]) -> str:
+    """Return the kind of negatives with most of the force."""
+    return max(by_kind, key=lambda kind: float(np.abs(by_kind[kind][0]).sum()))
+
+
+def _shares(by_kind: Mapping[str, tuple[Block, Block]], main: str) -> str:
+    """Return a sentence on the forces on other kinds of negatives than the main one."""
+    sizes = {kind: float(np.abs(block).sum()) for kind, (block, _) in by_kind.items()}
+    total = sum(sizes.values())
+    shares = [
+        f"{100 * size / total:.2g}% are on {NOUNS[kind]}"
+        for kind, size in sizes.items()
+        if kind != main and size > NOTABLE * total
+    ]
+    return f"Of its forces on negatives, {listed(shares)}." if shares else ""
+
+
+def _gate(coefficients: Block, cosines: Block, angles: Float[np.ndarray, "n"]) -> str:
+    """Return a sentence on weights of a softmax whose push follows its gate, but is not InfoNCE's.
+
+    The gate is the share of an anchor's negatives in a softmax that has the positive too.
+    """
+    temperature, push = softmax_temperature(coefficients, cosines), coefficients.sum(1)
+    pushed = push > 0
+    if not math.isfinite(temperature) or np.count_nonzero(pushed) < FEWEST:
+        return ""
+    if np.ptp(np.cos(angles[pushed])) < SPREAD * temperature:
+        return ""
+    if np.ptp(push[pushed]) < 1e-6 * push.max():
+        return "It pushes all anchors alike, however near their positives are."
+    logits = (cosines - np.cos(angles)[:, None]) / temperature
+    opened = np.logaddexp.reduce(np.where(coefficients > 0, logits, -np.inf)[pushed], axis=1)
+    gate = 1 / (1 + np.exp(-opened))
+    beside = np.log(push[pushed] / gate)
+    powers = np.stack([np.ones_like(gate), np.log(gate), gate, gate**2], 1)
+    residual = beside - powers @ np.linalg.lstsq(powers, beside, rcond=None)[0]
+    easy, hard = np.argmin(np.where(gate < LEAST_GATE, np.inf, gate)), np.argmax(gate)
+    times = float(np.exp(beside[easy] - beside[hard]))
+    if residual.std() > EXPLAINED * beside.std() or 1 / VARYING < times < VARYING:
+        return ""
+    amount, share = "less" if times < 1 else "more", f"{100 * gate[easy]:.2g}%"
+    return (
+        f"It pushes easy anchors {amount} than InfoNCE at temperature {temperature:.2g}: "
+        f"{times:.2g} times as much where InfoNCE leaves {share} of its push, "
+        f"if both push alike where it leaves {gate[hard]:.0%}."
+    )
+
+
+def _minor(
+    kind: str,
+    block: Block,
+    cosines: Block,
+    angles: Float[np.ndarray, "n"],
+    *,
+    attraction_is_known: bool,
+) -> str:
+    """Return a sentence on negatives of a kind that has less force than another.
+
+    They act on some anchors only, or attract, which is little beside all other forces.
+    """
+    size = np.abs(block)
+    acts = size > FAINT * size.max()
+    rows, limits = int(acts.any(1).sum()), beyond_a_limit(block, cosines, angles, NOUNS[kind])
+    words = [limits] if limits else []
+    if rows < len(block):
+        alike = size[acts].max() - size[acts].min() <= 1e-6 * size.max()
+        equally = ", all with the same force, as by a margin" if alike and rows > 1 else ""
+        words.append(f"Only {rows} of {len(block)} anchors are moved by {NOUNS[kind]}{equally}.")
+    share = float(size[block < 0].sum() / size.sum())
+    if share > 1 - NOTABLE and not attraction_is_known:
+        words.append("It attracts these." if words else f"It attracts all {NOUNS[kind]}.")
+    elif share >= NOTABLE and not attraction_is_known:
+        where = _limit(block, cosines)
+        some = "" if where else "some "
+        part = f"{100 * share:.2g}% of the forces on them"
+        words.append(f"It attracts {some}{NOUNS[kind]}{where} ({part}).")
+    return " ".join(words)
 
 
 def _positive(pull: Float[np.ndarray, "n"], coefficients: Coefficients) -> str:
@@ -91,17 +222,14 @@ def _attraction(
     pulls = f"{100 * share:.2g}% of all forces on negatives are attractions"
     attracting = [kind for kind, (block, _) in by_kind.items() if (block < 0).any()]
     if len(by_kind) > 1 and len(attracting) == 1:
-        some = "all" if (by_kind[attracting[0]][0] <= 0).all() else "some"
-        return f"It attracts {some} {NOUNS[attracting[0]]} ({pulls})."
-    attracted, pushed = cosines[attracts], cosines[coefficients > 0]
-    size, limit = np.abs(coefficients), float(np.median(attracted))
+        block = by_kind[attracting[0]]
+        some = "all" if (block[0] <= 0).all() else "some"
+        where = "" if some == "all" else _limit(*block)
+        return f"It attracts {'' if where else f'{some} '}{NOUNS[attracting[0]]}{where} ({pulls})."
+    if where := _limit(coefficients, cosines):
+        return f"It attracts negatives{where} ({pulls})."
+    size, limit = np.abs(coefficients), float(np.median(cosines[attracts]))
     sides = {"below": cosines < limit, "above": cosines > limit}
-    for side, (edge, bound) in {
-        "below": (attracted.max(), pushed.min()),
-        "above": (attracted.min(), pushed.max()),
-    }.items():
-        if (edge <= bound) if side == "below" else (edge >= bound):
-            return f"It attracts negatives with a cosine {side} {(edge + bound) / 2:.2g} ({pulls})."
     purity = {
         side: float((size * attracts)[inside].sum() / (size[inside].sum() or 1))
         for side, inside in sides.items()
@@ -110,6 +238,16 @@ def _attraction(
     where = "far" if side == "below" else "near"
     kind = f"mostly {where} ones" if purity[side] > 0.8 else "near and far ones alike"
     return f"It attracts some negatives, {kind} ({pulls})."
+
+
+def _limit(coefficients: Block, cosines: Block) -> str:
+    """Return the cosine beyond which exactly the negatives are that a loss attracts, in words."""
+    attracted, pushed = cosines[coefficients < 0], cosines[coefficients > 0]
+    if attracted.max() <= pushed.min():
+        return f" with a cosine below {(attracted.max() + pushed.min()) / 2:.2g}"
+    if attracted.min() >= pushed.max():
+        return f" with a cosine above {(attracted.min() + pushed.max()) / 2:.2g}"
+    return ""
 
 
 def _humps(coefficients: Coefficients, cosines: Coefficients) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 
 import numpy as np
 
-from gradlab.arrays import Float, Int
+from gradlab.arrays import Bool, Float, Int
 from gradlab.errors import listed
 
 Coefficients = Float[np.ndarray, "n k"]
@@ -37,6 +38,8 @@ FOLLOWS = 0.9
 DEGREE = 8
 # Cosines at which a step is looked for first.
 COARSE = 64
+# Share of pairs below which they are exceptions; rounds in which their line is found.
+FEW, ROUNDS = 0.2, 50
 
 
 def is_monotone(coefficients: Coefficients, cosines: Coefficients) -> bool:
@@ -60,13 +63,10 @@ def profile_sentence(
         cosines: to the negatives; -inf where a column is not a negative of the row.
         angles: to the positive, radians.
     """
-    limits = _left_out(coefficients, cosines)
-    if limits:
+    if limits := beyond_a_limit(coefficients, cosines, angles):
         return limits
-    largest = np.abs(coefficients).max(1, keepdims=True)
-    used = np.isfinite(cosines) & (coefficients > FAINT * largest)
-    used &= used.sum(1, keepdims=True) >= 4
-    if used.sum() < 24 or (coefficients[used] <= 0).any():
+    used = _in_use(coefficients, cosines)
+    if not used.any():
         return ""
     rows, _ = np.nonzero(used)
     nearest = np.where(used, cosines, np.inf).min(1, keepdims=True)
@@ -74,18 +74,29 @@ def profile_sentence(
     return _explained(np.log(coefficients[used]), cosines[used], rows, angles, left_out)
 
 
-def _left_out(coefficients: Coefficients, cosines: Coefficients) -> str:
-    """Return a sentence if exactly the negatives beyond one cosine have no weight."""
-    acting = np.isfinite(cosines) & (coefficients != 0).any(1, keepdims=True)
-    zero, pushed = cosines[acting & (coefficients == 0)], cosines[acting & (coefficients != 0)]
-    if len(zero) < 4 or len(pushed) < 4:
-        return ""
-    if zero.min() > pushed.max():
-        limit = (zero.min() + pushed.max()) / 2
-        return f"It leaves negatives with a cosine above {limit:.2g} out, as false ones."
-    if zero.max() < pushed.min():
-        limit = (zero.max() + pushed.min()) / 2
-        return f"It leaves negatives with a cosine below {limit:.2g} alone."
+def beyond_a_limit(
+    coefficients: Coefficients,
+    cosines: Coefficients,
+    angles: Float[np.ndarray, "n"],
+    noun: str = "negatives",
+) -> str:
+    """Return a sentence if exactly the negatives beyond one cosine have no weight.
+
+    The limit is a cosine, or what it exceeds the positive's by.
+    """
+    gaps = cosines - np.cos(angles)[:, None]
+    kinds = {"with a cosine": cosines, "whose cosine less the positive's is": gaps}
+    for words, values in kinds.items():
+        acting = np.isfinite(values) & (coefficients != 0).any(1, keepdims=True)
+        zero, pushed = values[acting & (coefficients == 0)], values[acting & (coefficients != 0)]
+        if len(zero) < 4 or len(pushed) < 4:
+            return ""
+        if zero.min() > pushed.max():
+            limit = (zero.min() + pushed.max()) / 2
+            return f"It leaves {noun} {words} above {limit:.2g} out, as false ones."
+        if zero.max() < pushed.min():
+            limit = (zero.max() + pushed.min()) / 2
+            return f"It leaves {noun} {words} below {limit:.2g} alone."
     return ""
 
 
@@ -108,6 +119,7 @@ def _explained(
     return (
         _temperatures(profile, line, angles, most)
         or _step(profile, line, most)
+        or _exceptions(profile)
         or _curve(profile, 2, most)
         or _curve(profile, DEGREE, most)
     )
@@ -131,6 +143,19 @@ class _Profile:
         matrix = np.stack(columns, 1)
         factors = np.linalg.lstsq(matrix, self.values, rcond=None)[0]
         return float(np.linalg.norm(self.values - matrix @ factors)) / self.size, factors
+
+    def weighted_line(self, weights: Entries) -> tuple[Entries, float]:
+        """Return residuals and slope of a line with an intercept for each row."""
+        sums = np.maximum(np.bincount(self.rows, weights), 1e-300)
+
+        def centred(values: Entries) -> Entries:
+            means = np.bincount(self.rows, weights * values) / sums
+            around: np.ndarray = values - means[self.rows]
+            return around
+
+        values, line = centred(self.values), centred(self.cosines)
+        slope = float((weights * line) @ values / ((weights * line) @ line))
+        return values - slope * line, slope
 
 
 def _centred(values: Entries, rows: Rows) -> Entries:
@@ -186,6 +211,28 @@ def _step(profile: _Profile, line: Entries, most: float) -> str:
     return f"It counts negatives with a cosine above {limit:.2g} {times}{shape}."
 
 
+def _exceptions(profile: _Profile) -> str:
+    """Return a sentence if a few pairs differ from a softmax that all others follow exactly.
+
+    The line has the least sum of absolute residuals, which a few pairs do not move.
+    """
+    weights = np.ones_like(profile.values)
+    for _ in range(ROUNDS):
+        residual, slope = profile.weighted_line(weights)
+        weights = 1 / np.maximum(np.abs(residual), 1e-9)
+    apart = np.abs(residual) > np.log(STEP)
+    exact = np.abs(residual[~apart]).max(initial=0) < UNEXPLAINED
+    if not exact or slope <= 0 or not 0 < apart.mean() < FEW:
+        return ""
+    signs = set(np.sign(residual[apart]))
+    amount = "another" if len(signs) > 1 else "more" if signs == {1.0} else "less"
+    weight = "another weight" if amount == "another" else f"{amount} weight"
+    return (
+        f"It gives {int(apart.sum())} of {len(apart)} pairs {weight} than their cosine says; "
+        f"the others have a softmax of temperature {1 / slope:.2g}."
+    )
+
+
 def _masked(left_out: int, slope: float, used: int) -> str:
     """Return a sentence if pairs between others of a softmax have no weight."""
     if not left_out or slope <= 0:
@@ -205,7 +252,7 @@ def _curve(profile: _Profile, degree: int, most: float) -> str:
     law = np.polynomial.Polynomial([0.0, *factors])
     # At cosines of the batch only: between groups of them, a polynomial may be anything.
     slope, grid = law.deriv(), np.quantile(cosines, np.linspace(0.02, 0.98, 201))
-    far, near = grid[0], grid[-1]
+    far, near, heights = grid[0], grid[-1], law(grid)
     rises = slope(grid) > 0
     if not rises.any():
         around = ""
@@ -213,7 +260,7 @@ def _curve(profile: _Profile, degree: int, most: float) -> str:
             around = f": a bell around a cosine of {-factors[0] / (2 * factors[1]):.2g}"
         return f"Its weight falls as negatives come near{around}."
     if rises[0] and not rises[-1]:
-        peak, half = float(grid[np.argmax(law(grid))]), ""
+        peak, half = float(grid[np.argmax(heights)]), ""
         if degree == 2:
             peak = -factors[0] / (2 * factors[1])
             half = f", half of that {np.sqrt(np.log(2) / -factors[1]):.2g} away"
@@ -222,15 +269,53 @@ def _curve(profile: _Profile, degree: int, most: float) -> str:
             "nearer negatives are pushed less."
         )
     if not rises.all():
-        return _waves(law(grid), grid)
+        return _waves(heights, grid) or _thirds(heights, grid)
     sharpness = float(slope(far)), float(slope(near))
-    if max(sharpness) < SHARPER * min(sharpness):
+    return _growth(sharpness, (f"at a cosine of {far:.2g}", f"at {near:.2g}"))
+
+
+def _growth(sharpness: tuple[float, float], places: tuple[str, str]) -> str:
+    """Return a sentence on a weight that grows with another sharpness at near negatives."""
+    if min(sharpness) <= 0 or max(sharpness) < SHARPER * min(sharpness):
         return ""
     way = "faster" if sharpness[1] > sharpness[0] else "more slowly"
+    far, near = (f"{1 / slope:.2g} {place}" for slope, place in zip(sharpness, places, strict=True))
     return (
-        f"Its weight grows {way} for near negatives: like a softmax of temperature "
-        f"{1 / sharpness[0]:.2g} at a cosine of {far:.2g}, {1 / sharpness[1]:.2g} at {near:.2g}."
+        f"Its weight grows {way} for near negatives: like a softmax of temperature {far}, {near}."
     )
+
+
+def _thirds(heights: Entries, grid: Entries) -> str:
+    """Return a sentence on a weight that grows but for dips too small to matter.
+
+    Its sharpness is that of straight lines over the far and the near third of the negatives.
+    """
+    third = len(grid) // 3
+    ends = ((0, third), (-1 - third, -1))
+    far, near = (float((heights[b] - heights[a]) / (grid[b] - grid[a])) for a, b in ends)
+    below, above = (f"{grid[a]:.2g} to {grid[b]:.2g}" for a, b in ends)
+    return _growth((far, near), (f"at cosines from {below}", f"from {above}"))
+
+
+def softmax_temperature(coefficients: Coefficients, cosines: Coefficients) -> float:
+    """Return the temperature of the softmax that the weights of all rows are; NaN if none is."""
+    used = _in_use(coefficients, cosines)
+    if not used.any():
+        return math.nan
+    rows, _ = np.nonzero(used)
+    profile = _Profile(_centred(np.log(coefficients[used]), rows), cosines[used], rows)
+    if profile.size == 0:
+        return math.nan
+    left, (slope,) = profile.fit(_centred(cosines[used], rows))
+    return 1 / float(slope) if left < EXPLAINED and slope > 0 else math.nan
+
+
+def _in_use(coefficients: Coefficients, cosines: Coefficients) -> Bool[np.ndarray, "n k"]:
+    """Return which coefficients are pushes beyond rounding, in rows of four at least."""
+    largest = np.abs(coefficients).max(1, keepdims=True)
+    used = np.isfinite(cosines) & (coefficients > FAINT * largest)
+    used &= used.sum(1, keepdims=True) >= 4
+    return used if used.sum() >= 24 else np.zeros_like(used)
 
 
 def _waves(heights: Entries, grid: Entries) -> str:

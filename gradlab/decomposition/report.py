@@ -15,7 +15,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, cached_property, divide, to_numpy
 from gradlab.batch.batch import Batch
-from gradlab.decomposition.findings import findings_of
+from gradlab.decomposition.findings import findings_of, plain_of
 from gradlab.decomposition.matching import PRACTICALLY, Match, Target, nearest_losses
 from gradlab.drawing import Drawable
 from gradlab.errors import GradlabError, listed
@@ -264,10 +264,14 @@ class Decomposition(Drawable):
 
     @property
     def nearest(self) -> list[Match]:
-        """`matches` in the order of the printed distance, unless a loss is found."""
-        if not self.matches or self.matches[0].mismatch <= PRACTICALLY:
-            return self.matches
-        return sorted(self.matches, key=lambda match: match.mismatch)
+        """`matches` in the order of the printed distance."""
+        return sorted(self.matches, key=lambda match: float(f"{match.mismatch:.2g}"))
+
+    @property
+    def named(self) -> Match:
+        """The match that `summary` names: of those that are practically the loss, the simplest."""
+        is_practically = self.matches[0].mismatch <= PRACTICALLY
+        return self.matches[0] if is_practically else self.nearest[0]
 
     @cached_property
     def findings(self) -> list[str]:
@@ -277,6 +281,14 @@ class Decomposition(Drawable):
             to_numpy(self._with_all_columns.negative_cosines),
             to_numpy(self.pull),
             to_numpy(self.views.positive.angle),
+            self._with_all_columns.columns,
+        )
+
+    def _plain(self) -> str:
+        return plain_of(
+            to_numpy(self.coefficients),
+            to_numpy(self._with_all_columns.negative_cosines),
+            to_numpy(self.pull),
             self._with_all_columns.columns,
         )
 
@@ -306,8 +318,8 @@ class Decomposition(Drawable):
             if np.any(to_numpy(self.coefficients)):
                 return "No registered loss has anything in common with it on this batch."
             return f"No negative acts on the {self.side} of this batch."
-        best, n = self.nearest[0], len(self.residual)
-        unusual = " ".join(self.findings) if best.mismatch > PRACTICALLY else ""
+        best, n = self.named, len(self.residual)
+        unusual = (" ".join(self.findings) or self._plain()) if best.mismatch > PRACTICALLY else ""
         if best.mismatch > UNLIKE:
             return f"{unusual} No registered loss is close.".lstrip()
         away = f"{100 * best.mismatch:.2g}% away"
