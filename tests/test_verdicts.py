@@ -628,3 +628,115 @@ def test_effects_have_no_circle_and_name_verdicts():
     names = {name for cause, effects in verdicts.EFFECTS.items() for name in (cause, *effects)}
     assert [name for name in names if f'"{name}"' not in code] == []
     assert set(re.findall(r'symptom="([a-z0-9-]+)"', code)) <= symptoms().keys()
+
+
+def course(*pieces):
+    """A loss of 40 records that goes through some values, evenly, with a little noise."""
+    places = np.linspace(0, len(pieces) - 1, 40)
+    noise = 0.02 * np.sin(np.arange(40) * 2.4)
+    return [float(value) for value in np.interp(places, range(len(pieces)), pieces) + noise]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "name"),
+    [
+        ([2.7, 1.2, 1.0, 2.7, 2.75], "loss came back"),
+        ([2.7, 2.4, 2.0, 1.5, 1.0], "loss falls"),
+        ([2.6, 2.7, 2.7, 2.75, 2.8], "loss does not fall"),
+        ([2.7, 1.2, 1.0, 1.9, 1.9], "loss falls"),
+    ],
+)
+def test_a_loss_that_fell_and_came_back_is_not_told_to_train_longer(pieces, name):
+    rows = [[step, "train", "loss", loss] for step, loss in enumerate(course(*pieces))]
+    (verdict,) = (v for v in judge({"rows": rows}).verdicts if v.subject == "Loss")
+    assert verdict.name == name
+    assert "longer" not in verdict.change
+
+
+@pytest.mark.parametrize(
+    ("scores", "advice"),
+    [
+        ([0.07, 0.07, 0.068, 0.069], "Check that the evaluator asks"),
+        ([0.3, 0.29, 0.29, 0.292], "Lower the learning rate"),
+    ],
+)
+def test_a_score_that_does_not_move_is_no_matter_of_the_rate(scores, advice):
+    rows = [
+        [10 * at, "evaluation", "eval_a_cosine_ndcg@10", score] for at, score in enumerate(scores)
+    ]
+    (verdict,) = (v for v in judge({"rows": rows}).verdicts if v.subject == "Scores")
+    assert verdict.name == "score does not improve"
+    assert verdict.change.startswith(advice)
+
+
+@pytest.mark.parametrize(
+    ("steps", "total", "name"),
+    [(2, 2, "few steps"), (7, 7, "few steps"), (14, 14, "finished all steps")],
+)
+def test_a_finished_run_of_few_steps_is_too_short_and_not_early(tmp_path, steps, total, name):
+    rows = [[step, "diagnostics", "positive_cosine", 0.5 + step / 100] for step in range(steps + 1)]
+    manifest = {"kind": "watched run", "status": "finished", "watch": {"total_steps": total}}
+    judgement = judge({"rows": rows, "manifest": manifest})
+    (verdict,) = (v for v in judgement.verdicts if v.subject == "Run")
+    assert verdict.name == name
+    assert "yet" not in judgement.headline
+
+
+@pytest.mark.parametrize(("end", "name"), [(14, "stopped early"), (28, "finished")])
+def test_a_run_that_early_stopping_ends_at_its_beginning(end, name):
+    rows = [[step, "diagnostics", "positive_cosine", 0.5 + step / 100] for step in range(end + 1)]
+    rows += [[step, "watch", "run_seconds", float(step)] for step in range(end + 1)]
+    manifest = {"kind": "watched run", "status": "finished", "watch": {"total_steps": 100}}
+    judgement = judge({"rows": rows, "manifest": manifest})
+    (verdict,) = (v for v in judgement.verdicts if v.subject == "Run")
+    assert verdict.name == name
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("RuntimeError: The expanded size of the tensor (92) must match (64)", "max_seq_length"),
+        ("IndexError: index out of range in self", "resize_token_embeddings"),
+        ("torch.OutOfMemoryError: CUDA out of memory", "mini_batch_size"),
+        ("IndexError: Target 3 is out of bounds.", "Count labels from 0"),
+        ("RuntimeError: element 0 does not require grad", "enable_input_require_grads"),
+        ("RuntimeError: mat1 and mat2 shapes cannot be multiplied", "dimension"),
+        ("KeyError: 'a'", "Fix the error"),
+    ],
+)
+def test_the_cause_of_a_known_error_is_named(error, words):
+    manifest = {"kind": "watched run", "status": "crashed", "why": error}
+    rows = [[1, "train", "loss", 1.0]]
+    (verdict,) = (v for v in judge({"rows": rows, "manifest": manifest}).verdicts
+                  if v.subject == "Run")  # fmt: skip
+    assert words in verdict.change
+
+
+def test_advice_is_to_slow_down_where_sentences_were_better_apart_before():
+    def change(last):
+        rows = [
+            [step, "diagnostics", name, value]
+            for name, ends in (("positive_cosine", (0.85, 0.9)), ("negative_cosine", (0.7, last)))
+            for step, value in enumerate(np.linspace(*ends, 20))
+        ]
+        (verdict,) = (v for v in judge({"rows": rows}).verdicts if v.subject == "Spread")
+        return verdict.change
+
+    assert "lower the learning rate" in change(0.89)
+    assert not change(0.75)
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({"solved": 2.0, "alike": 1.0, "wrong": 0.5}, "loss reversed"),
+        ({"solved": 5.16, "alike": 9.5, "wrong": 6.16}, "loss cannot fall"),
+        ({"solved": 0.7, "alike": 5.0, "wrong": 10.7}, None),
+        ({"solved": -1.0, "alike": 0.0, "wrong": -0.9}, None),
+    ],
+)
+def test_a_loss_prefers_right_pairs_to_wrong_ones_and_clearly(values, name):
+    from gradlab.monitor.verdicts.formula import formula
+
+    verdict = formula({"count": 8.0, "halfway": 1.0, **values})
+    assert (verdict.name if verdict else None) == name

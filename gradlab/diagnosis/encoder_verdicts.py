@@ -156,7 +156,7 @@ RAISED = 3.0
 
 
 def schedule(
-    steps: int, warmup: int, peak: float, mean: float = 1.0, still: float = 0.0
+    steps: int, warmup: int, peak: float, mean: float = 1.0, still: float = 0.0, end: float = 0.0
 ) -> Iterator[Verdict]:
     """Judge whether the schedule reaches the learning rate within the run, and lasts.
 
@@ -167,6 +167,7 @@ def schedule(
         mean: mean share of the learning rate.
         still: share of the steps, without the first tenth, in which it is below a thousandth of
             its peak.
+        end: share of the learning rate at the end.
     """
     subject, evidence = "schedule", {"steps": steps, "peak": peak}
     within = counted(steps, "step")
@@ -180,7 +181,7 @@ def schedule(
         name = "rate ends early"
         yield Verdict(subject, BAD, finding, change, name, "weights-do-not-move", evidence)
         return
-    if peak > RAISED:
+    if peak > RAISED and end > REACHED * peak:
         finding = (
             f"The schedule raises the learning rate to {peak:.3g} times its first value within "
             f"{within}, as a search for a rate does."

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from gradlab.diagnosis.observation import NAME_OF_SET, Observation
-from gradlab.diagnosis.row_measurements import rank_correlation, word_overlap
+from gradlab.diagnosis.row_measurements import plain, rank_correlation, word_overlap
 from gradlab.monitor.library_losses import COSINES, DOTS
 
 # Attributes of evaluators that hold the texts to be found or compared, and gold scores or labels.
@@ -41,20 +41,25 @@ def evaluator(observation: Observation) -> Numbers | None:
         evaluated.append("of the model")
     texts = [text for inner in evaluators for name in EVALUATED for text in _texts(inner, name)]
     trained = {
-        text for table in observation.tables.values() for column in table.values()
+        plain(text) for table in observation.tables.values() for column in table.values()
         for text in column
     }  # fmt: skip
-    rows = {row for table in observation.tables.values() for row in zip(
+    rows = {_row(row) for table in observation.tables.values() for row in zip(
         *table.values(), strict=True
     )}  # fmt: skip
     return {
         "prompt": prompts[0] if prompts and evaluators else "",
         "has_prompt": any(evaluated),
         "texts": len(texts),
-        "in_training": sum(text in trained for text in texts) / max(1, len(texts)),
+        "in_training": sum(plain(text) in trained for text in texts) / max(1, len(texts)),
         "rows": len(held_out),
-        "rows_in_training": sum(row in rows for row in held_out) / max(1, len(held_out)),
+        "rows_in_training": sum(_row(row) in rows for row in held_out) / max(1, len(held_out)),
     }
+
+
+def _row(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the texts of a row in any order, as `plain` texts."""
+    return tuple(sorted(map(plain, texts)))
 
 
 def _evaluators(observation: Observation) -> list[Any]:

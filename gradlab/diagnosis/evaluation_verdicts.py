@@ -63,7 +63,7 @@ MANY_MISSING = 0.05
 # do with words, standard errors within which that is so, and the range of the shares of common
 # words that would show it otherwise. Share of words that texts have in common which are nothing to
 # each other.
-HANDFUL, ENOUGH_GOLD, NO_RELATION, WIDE_RANGE, NOTHING_COMMON = 30, 48, 2.0, 0.1, 0.05
+HANDFUL, ENOUGH_GOLD, NO_RELATION, WIDE_RANGE, NOTHING_COMMON = 20, 48, 2.0, 0.1, 0.05
 
 
 def gold(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:

@@ -172,6 +172,10 @@ def outside(factor: float, half: bool) -> Iterator[Verdict]:
                       "loss-value", evidence)  # fmt: skip
 
 
+# Margin, relative to the largest distance, that is as good as none.
+TINY = 0.005
+
+
 def margin(margin: float, reach: float, bounded: bool) -> Iterator[Verdict]:
     """Judge whether a margin can be reached.
 
@@ -188,8 +192,8 @@ def margin(margin: float, reach: float, bounded: bool) -> Iterator[Verdict]:
         change = "Set a margin below that: 0.2 to 0.5 is usual for cosines, 0.5 to 1 for distances."
         name, symptom = "margin out of reach", "labels-do-not-fit"
         yield Verdict("margin", BAD, finding, change, name, symptom, evidence)
-    elif margin <= 0:
-        finding += " A positive that is as far as a negative already satisfies it."
+    elif margin <= TINY * reach:
+        finding += " A positive that is about as far as a negative already satisfies it."
         change = "Set a margin above 0: 0.2 to 0.5 is usual for cosines."
         yield Verdict("margin", BAD, finding, change, "margin met", "loss-zero", evidence)
     else:

@@ -265,9 +265,10 @@ def _of_texts(
     labelled, is_registered = batch.labelled, batch.registered is not None
     names, cells = list(table), list(table.values())
     counts = [Counter(column) for column in cells]
-    rows, pairs = len(cells[0]), sum(_repeats(count) for count in counts[:2])
+    alike = [[row_measurements.plain(text) for text in column] for column in cells[:2]]
+    rows, pairs = len(cells[0]), sum(_repeats(Counter(column)) for column in alike)
     if len(cells) > 1:
-        pairs -= _repeats(Counter(zip(cells[0], cells[1], strict=True)))
+        pairs -= _repeats(Counter(zip(*alike, strict=True)))
     text, repeats = max((count.most_common(1)[0] for count in counts), key=lambda most: most[1])
     sampler = str(getattr(getattr(observation.args, "batch_sampler", ""), "value", "")).lower()
     shares = {name: _share(column, lambda text: not text.strip()) for name, column in table.items()}

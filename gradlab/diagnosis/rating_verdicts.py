@@ -14,9 +14,11 @@ from gradlab.numbers import percent
 from gradlab.verdict import BAD, WATCH, Verdict
 
 SYMPTOM = "labels-do-not-fit"
-# Share of one label that leaves little to learn; share of labels at one end, and their distance
-# from the others relative to the range of these, that mark rows without a label.
-MOSTLY_EQUAL, MANY_AT_EDGE, FAR_AWAY = 0.85, 0.03, 0.5
+# Shares of one label that leave little to learn, of scores and of two labels, of which one may be
+# rare; share of labels at one end, and their distance from the others relative to the range of
+# these, that mark rows without a label.
+MOSTLY_EQUAL, MOSTLY_ONE_OF_TWO, MANY_AT_EDGE, FAR_AWAY = 0.85, 0.95, 0.03, 0.5
+OF_TWO_LABELS = ("ContrastiveLoss", "OnlineContrastiveLoss")
 
 
 def balance(
@@ -35,10 +37,11 @@ def balance(
         gap: its distance from the nearest other label, relative to the range of the others.
         at_edge: share of the labels that have it.
     """
-    if MOSTLY_EQUAL <= commonest < 1:
+    most = MOSTLY_ONE_OF_TWO if loss in OF_TWO_LABELS else MOSTLY_EQUAL
+    if most <= commonest < 1:
         finding = f"{percent(commonest)} of the labels are {label:g}."
         change = "Add rows with other labels, or leave out some of these."
-        if whole and loss not in ("ContrastiveLoss", "OnlineContrastiveLoss"):
+        if whole and loss not in OF_TWO_LABELS:
             finding += " All are whole numbers: scores may have been rounded or cast to integers."
             change = "Give the scores as they are, such as 0.73."
         yield Verdict("labels", WATCH, finding, change, "labels mostly equal", SYMPTOM,
@@ -54,7 +57,7 @@ def balance(
 
 
 # Shares of rows with contradicting labels that are worth a remark and bad.
-SOME_CONTRADICT, MANY_CONTRADICT = 0.02, 0.2
+SOME_CONTRADICT, MANY_CONTRADICT = 0.05, 0.25
 
 
 def contradictions(

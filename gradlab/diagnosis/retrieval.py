@@ -14,10 +14,26 @@ SKIPPED = """
     for from get gets gte has have how i if in is it just may me more my new no not number of often
     on one only or other really should show shows so some still ten that the then there these this
     to two use using very was were what when which while why will with would after enable different
-    than
+    than value values model models after before whatever around off
 """
 # One word for words and phrases of the field that mean the same here, by a regular expression.
 SYNONYMS = (
+    (r"before and after|as before|from before", "unchanged"),
+    (r"(very |so |too )?(small|tiny|little) (loss|value)|(loss|value) is (very |so )?(small|tiny)|"
+     r"(close|near) to (zero|0)|nearly (zero|0)", "zero"),
+    (r"(gone|going|goes|go|went|pushed|pulled|moves?|moved) (down|apart|away)|drift\w* apart|"
+     r"sinks?\b|sank\b", "falls"),
+    (r"hours? (remaining|left)|(seconds|minutes|s) per (iteration|step)|it/s|longer than|"
+     r"(time|duration) .{0,20}(grown|increas\w+|longer)|takes? (twice|much longer)", "slow"),
+    (r"out of bounds|(class|label) ind(ex|ices)|target -?\d+", "labels range"),
+    (r"(from|between|in) 0 ?(-|to|and) ?[15]\b|0-[15]\b", "range"),
+    (r"(single|one) (sentence|text)s? (and|or|than|versus|vs) (for )?(a )?(list|batch)|"
+     r"one by one|encoded alone|in a list|alone and", "alone batch"),
+    (r"(match|equal|same as|like) (those of )?(the )?(original|pretrained|initial|untuned)",
+     "unchanged"),
+    (r"true (match|matches|positive|positives)|really relevant|correct answers?", "positive "
+     "falsenegatives"),
+    (r"(is|are) (this|that|it|these) (correct|ok|okay|right|expected|good)", "normal"),
     (r"half[ -]precision|mixed[ -]precision|float ?16|--fp16|\bamp\b", "fp16"),
     (r"float ?32|fp ?32|full precision|single precision", "fp32"),
     (r"\bnan\b|\binf\b|infinite|infinity|overflow\w*|diverge\w*", "nan"),
@@ -39,9 +55,9 @@ SYNONYMS = (
     (r"unrelated|different sentences|each other", "unrelated"),
     (r"0\.[89]\d*|near 1\b|above 0", "high"),
     (r"positives?|pos score", "positive"),
-    (r"drops?\b|falls?\b|declin\w+|lower\w*|decreas\w+|going down|goes down|getting lower|"
-     r"degrad\w+", "falls"),
-    (r"worse\w*|hurts?\b|deteriorat\w+", "worse"),
+    (r"drops?\b|falls?\b|declin\w+|lower\w*|decreas\w+|going down|goes down|getting lower",
+     "falls"),
+    (r"degrad\w+|worse\w*|hurts?\b|deteriorat\w+", "worse"),
     (r"unchanged|identical|as before|same before and after|before and after|(not|n't) (update|move|"
      r"change)\w*|does nothing|no effect|base model", "unchanged"),
     (r"duplicat\w+|repeat\w*|same (passage|text|document)s?", "duplicates"),
@@ -51,7 +67,9 @@ SYNONYMS = (
     (r"(batch size|batches) (of )?(one|two|three|four|[1-4])\b|(small|tiny) batch(es)?( size)?",
      "smallbatch batch"),
     (r"spik\w+|jump\w*", "jump"),
-    (r"\bepochs?\b|last batch|incomplete batch", "epoch"),
+    (r"end of (an|the|each|every) epoch|epoch boundar\w+|last batch|incomplete batch|"
+     r"each new epoch", "epoch"),
+    (r"\bepochs?\b|\biterations?\b", "step"),
     (r"slow\w*|takes? (hours|days|ages|long|forever)|throughput|utili[sz]ation|\bspeed\b", "slow"),
     (r"normal|compare|good or bad|how low|how high|usual value", "normal"),
     (r"fine-?tun\w+|train\w*|tuned", "training"),
@@ -64,7 +82,7 @@ PAIRED, WINDOW = 0.45, 3
 # Rarity of a word that no symptom has, beside that of a word that one symptom has.
 UNKNOWN = 0.7
 # Lowest score of an answer, and the share of it from which on a second symptom fits as well.
-FLOOR, AS_WELL = 0.18, 0.95
+FLOOR, AS_WELL = 0.3, 0.9
 
 
 def best_first(

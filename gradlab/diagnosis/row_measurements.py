@@ -123,6 +123,11 @@ def _texts(observation: Observation, dataset: str) -> list[Sequence[str]]:
     return [column[:WORDED_ROWS] for column in columns if column]
 
 
+def plain(text: str) -> str:
+    """Return the words of a text in lower case, without punctuation; the text if it has none."""
+    return " ".join(re.findall(r"\w+", text.lower())) or text
+
+
 def word_overlap(columns: Sequence[Sequence[str]]) -> Overlap:
     """Return a function (column, row, column, row) -> share of common words, rare ones more."""
     words = [[set(re.findall(r"\w+", text.lower())) for text in column] for column in columns]

@@ -47,7 +47,7 @@ def markers(observation: Observation, dataset: str, batches: list[Batch]) -> Num
 
 
 def contained(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
-    """Return shares of rows in which one text holds the other, or both hold a mark of their row."""
+    """Return shares of rows whose anchor holds the positive, or whose texts share a number."""
     texts = _texts(observation, dataset)
     if len(texts) < 2 or batches[0].labelled:
         return None
@@ -55,13 +55,13 @@ def contained(observation: Observation, dataset: str, batches: list[Batch]) -> N
     rows = list(zip(*words, strict=True))
     holders = Counter(word for row in rows for word in {w for text in row for w in text})
     marked = [
-        next((w for w in first if w in second and holders[w] == 1 and re.search(r"\d", w)), "")
+        next((first[end] for end in (0, -1) if first and second and first[end] == second[end]
+              and holders[first[end]] == 1 and re.search(r"\d", first[end])), "")
         for first, second in rows
-    ]
+    ]  # fmt: skip
     return {
         "rows": len(rows),
         "in_anchor": sum(_holds(first, second) for first, second in rows) / len(rows),
-        "in_positive": sum(_holds(second, first) for first, second in rows) / len(rows),
         "marked": sum(map(bool, marked)) / len(rows),
         "mark": next(filter(None, marked), ""),
     }

@@ -42,40 +42,34 @@ def markers(rows: int, word: str, positives: float, negatives: float) -> Iterato
 MANY_ROWS = 0.5
 
 
-def contained(
-    rows: int, in_anchor: float, in_positive: float, marked: float, mark: str
-) -> Iterator[Verdict]:
+def contained(rows: int, in_anchor: float, marked: float, mark: str) -> Iterator[Verdict]:
     """Judge whether rows can be matched without their meaning.
 
     Args:
         rows: rows that were read.
         in_anchor: share of rows whose anchor contains the positive word by word.
-        in_positive: share of rows whose positive contains the anchor.
-        marked: share of rows whose texts have a number in common that no other row has.
+        marked: share of rows whose texts begin or end with a number that no other row has.
         mark: one of these numbers.
     """
     if rows < ENOUGH_ROWS:
         return
-    subject, share = "shortcut", max(in_anchor, in_positive)
+    subject = "shortcut"
     if marked > MANY_ROWS:
         finding = (
-            f"In {percent(marked)} of the rows both texts contain the same number that no other "
-            f"row has, such as {mark!r}: rows are matched by this identifier."
+            f"In {percent(marked)} of the rows both texts begin or end with the same number, which "
+            f"no other row has, such as {mark!r}: rows are matched by this identifier."
         )
         change = "Remove identifiers from the texts."
         yield Verdict(subject, WATCH, finding, change, "same identifier", SHORTCUT,
                       {"marked": marked})  # fmt: skip
-    elif share > MANY_ROWS:
-        outer, inner = ("anchor", "positive")
-        if in_positive > in_anchor:
-            outer, inner = inner, outer
+    elif in_anchor > MANY_ROWS:
         finding = (
-            f"In {percent(share)} of the rows the {outer} contains the {inner} word by word: they "
-            "match by copying, which will not help where texts come without it."
+            f"In {percent(in_anchor)} of the rows the anchor contains the positive word by word: "
+            "they match by copying, which will not help where texts come without it."
         )
-        change = f"Leave the {inner} out of the {outer}, as it will be in use."
-        yield Verdict(subject, WATCH, finding, change, "one contains the other", SHORTCUT,
-                      {"share": share})  # fmt: skip
+        change = "Leave the positive out of the anchor, as it will be in use."
+        yield Verdict(subject, WATCH, finding, change, "anchor contains positive", SHORTCUT,
+                      {"share": in_anchor})  # fmt: skip
 
 
 # Shares of missing texts that are worth a remark and bad; share of texts with markup.
@@ -114,8 +108,8 @@ def remains(
                       {"marked": marked})  # fmt: skip
 
 
-# Share of the tokens that all texts of a column begin with.
-MOSTLY_PROMPT = 0.5
+# Share of the tokens, and number of tokens, that all texts of a column begin with.
+MOSTLY_PROMPT, LONG_PROMPT = 0.6, 8
 
 
 def beginning(prefix: int, length: float, column: str) -> Iterator[Verdict]:
@@ -126,7 +120,7 @@ def beginning(prefix: int, length: float, column: str) -> Iterator[Verdict]:
         length: mean number of tokens of a text.
         column: name of the column.
     """
-    if prefix < MOSTLY_PROMPT * length:
+    if prefix < MOSTLY_PROMPT * length or prefix < LONG_PROMPT:
         return
     finding = (
         f"All texts of column {column!r} begin with the same {prefix} of {length:.0f} tokens on "

@@ -236,9 +236,9 @@ def beside(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
 def schedule(trainer: Any, batches: int | None) -> dict[str, Any] | None:
     """Return the planned steps, the warm-up, and the factor of the learning rate over the run.
 
-    Of the factor, the largest, the mean, and the share of steps, without the first tenth, in which
-    it is none. ``batches`` is the number of batches of an epoch. None if the schedule depends on
-    more than the step.
+    Of the factor, the largest, the last, the mean, and the share of steps, without the first tenth,
+    in which it is none. ``batches`` is the number of batches of an epoch. None if the schedule
+    depends on more than the step.
     """
     from transformers import get_scheduler
 
@@ -265,7 +265,7 @@ def schedule(trainer: Any, batches: int | None) -> dict[str, Any] | None:
     still = sum(factor < NO_RATE * peak for factor in factors[len(factors) // 10 :])
     return {
         "steps": steps, "warmup": warmup, "peak": peak, "mean": sum(factors) / len(factors),
-        "still": still / max(1, len(factors) - len(factors) // 10),
+        "still": still / max(1, len(factors) - len(factors) // 10), "end": factors[-1],
     }  # fmt: skip
 
 
