@@ -239,17 +239,6 @@ def test_a_study_is_a_sweep(inputs, tmp_path, monkeypatch) -> None:
     assert tables_of(opened.report()) == expected
 
 
-def test_a_study_of_an_earlier_version_is_told_apart(inputs, tmp_path) -> None:
-    folder = tmp_path / "study"
-    (folder / "runs/baseline-seed0").mkdir(parents=True)
-    for name in ("study.json", "runs/baseline-seed0/result.json"):
-        (folder / name).write_text("{}")
-    with pytest.raises(
-        GradlabError, match=r"another study \(model: None, not .*choose another --output"
-    ):
-        study(inputs, folder, ["assumptions"], seeds=1)
-
-
 def test_a_diverged_run_is_a_result(inputs, tmp_path, monkeypatch) -> None:
     def diverge(self, trainer, output):
         if trainer.config.loss_settings["margin"] == 3.0:
