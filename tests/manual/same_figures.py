@@ -1,7 +1,7 @@
 """Print which files of figures/study differ between two checkouts, and which columns of tables.
 
-git worktree add ../before 7bc7191
-(cd ../before && python -m studies.evidence report && python -m studies.second_round report)
+git worktree add ../before COMMIT
+(cd ../before && python -m studies report)
 python -m studies report
 python tests/manual/same_figures.py ../before/figures/study figures/study
 """
