@@ -140,7 +140,7 @@ def test_a_run_that_the_doctor_calls_bad_is_not_green(tmp_path):
     assert judge_run(write_run(tmp_path, evaluation)).grade != BAD
     judgement = judge_run(write_run(tmp_path, watch={"doctor": [problem]}))
     assert judgement.grade == BAD
-    assert judgement.headline.startswith("Set-up: Divide them by 5.")
+    assert judgement.headline.startswith("Set-up (labels): Divide them by 5.")
     assert "They go to 5." in judgement.verdicts[0].finding
 
 
@@ -618,12 +618,15 @@ def test_effects_have_no_circle_and_name_verdicts():
         formula,
         gradient,
         scores,
+        status,
         training_loss,
         weights,
     )
 
     TopologicalSorter(verdicts.EFFECTS).prepare()
-    modules = embeddings, failures, formula, gradient, scores, setup, training_loss, weights
+    modules = (
+        *(embeddings, failures, formula, gradient, scores, setup, status, training_loss, weights),
+    )
     code = "".join(map(inspect.getsource, modules))
     names = {name for cause, effects in verdicts.EFFECTS.items() for name in (cause, *effects)}
     assert [name for name in names if f'"{name}"' not in code] == []
@@ -740,3 +743,18 @@ def test_a_loss_prefers_right_pairs_to_wrong_ones_and_clearly(values, name):
 
     verdict = formula({"count": 8.0, "halfway": 1.0, **values})
     assert (verdict.name if verdict else None) == name
+
+
+@pytest.mark.parametrize(
+    ("moved", "names"),
+    [
+        ([0.0, 0.1, 0.15, 0.2, 0.9, 0.91], {"weights replaced"}),
+        ([0.0, 0.1, 0.15, 0.2, 0.65, 0.7], set()),  # 4.5 times as far
+        ([0.0, 0.02, 0.03, 0.04, 0.25, 0.3], set()),  # by .21
+        ([0.0, 0.9, 1.1, 1.2, 1.25, 1.3], set()),
+    ],
+)
+def test_weights_that_are_replaced_while_training(moved, names):
+    rows = [[4 * at, "train", "weights_moved", share] for at, share in enumerate(moved)]
+    verdicts = judge({"rows": rows}).verdicts
+    assert {v.name for v in verdicts if v.subject == "Weights"} == names

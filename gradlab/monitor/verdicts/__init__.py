@@ -61,6 +61,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "gradients not cleared": (
         *("loss rises", "hardly told apart", "training hurts", "score fell", "collapse"),
     ),
+    "weights replaced": ("loss came back", "loss rises", "hardly told apart", "score fell"),
     "few steps": ("no progress", "hardly told apart", "loss of guessing", "score does not improve"),
     "stopped early": ("no progress", "hardly told apart", "score does not improve"),
     "rate ends early": ("no progress", "hardly told apart", "score does not improve"),
@@ -186,6 +187,7 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         weights.progress(run.history, run.manifest.get("config", {})),
         weights.schedule(run.history),
         weights.stale_gradient(run.history),
+        weights.leap(run.history),
     )
     yield from (verdict for verdict in of_weights if verdict is not None)
     advice = embeddings.queue_advice(run.config)

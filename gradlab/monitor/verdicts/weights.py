@@ -139,6 +139,34 @@ def stale_gradient(history: History) -> Verdict | None:
     )
 
 
+# Movement between two records, relative to the size of the weights and to the largest one before,
+# that no step makes. Sound runs move less and less, or at most 4 times as far as before.
+LEAP, TIMES = 0.3, 6.0
+
+
+def leap(history: History) -> Verdict | None:
+    """Judge whether the weights were replaced between two records."""
+    for name in history.names(TRAIN):
+        points = history.points(TRAIN, name) if name.startswith(WEIGHTS_MOVED) else {}
+        steps, moved = list(points), list(points.values())
+        for at in range(2, len(moved)):
+            before = max(abs(moved[k] - moved[k - 1]) for k in range(1, at))
+            change = moved[at] - moved[at - 1]
+            if change > max(LEAP, TIMES * before) and before > 0:
+                return Verdict(
+                    "Weights",
+                    BAD,
+                    f"The weights jumped between steps {steps[at - 1]} and {steps[at]}: by "
+                    f"{change:.2f} of their size, {change / before:.0f} times as far as between "
+                    "any records before. They seem to have been reset, or loaded anew.",
+                    "Make or load the encoder once, before the loop, and not in each epoch.",
+                    name="weights replaced",
+                    symptom="score-falls",
+                    evidence={"change": change, "before": before},
+                )
+    return None
+
+
 # Fewest records that show a trend, and the largest movement that is no trend: a slope of 3 standard
 # errors, or a first record 4 standard deviations away from the others.
 TREND, NO_TREND = 12, 3.0
