@@ -7,6 +7,8 @@ same file for a reader of the repository and for the site.
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -104,9 +106,11 @@ html_theme_options = {
 
 
 def setup(app):
-    """What no extension does: the pages that move, and undocumented public names are errors."""
+    """What no extension does: live pages, narrow pictures, errors for undocumented names."""
     app.connect("builder-inited", load_public_names)
     app.connect("env-check-consistency", public_names_are_documented)
+    app.connect("html-page-context", offer_narrow_pictures)
+    app.connect("build-finished", add_narrow_pictures)
     app.connect("build-finished", add_live_pages)
 
 
@@ -126,6 +130,32 @@ def public_names_are_documented(app, env):
 
     for problem in undocumented(set(env.get_domain("py").objects)):
         getLogger(__name__).warning(problem)
+
+
+def narrow_pictures(app):
+    """Pictures of the pages that have a copy for phones: name in the site -> file of the copy."""
+    files = {name: ROOT / path for path, name in getattr(app.builder, "images", {}).items()}
+    copies = {
+        name: path.with_name(f"{path.stem}-narrow{path.suffix}") for name, path in files.items()
+    }
+    return {name: path for name, path in copies.items() if path.exists()}
+
+
+def offer_narrow_pictures(app, pagename, templatename, context, doctree):
+    """Let a browser with a narrow window take the narrow copy of a picture (`docs/narrow.py`)."""
+    for name, copy in narrow_pictures(app).items():
+        image = rf'<img\b[^>]*src="([^"]*){re.escape(name)}"[^>]*>'
+        source = rf'<source media="(max-width: 600px)" srcset="\1{copy.name}">'
+        context["body"] = re.sub(
+            image, rf"<picture>{source}\g<0></picture>", context.get("body", "")
+        )
+
+
+def add_narrow_pictures(app, error):
+    """Put the narrow copies beside the pictures."""
+    if error is None and app.builder.format == "html":
+        for path in narrow_pictures(app).values():
+            shutil.copyfile(path, Path(app.outdir) / app.builder.imagedir / path.name)
 
 
 def add_live_pages(app, error):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 
@@ -20,11 +21,17 @@ from PIL import Image
 import gradlab
 from gradlab.flow import synthetic_batch
 from gradlab.gradient.diagnostics import gini
+from gradlab.plotting.narrow import save_narrow
 from gradlab.plotting.style import ANCHOR, COLORS, NEGATIVE, POSITIVE, empty_figure, save, style
 from gradlab.simulation.sphere import sample_views
 
 FOLDER = Path(__file__).parent / "pictures"
 STEPS = 44
+
+
+def write(figure: Figure, name: str) -> None:
+    """Write a picture, and its copy for narrow screens."""
+    save_narrow(figure, save(figure, FOLDER / f"{name}.png"))
 
 
 def placed(anchor: np.ndarray, angle: float, around: float) -> np.ndarray:
@@ -96,14 +103,14 @@ def draw_sphere(ax: Axes, path: list[tuple[np.ndarray, gradlab.Components]], ste
 
 
 def sphere_frame(
-    paths: dict[str, list[tuple[np.ndarray, gradlab.Components]]], step: int
+    paths: dict[str, list[tuple[np.ndarray, gradlab.Components]]], step: int, wide: bool = True
 ) -> Figure:
     """Two losses side by side at one step, with the dissipation until then below."""
-    figure = empty_figure((7.2, 4.7))
+    figure = empty_figure((7.2, 4.7) if wide else (3.6, 3.2))
     top, bottom = figure.subplots(2, len(paths), height_ratios=(3.6, 1))
     for (title, path), ball, curve in zip(paths.items(), top, bottom, strict=True):
         draw_sphere(ball, path, step)
-        ball.set_title(title)
+        ball.set_title(title if wide else textwrap.fill(title.replace("\n", " "), 25))
         alive = [float(parts.gradient_dissipation[0]) for _, parts in path]
         curve.fill_between(range(step + 1), alive[: step + 1], color=COLORS[0], alpha=0.15, lw=0)
         curve.plot(range(step + 1), alive[: step + 1], color=COLORS[0])
@@ -120,10 +127,19 @@ def sphere() -> None:
         0.5: "Temperature 0.5: all push; the anchor passes\nits positive and rests 31° beyond it",
     }
     paths = {title: descent(f"infonce(temperature={value})") for value, title in titles.items()}
+    for wide, name in ((True, "sphere"), (False, "sphere-narrow")):
+        write_film(paths, wide, FOLDER / f"{name}.gif")
+        save(sphere_frame(paths, STEPS // 4, wide), FOLDER / f"{name}.png")
+
+
+def write_film(
+    paths: dict[str, list[tuple[np.ndarray, gradlab.Components]]], wide: bool, path: Path
+) -> None:
+    """The frames of all steps as an animation; a narrow one has more pixels an inch."""
     frames = []
     for step in range(STEPS):
         memory = io.BytesIO()
-        sphere_frame(paths, step).savefig(memory, dpi=100)
+        sphere_frame(paths, step, wide).savefig(memory, dpi=100 if wide else 180)
         frames.append(Image.open(memory).convert("RGB"))
     palette = Image.fromarray(np.vstack([frames[0], frames[STEPS // 3], frames[-1]])).quantize(
         128, Image.Quantize.MAXCOVERAGE
@@ -131,8 +147,7 @@ def sphere() -> None:
     small = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     times = [900] + [90] * (STEPS - 2) + [2500]
     film = {"save_all": True, "append_images": small[1:], "duration": times, "loop": 3}
-    small[0].save(FOLDER / "sphere.gif", optimize=True, **film)
-    save(sphere_frame(paths, STEPS // 4), FOLDER / "sphere.png")
+    small[0].save(path, optimize=True, **film)
 
 
 def one_anchor() -> None:
@@ -166,7 +181,7 @@ def one_anchor() -> None:
         ax.set(title=title, ylim=(0, top), xlabel="mean angle of the negatives (°)")
         ax.axvline(30, color="#999999", lw=0.8, ls=":")
     axes[0].legend()
-    save(figure, FOLDER / "one-anchor.png")
+    write(figure, "one-anchor")
 
 
 def temperature() -> None:
@@ -196,7 +211,7 @@ def temperature() -> None:
     right.set(title="Which: negatives that share the push", xlabel="temperature τ")
     right.set_ylabel("effective negatives, of 127")
     right.set_yticks((1, 10, 127), ("1", "10", "127"))
-    save(figure, FOLDER / "temperature.png")
+    write(figure, "temperature")
 
 
 def dilemma() -> None:
@@ -233,7 +248,7 @@ def dilemma() -> None:
         )
     right.set(title="The dilemma", xlabel="cosine of different topics (uniformity: low)")
     right.set_ylabel("cosine within a topic\n(tolerance: high)")
-    save(figure, FOLDER / "dilemma.png")
+    write(figure, "dilemma")
 
 
 def hubs() -> None:
@@ -262,13 +277,31 @@ def hubs() -> None:
         ax.set(title=f"{title} (Gini {gini(push):.2f})", xticks=())
         ax.set_xlabel("64 sentences, the same order")
     figure.axes[0].set_ylabel("push on the sentence,\nas a multiple of the mean")
-    save(figure, FOLDER / "hubs.png")
+    write(figure, "hubs")
 
 
 def batch() -> None:
     """Rows and columns of a batch: what one anchor is compared with, and what a block is."""
-    figure = empty_figure((7.2, 3.0))
-    ax = figure.subplots()
+    for wide, name in ((True, "batch"), (False, "batch-narrow")):
+        figure = empty_figure((7.2, 3.0) if wide else (3.6, 2.6))
+        ax = figure.subplots()
+        draw_blocks(ax, wide)
+        rows, key = (21.4, 5.0), (21.4, 7.4)
+        if not wide:
+            rows, key = (0.0, -1.6), (0.0, -3.8)
+        ax.text(*rows, "batch.rows(2, 4):\ntwo anchors, all columns", va="center")
+        text = "green: an anchor's positive\nhatched: itself, never a negative"
+        ax.text(*key, text, va="center", fontsize=8, color="#444444")
+        ax.set(
+            xlim=(-1.4, 28.5 if wide else 21.2), ylim=(-0.3 if wide else -5, 9.4 if wide else 11)
+        )
+        ax.set_aspect("equal")
+        ax.axis("off")
+        save(figure, FOLDER / f"{name}.png")
+
+
+def draw_blocks(ax: Axes, wide: bool) -> None:
+    """The kinds of columns, the positive of each anchor, and two anchors' rows."""
     blocks = [
         ("positives h'", 8, "#dbe8f3"),
         ("anchors h (own view)", 8, "#eaf1e4"),
@@ -277,51 +310,59 @@ def batch() -> None:
     left = 0.0
     for name, width, color in blocks:
         ax.add_patch(Rectangle((left, 0), width, 8, fc=color, ec="white", lw=2))
-        ax.text(left + width / 2, 8.35, name, ha="center", va="bottom")
+        label = name if wide else textwrap.fill(name, 12)
+        ax.text(left + width / 2, 8.35, label, ha="center", va="bottom")
         left += width + 0.5
     for i in range(8):
         ax.add_patch(Rectangle((i, 7 - i), 1, 1, fc=POSITIVE, ec="white"))
         ax.add_patch(Rectangle((8.5 + i, 7 - i), 1, 1, fc="white", ec="#cccccc", hatch="////"))
     ax.add_patch(Rectangle((-0.08, 4), 21.16, 2, fill=False, ec=ANCHOR, lw=2))
-    ax.text(21.4, 5, "batch.rows(2, 4):\ntwo anchors, all columns", va="center")
     ax.text(-0.4, 4, "anchors h", rotation=90, ha="right", va="center")
-    key = "green: an anchor's positive\nhatched: itself, never a negative"
-    ax.text(21.4, 7.4, key, va="center", fontsize=8, color="#444444")
-    ax.set(xlim=(-1.4, 28.5), ylim=(-0.3, 9.4), aspect="equal")
-    ax.axis("off")
-    save(figure, FOLDER / "batch.png")
+
+
+FLOORS = [
+    ("data, batch", "files and tokens; rows against columns", "#dbe8f3"),
+    ("losses", "values and components, one file a loss", "#dbe8f3"),
+    ("gradient, simulation, decomposition", "what a loss does to a batch", "#dbe8f3"),
+    ("scale", "large batches: blocks, processes", "#eaf1e4"),
+    ("encoder, evaluate, monitor, train, sweep", "models, scores, records, training", "#eaf1e4"),
+    ("plotting, figures, flow, atlas, explorer, report", "pictures and pages", "#f7e8dc"),
+    ("inspection, diagnosis", "your sentences; what is wrong", "#f7e8dc"),
+    ("cli, integrations", "commands; sentence-transformers", "#f7e8dc"),
+]
 
 
 def house() -> None:
     """The rooms of the package, floor by floor: each may use those below it in the picture."""
-    floors = [
-        ("cli, integrations", "commands; sentence-transformers", "#f7e8dc"),
-        ("inspection, diagnosis", "your sentences; what is wrong", "#f7e8dc"),
-        ("plotting, figures, atlas, explorer, report", "pictures and pages", "#f7e8dc"),
-        (
-            "encoder, evaluate, monitor, train, sweep",
-            "models, scores, records, training",
-            "#eaf1e4",
-        ),
-        ("scale", "large batches: blocks, processes", "#eaf1e4"),
-        ("gradient, simulation, decomposition", "what a loss does to a batch", "#dbe8f3"),
-        ("losses", "values and components, one file a loss", "#dbe8f3"),
-        ("batch", "rows against columns", "#dbe8f3"),
-    ]
-    figure = empty_figure((7.2, 3.4))
-    ax = figure.subplots()
-    for i, (rooms, what, color) in enumerate(reversed(floors)):
+    for wide, name in ((True, "house"), (False, "house-narrow")):
+        figure = empty_figure((7.2, 3.4) if wide else (3.6, 4.4))
+        ax = figure.subplots()
+        draw_floors(ax, wide)
+        ax.text(7, len(FLOORS) + 0.35, "gradlab", ha="center", va="center", fontsize=10)
+        studies = "studies\nexperiments, with\npublic names only"
+        if wide:
+            ax.add_patch(Rectangle((15, 0), 4.6, 2.92, fc="#eeeeee", ec="white"))
+            ax.text(17.3, 1.46, studies, ha="center", va="center", fontsize=8)
+        else:
+            ax.add_patch(Rectangle((0, -1.2), 14, 0.92, fc="#eeeeee", ec="white"))
+            ax.text(0.25, -0.74, studies.replace("\nexp", ": exp").replace("\n", " "), va="center")
+        ax.set(
+            xlim=(-0.5, 19.8 if wide else 14.5), ylim=(-0.1 if wide else -1.3, len(FLOORS) + 1.2)
+        )
+        ax.axis("off")
+        save(figure, FOLDER / f"{name}.png")
+
+
+def draw_floors(ax: Axes, wide: bool) -> None:
+    """A floor for each row of rooms, with what they answer beside or below their names."""
+    names = {"va": "center", "family": "monospace", "fontsize": 8.5 if wide else 7.2}
+    for i, (rooms, what, color) in enumerate(FLOORS):
         ax.add_patch(Rectangle((0, i), 14, 0.92, fc=color, ec="white"))
-        ax.text(0.25, i + 0.46, rooms, va="center", family="monospace", fontsize=8.5)
-        ax.text(13.75, i + 0.46, what, va="center", ha="right", fontsize=8, color="#444444")
-    ax.fill([-0.4, 7, 14.4], [len(floors), len(floors) + 1.1, len(floors)], color="#c9ced4")
-    ax.text(7, len(floors) + 0.35, "gradlab", ha="center", va="center", fontsize=10)
-    ax.add_patch(Rectangle((15, 0), 4.6, 2.92, fc="#eeeeee", ec="white"))
-    studies = "studies\nexperiments, with\npublic names only"
-    ax.text(17.3, 1.46, studies, ha="center", va="center", fontsize=8)
-    ax.set(xlim=(-0.5, 19.8), ylim=(-0.1, len(floors) + 1.2))
-    ax.axis("off")
-    save(figure, FOLDER / "house.png")
+        ax.text(0.25, i + (0.46 if wide else 0.68), rooms, **names)
+        place = (13.75, i + 0.46) if wide else (0.25, i + 0.26)
+        look = {"va": "center", "ha": "right" if wide else "left"}
+        ax.text(*place, what, fontsize=8, color="#444444", **look)
+    ax.fill([-0.4, 7, 14.4], [len(FLOORS), len(FLOORS) + 1.1, len(FLOORS)], color="#c9ced4")
 
 
 BADGE = """<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="20" role="img" \

@@ -43,7 +43,7 @@ const PRESETS = {
     name: "Temperature",
     panels: () => { const name = NAMES.find(hasTemperature); return name ? [own(name), withNumbers(name, { temperature: 0.1 })] : null; },
     points: () => sceneOf([30, -50], [[45, 160], ...RING]),
-    task: "Bars show how the push is shared among the negatives. Move the temperature on the right until the hardest negative takes less than 25% of it.",
+    task: "Bars show the weights of the negatives: how the push is shared. Move the right temperature slider until the share of the hardest negative is below 0.25.",
     done: () => (evaluatedPanels()[1]?.hardest_share ?? 1) < 0.25,
     shows: () => both((reading, index) => `At temperature ${show(temperatureAt(index))} the hardest negative takes ${percent(reading.hardest_share)} of the push.`),
   },

@@ -365,6 +365,7 @@ const stepWords = ({ before, after, dissipation }) => {
   if (dissipation === 0 && before === after) return "the anchor is left alone";
   const change = after - before;
   const verdict = Math.abs(change) < 1e-12 ? "no closer, no farther" : change < 0 ? "closer to its positive" : "farther from its positive";
+  if (degrees(before) === degrees(after)) return `${degrees(before)}, ${change ? `less than 0.1° ${verdict}` : verdict}`;
   return `${degrees(before)} → ${degrees(after)}, ${verdict}`;
 };
 
