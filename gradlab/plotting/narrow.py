@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import textwrap
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from matplotlib.transforms import ScaledTranslation
 from PIL import Image
 
@@ -24,8 +26,11 @@ ROW = 0.36  # inches of a row with its name above it
 LONG = 17
 # Panels up to which one column holds them.
 MOST_IN_COLUMN = 4
+# Characters of a name that fit into a line of its own.
+LINE = 54
 LETTER = 0.075  # mean width of a letter in inches, at 9 points
 POINTS = 72
+GAP = 5  # pixels of a figure's screen between two words below an axis
 # A formula of a label, and the letter that stands for it while lines are counted.
 FORMULA, PLACE = re.compile(r"\$[^$]*\$"), "\ue000"
 
@@ -45,12 +50,17 @@ def restack(figure: Figure) -> Figure:
         _place(figure, panels)
     for ax in named:
         _name_above(ax)
-    extra = _shorten_titles(figure, panels) + _lay_legends(figure) + _lay_bars(figure, panels)
+    extra = (
+        _shorten_titles(figure, panels) + _lay_legends(figure, panels) + _lay_bars(figure, panels)
+    )
     figure.set_size_inches(WIDTH, _total(panels, heights) + extra)
     figure.draw_without_rendering()
     for ax in panels:
         if len(_plain(ax.get_ylabel())) * LETTER > ax.get_window_extent().height / figure.dpi:
             ax.set_ylabel(wrapped(ax.get_ylabel().replace("\n", " "), ax))
+    figure.draw_without_rendering()
+    for ax in panels:
+        _thin_ticks(ax)
     return figure
 
 
@@ -136,14 +146,29 @@ def _has_names_above(ax: Axes) -> bool:
 def _name_above(ax: Axes) -> None:
     """Write the names of rows above them, at the left edge of the panel."""
     names = [text.get_text() for text in ax.get_yticklabels()]
-    up = ScaledTranslation(0, 0.27 * ROW, ax.figure.dpi_scale_trans)
-    look: Any = {"fontsize": 8, "va": "center", "ha": "left", "clip_on": False}
+    up = ScaledTranslation(0, 0.16 * ROW, ax.figure.dpi_scale_trans)
+    look: Any = {"fontsize": 8, "va": "bottom", "ha": "left", "linespacing": 1.0}
     for at, name in zip(ax.get_yticks(), names, strict=True):
         # The offset is on the screen: an axis may run downwards.
         place = ax.get_yaxis_transform() + up
-        ax.text(0, at, name, transform=place, gid="name", **look)
+        text = ax.text(0, at, textwrap.fill(name, LINE), transform=place, gid="name", **look)
+        text.set_in_layout(False)
     ax.set_yticks(ax.get_yticks(), [""] * len(names))
     ax.tick_params(axis="y", length=0)
+
+
+def _thin_ticks(ax: Axes) -> None:
+    """Turn words below an axis that meet, and leave out every other number."""
+    labels = [label for label in ax.get_xticklabels() if label.get_text()]
+    boxes = [label.get_window_extent() for label in labels]
+    if not any(a.x1 + GAP > b.x0 and b.x1 > a.x0 for a, b in itertools.pairwise(boxes)):
+        return
+    if any(re.search("[a-zA-Z]{2}", label.get_text()) for label in labels):
+        words = [label.get_text().replace("\n", " ") for label in labels]
+        ax.set_xticks(ax.get_xticks(), words, rotation=40, ha="right", rotation_mode="anchor")
+    else:
+        ticks, texts = ax.get_xticks(), [label.get_text() for label in ax.get_xticklabels()]
+        ax.set_xticks(ticks[::2], texts[::2])
 
 
 def _shorten_titles(figure: Figure, panels: list[Axes]) -> float:
@@ -174,20 +199,42 @@ def _filled(text: str, letters: int) -> str:
     return re.sub(PLACE, lambda _: next(formulas), filled)
 
 
-def _lay_legends(figure: Figure) -> float:
-    """Set the legends of a figure below it, in as many columns as fit; return their inches."""
-    extra = 0.0
-    for legend in list(figure.legends):
-        words = [text.get_text() for text in legend.get_texts()]
-        title = legend.get_title().get_text()
-        longest = max(len(_plain(line)) for text in words for line in text.split("\n"))
-        count = max(1, min(len(words), int(WIDTH / (0.45 + 0.062 * longest))))
-        handles = legend.legend_handles
+def _legends_below(figure: Figure, panels: list[Axes]) -> list[Legend]:
+    """Return the legends of a figure, and in two columns those of its panels, which fill them."""
+    inside = [legend for ax in panels if (legend := ax.get_legend())]
+    is_wide = len({_place_of(ax)[1] for ax in panels}) == 1
+    return [*figure.legends, *([] if is_wide else inside)]
+
+
+def _lay_legends(figure: Figure, panels: list[Axes]) -> float:
+    """Set one legend below the panels, in as many columns as fit; return its inches."""
+    # The artists themselves, which know their markers; a legend holds copies without them.
+    known = {
+        text: handle
+        for ax in figure.axes
+        for handle, text in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    entries, titles = {}, []
+    for legend in _legends_below(figure, panels):
+        for text, handle in zip(legend.get_texts(), legend.legend_handles, strict=True):
+            words = text.get_text()
+            entries[words] = known.get(words, handle)
+        titles.append(legend.get_title().get_text())
         legend.remove()
-        figure.legend(handles, words, loc="outside lower center", ncols=count, title=title or None)
-        size = float(matplotlib.rcParams["legend.fontsize"]) / POINTS
-        extra += 1.35 * size * (-(-len(words) // count) + bool(title)) + 0.1
-    return extra
+    if not entries:
+        return 0.0
+    title = _first(titles)
+    longest = max(len(_plain(line)) for text in entries for line in text.split("\n"))
+    count = max(1, min(len(entries), int(WIDTH / (0.45 + 0.062 * longest))))
+    figure.legend(
+        list(entries.values()),
+        list(entries),
+        loc="outside lower center",
+        ncols=count,
+        title=title or None,
+    )
+    size = float(matplotlib.rcParams["legend.fontsize"]) / POINTS
+    return 1.35 * size * (-(-len(entries) // count) + bool(title)) + 0.1
 
 
 def _lay_bars(figure: Figure, panels: list[Axes]) -> float:
