@@ -7,6 +7,7 @@ seconds.
 
 from __future__ import annotations
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -16,9 +17,10 @@ from gradlab.atlas import entries
 from gradlab.errors import GradlabError
 from gradlab.explorer.scene import ANGLES, first_points, run_scene, swept
 from gradlab.losses.registry import get_loss
+from gradlab.quantities import OF_CURVES
 from gradlab.simulation.sampled import QUANTITIES, sampled
 from gradlab.simulation.setting import Setting
-from tests.test_relative_push import AS_CODE, batch
+from tests.test_relative_push import AS_CODE, COMBINATORS, batch
 
 # What a record of a watched run says of the push; further numbers are over the anchors whose
 # declared dissipation is at least 0.01, which code does not declare.
@@ -61,8 +63,21 @@ def test_in_the_atlas_and_in_curves(text, monkeypatch):
             assert numbers[0] == numbers[1], column
         else:
             assert numbers[1] == pytest.approx(numbers[0], rel=1e-6, nan_ok=True), column
-    if text == "infonce":
-        assert_same(entries.curve(as_code(text)[1])[1], by_name.gate)
+
+
+# A family each: soft and hard gates, none, own-view negatives, both directions, attraction, a sum.
+CURVES = ("infonce", "mpt", "dcl", "siglip", "mhs", "gor", "multi_similarity", *COMBINATORS[:5:2])
+
+
+@pytest.mark.parametrize("text", CURVES)
+def test_in_plotted_curves(text, monkeypatch):
+    monkeypatch.setattr("gradlab.atlas.entries.SENTENCES", 12)
+    monkeypatch.setattr("gradlab.atlas.entries.BATCHES_OF_A_PICTURE", 2)
+    monkeypatch.setattr("gradlab.atlas.entries.DEGREES", np.arange(20.0, 100.0, 26.0))
+    for quantity in OF_CURVES:
+        lines = [gradlab.plot_curves([loss], of=quantity)[1].lines[0] for loss in as_code(text)]
+        assert_same(*(line.get_ydata() for line in reversed(lines)))
+        plt.close("all")
 
 
 @pytest.mark.parametrize("text", AS_CODE)

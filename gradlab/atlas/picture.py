@@ -151,19 +151,22 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
     return figure, list(axes)
 
 
-def draw_models(entries: Sequence[ModelEntry]) -> tuple[Figure, Axes]:
+def draw_models(
+    entries: Sequence[ModelEntry], *, style: str | None = None, width: str | None = None
+) -> tuple[Figure, Axes]:
     """Draw the shares of an anchor's push by kind of negatives, and of the hardest negative.
 
     Losses with the same shares are one row, named by the first. Rows are in the order of the share
-    of hard negatives.
+    of hard negatives. For ``style`` and ``width`` see `gradlab.plotting.plot_style`.
     """
     rows = {(*model.shares.values(), model.hardest_share): model for model in reversed(entries)}
     order = sorted(
         reversed(rows.values()), key=lambda model: (-model.shares["hard"], -model.hardest_share)
     )
     models = {row.key: row.title.partition(",")[0] for row in published_models()}
-    with look(None, None):
-        figure = empty_figure((TEXT_WIDTH, 0.19 * len(order) + 1.1))
+    with look(style, width):
+        line = 0.3 if is_column() else 0.19
+        figure = empty_figure((TEXT_WIDTH, line * len(order) + (2.4 if is_column() else 1.1)))
         ax, beside = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
         left = np.zeros(len(order))
         for kind, color in zip(KINDS, COLORS, strict=False):
@@ -171,16 +174,21 @@ def draw_models(entries: Sequence[ModelEntry]) -> tuple[Figure, Axes]:
             ax.barh(range(len(order)), shares, left=left, color=color, label=KINDS[kind])
             left += shares
         hardest = [100 * model.hardest_share for model in order]
-        beside.plot(hardest, range(len(order)), "ko", ms=4.5)
+        beside.plot(hardest, range(len(order)), "ko", ms=3 if is_column() else 4.5)
         beside.grid(axis="x", color="0.9", lw=0.8)
         for axis in (ax, beside):
             axis.set(xlim=(-3 * (axis is beside), 103), ylim=(len(order) - 0.4, -0.6))
             axis.set_xticks((0, 50, 100), ("0%", "50%", "100%"))
-        ax.set_xlabel("push of each kind of negatives")
-        beside.set_xlabel("of the hardest one")
+        ax.set_xlabel(
+            "push of each kind\nof negatives" if is_column() else "push of each kind of negatives"
+        )
+        beside.set_xlabel("of the\nhardest one" if is_column() else "of the hardest one")
         stages = [model.name.partition("/")[2] for model in order]
         names = [", ".join([models[m.name], stage]) for m, stage in zip(order, stages, strict=True)]
-        ax.set_yticks(range(len(order)), names, fontsize=8)
-        figure.suptitle("Hard negatives, where there are any, take most of the push", fontsize=10)
-        figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+        ax.set_yticks(range(len(order)), names, fontsize=6 if is_column() else 8)
+        if not is_column():  # a caption says it in print
+            title = "Hard negatives, where there are any, take most of the push"
+            figure.suptitle(title, fontsize=10)
+        columns = 1 if is_column() else 3
+        figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=columns)
     return figure, ax

@@ -15,7 +15,15 @@ from matplotlib.figure import Figure
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_path
 from gradlab.flow.result import Flow
-from gradlab.plotting.style import COLORS, POSITIVE, TEXT_WIDTH, close, empty_figure, figure_of
+from gradlab.plotting.style import (
+    COLORS,
+    POSITIVE,
+    TEXT_WIDTH,
+    close,
+    empty_figure,
+    figure_of,
+    is_column,
+)
 from gradlab.plotting.style import style as look
 from gradlab.settings import call_text
 from gradlab.waiting import progress_bar
@@ -52,8 +60,12 @@ def draw_flows(flows: Sequence[Flow], ax: Axes | None = None) -> tuple[Figure, A
     if ax is not None:
         raise GradlabError("an axis holds one flow; draw flows one by one, as flows[0].plot(ax)")
     count = len(flows)
-    figure = empty_figure((max(4.2, min(3.4 * count, 2 * TEXT_WIDTH)), 4.4))
-    axes = figure.subplots(2, count, height_ratios=(2, 1), sharey="row", squeeze=False)
+    if is_column():
+        figure = empty_figure((4.2, 4.4 * count))
+        axes = figure.subplots(2 * count, 1, height_ratios=(2, 1) * count).reshape(count, 2).T
+    else:
+        figure = empty_figure((max(4.2, min(3.4 * count, 2 * TEXT_WIDTH)), 4.4))
+        axes = figure.subplots(2, count, height_ratios=(2, 1), sharey="row", squeeze=False)
     for (top, bottom), flow in zip(axes.T, flows, strict=True):
         _cosines(top, flow)
         top.set_title(f"{call_text(flow.loss)}\n{flow.end}", fontsize=9)
@@ -64,8 +76,10 @@ def draw_flows(flows: Sequence[Flow], ax: Axes | None = None) -> tuple[Figure, A
         bottom.set_xscale("log")
         bottom.set(xlim=top.get_xlim(), xlabel="time")
     strongest = max(float(np.max(flow.curves["relative_push"])) for flow in flows)
-    axes[1, 0].set(ylim=(-0.03, 1.05 if strongest <= 1 else None))
-    axes[0, 0].set_ylabel("cosine")
+    for bottom in axes[1]:
+        bottom.set(ylim=(-0.03, 1.05 if strongest <= 1 else None))
+    for top in axes[0, :: 1 if is_column() else count]:
+        top.set_ylabel("cosine")
     axes[0, 0].legend(fontsize=7, loc="best")
     # Above the axis, where no curve is.
     axes[1, 0].legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 0.97), ncols=2)

@@ -124,7 +124,9 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
         one number for all losses, from -1 to 1; ``total_push``: mean absolute push on an anchor,
         which falls also where the relative push cannot, because the positive does not open the
         loss's gate. ``gradient_dissipation``: mean of `Components.gate` over anchors. ``active``:
-        share of anchors whose gate is at least :data:`ACTIVE`. Both are NaN for a loss that only
+        share of anchors whose gate is at least :data:`ACTIVE`. The gate of a recorded loss given as
+        code is its relative push, so that numbers of active anchors are those of the loss by name
+        where the declared dissipation and the relative push agree. Both are NaN for a loss that only
         pulls, and so has no gate that closes. Over active anchors (NaN if there are none):
         ``hardest_share``, mean of ``max_j |W_ij| / Σ_j |W_ij|``; ``ratio`` and ``ratio_median``,
         mean and median of the ratio. ``uniform_share``: share of each negative of an anchor if all
