@@ -126,8 +126,8 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
         loss's gate. ``gradient_dissipation``: mean of `Components.gate` over anchors. ``active``:
         share of anchors whose gate is at least :data:`ACTIVE`. The gate of a recorded loss given as
         code is its relative push, so that numbers of active anchors are those of the loss by name
-        where the declared dissipation and the relative push agree. Both are NaN for a loss that only
-        pulls, and so has no gate that closes. Over active anchors (NaN if there are none):
+        where the declared dissipation and the relative push agree. Both are NaN for a loss that
+        only pulls, and so has no gate that closes. Over active anchors (NaN if there are none):
         ``hardest_share``, mean of ``max_j |W_ij| / Σ_j |W_ij|``; ``ratio`` and ``ratio_median``,
         mean and median of the ratio. ``uniform_share``: share of each negative of an anchor if all
         had equal weights. If ``gradient`` was computed with ``side="both"``, also those of

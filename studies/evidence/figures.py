@@ -14,6 +14,7 @@ from studies.drawing import (
     bars,
     draw_differences,
     figure_legend,
+    in_lines,
     mark_untrained,
     panels,
     write_picture,
@@ -111,7 +112,7 @@ def _exchanges(tables: Frames, regime: str) -> Figure:
     axis.set_xticks(range(len(losses)), [loss.replace("_", " ") for loss in losses])
     axis.set_ylabel("gain in points")
     seeds = f"95% intervals over {table.seeds.min()} seeds"
-    axis.set_title(f"repairs taken apart {REGIMES[regime]}: {seeds}")
+    axis.set_title(in_lines(f"repairs taken apart {REGIMES[regime]}: {seeds}"))
     figure_legend(figure, axis, "outside lower center", title="repaired part", ncols=4)
     return figure
 
