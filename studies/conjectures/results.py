@@ -18,7 +18,6 @@ from gradlab.evaluate import STS_TASKS, TRANSFER_TASKS
 from gradlab.files import read_arrays
 from gradlab.monitor import DIAGNOSTICS, EVALUATION, read_metrics
 from gradlab.sweep import DIVERGED, FINISHED, Run, run_folder, unflatten
-from studies.conjectures.untuned import UNTUNED, read_untuned
 from studies.conjectures.views import DEV_COSINES, ENCODERS, HeldOutViews
 from studies.statistics import (
     OVER_SEEDS,
@@ -41,6 +40,8 @@ SCORES = (
     *STS_TASKS, "sts_average",
     *TRANSFER_TASKS, "transfer_average",
 )  # fmt: skip
+# Scores of the encoder before training, by pooler.
+UNTUNED = "untuned.json"
 # The report's tables by name.
 Frames = Mapping[str, pd.DataFrame]
 
@@ -119,6 +120,12 @@ class Results:
         if not frames:
             return pd.DataFrame()
         return pd.concat(frames, names=["condition", "seed"]).reset_index()
+
+
+def read_untuned(place: Path) -> dict[str, Any]:
+    """Pooler -> scores before training, as a study left them; empty if it did not."""
+    scores: dict[str, Any] = json.loads(place.read_text(encoding="utf-8")) if place.exists() else {}
+    return scores
 
 
 def _score(run: Run, name: str) -> float:

@@ -21,17 +21,21 @@ from gradlab.sweep import (
     Spec,
     check_evaluation,
     configure,
+    encode_of,
     estimate_cost,
     known_runs,
     run_sweep,
 )
-from gradlab.train import device_name, find_device, say
+from gradlab.train import TrainConfig, device_name, find_device, say
+from gradlab.waiting import waiting
 from studies.conjectures.conditions import sweep_of
 from studies.conjectures.report import write_report
+from studies.conjectures.results import UNTUNED, read_untuned
 from studies.conjectures.settings import EXTENDABLE, SECTIONS_OF, StudySettings, check_sections
-from studies.conjectures.untuned import UNTUNED, score_untuned
 
 STUDY = "study.json"
+# The row that papers call BERT without fine-tuning, beside the pooler that the runs train.
+UNTRAINED_POOLER = "first_last"
 PACKAGES = (
     "torch", "transformers", "numpy", "scipy", "pandas", "tokenizers", "scikit-learn", "matplotlib",
 )  # fmt: skip
@@ -133,6 +137,33 @@ class Study:
         return write_report(
             self.folder, self.sections, self.runs(), self.settings, self.description
         )
+
+
+def score_untuned(place: Path, config: TrainConfig, tasks: Iterable[str]) -> None:
+    """Score the untuned encoder, by pooler, as far as that is not done.
+
+    Tasks are of ``stsb_dev``, ``sts`` and ``transfer``. The last is slow, and scored for the
+    first-last average alone.
+    """
+    from gradlab.evaluate import evaluate, stsb_dev
+
+    assert config.eval_data is not None
+    trained = "cls" if config.pooler == "cls_mlp" else config.pooler
+    scores = read_untuned(place)
+    for task in tasks:
+        poolers = dict.fromkeys((UNTRAINED_POOLER, trained))
+        for pooler in (UNTRAINED_POOLER,) if task == "transfer" else poolers:
+            row = scores.setdefault(pooler, {})
+            if task in row:
+                continue
+            with waiting(f"Scoring the encoder as it was before ({pooler}, {task})"):
+                encode = encode_of(config.model, config, pooler)
+                if task == "stsb_dev":
+                    row[task] = stsb_dev(encode, config.eval_data)
+                else:
+                    evaluation = evaluate(encode, config.eval_data, task, progress=False)
+                    row[task] = evaluation.sts if task == "sts" else evaluation.transfer()
+            write_json(place, scores)
 
 
 def _description(
