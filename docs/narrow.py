@@ -9,9 +9,7 @@ those of the essays.
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 import pandas as pd
@@ -21,7 +19,7 @@ from gradlab.atlas.models import measurable_models
 from gradlab.atlas.picture import draw_models
 from gradlab.figures.catalogue import FIGURES
 from gradlab.plotting.narrow import save_narrow, write_narrow
-from gradlab.plotting.style import narrow_copies, style
+from gradlab.plotting.style import style
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "figures"
@@ -43,10 +41,9 @@ def first_round() -> None:
 
     folder = STUDY / "evidence"
     rows, untrained = read_frames(folder), pd.read_csv(folder / "untrained.csv")
-    with tempfile.TemporaryDirectory() as scratch, narrow_copies():
-        figures.draw(rows, tables_of(folder), untrained, Path(scratch))
-        for path in Path(scratch).glob("*-narrow.png"):
-            shutil.copyfile(path, folder / path.name)
+    drawings = figures.drawings_of(rows, tables_of(folder), untrained)
+    for name, (draw, *content) in drawings.items():
+        save_narrow(draw(*content), folder / f"{name}.png")
 
 
 def second_round() -> None:

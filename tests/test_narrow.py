@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from PIL import Image
 
-from gradlab.plotting.narrow import WIDTH, restack
-from gradlab.plotting.style import empty_figure, narrow_copies, save, style
+from gradlab.plotting.narrow import WIDTH, restack, save_narrow
+from gradlab.plotting.style import empty_figure, save, style
 
 PHONE = 358  # pixels of a figure on a screen of 390
 SMALLEST = 9  # pixels of a letter
@@ -71,12 +71,11 @@ def test_long_names_stand_above_their_rows():
         assert row < (name.get_window_extent().y0 + name.get_window_extent().y1) / 2
 
 
-def test_save_writes_a_copy_where_it_is_asked_for(tmp_path):
+def test_a_copy_stands_beside_the_picture(tmp_path):
     figure = empty_figure((7.0, 2.0))
     figure.subplots(1, 2)
-    save(figure, tmp_path / "first.png")
-    assert not (tmp_path / "first-narrow.png").exists()
-    with narrow_copies():
-        save(figure, tmp_path / "second.png")
-    wide, narrow = (Image.open(tmp_path / f"second{end}.png") for end in ("", "-narrow"))
+    wide = save(figure, tmp_path / "panels.png")
+    copy = save_narrow(figure, wide)
+    assert copy == tmp_path / "panels-narrow.png"
+    wide, narrow = Image.open(wide), Image.open(copy)
     assert narrow.height / narrow.width > wide.height / wide.width

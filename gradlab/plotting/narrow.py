@@ -45,7 +45,7 @@ def restack(figure: Figure) -> Figure:
     panels = [ax for ax in figure.axes if ax.get_subplotspec() and not hasattr(ax, "_colorbar")]
     named = [ax for ax in panels if _has_long_names(ax)]
     heights = [ROW * len(ax.get_yticks()) if ax in named else _height(ax) for ax in panels]
-    if not any(_is_beside(ax, other) for ax in named for other in panels):
+    if not any(_is_beside(ax, neighbour) for ax in named for neighbour in panels):
         _repeat_labels(figure, panels)
         _place(figure, panels)
     for ax in named:
@@ -96,9 +96,9 @@ def _total(panels: list[Axes], heights: list[float]) -> float:
     return sum(rows.values()) + 0.62 * len(rows)
 
 
-def _is_beside(ax: Axes, other: Axes) -> bool:
+def _is_beside(ax: Axes, neighbour: Axes) -> bool:
     """Whether another panel shows the same rows."""
-    return ax is not other and ax.get_shared_y_axes().joined(ax, other)
+    return ax is not neighbour and ax.get_shared_y_axes().joined(ax, neighbour)
 
 
 def _place(figure: Figure, panels: list[Axes]) -> None:
@@ -120,13 +120,19 @@ def _repeat_labels(figure: Figure, panels: list[Axes]) -> None:
         figure.supxlabel("")
     for ax in panels:
         row, column = _place_of(ax)
-        of_row = [other for other in panels if _place_of(other)[0] == row]
-        of_column = [other for other in panels if _place_of(other)[1] == column]
+        of_row = [neighbour for neighbour in panels if _place_of(neighbour)[0] == row]
+        of_column = [neighbour for neighbour in panels if _place_of(neighbour)[1] == column]
         ax.set_title(ax.get_title() or of_column[0].get_title())
-        alike = [other for other in [*of_column, *panels] if other.get_xlim() == ax.get_xlim()]
-        ax.set_xlabel(ax.get_xlabel() or _first(other.get_xlabel() for other in alike) or below)
-        alike = [other for other in of_row if other.get_ylim() == ax.get_ylim()]
-        ax.set_ylabel(ax.get_ylabel() or _first(other.get_ylabel() for other in alike))
+        alike = [
+            neighbour
+            for neighbour in [*of_column, *panels]
+            if neighbour.get_xlim() == ax.get_xlim()
+        ]
+        ax.set_xlabel(
+            ax.get_xlabel() or _first(neighbour.get_xlabel() for neighbour in alike) or below
+        )
+        alike = [neighbour for neighbour in of_row if neighbour.get_ylim() == ax.get_ylim()]
+        ax.set_ylabel(ax.get_ylabel() or _first(neighbour.get_ylabel() for neighbour in alike))
         ax.tick_params(labelbottom=True, labelleft=True)
 
 
@@ -183,12 +189,12 @@ def _shorten_titles(figure: Figure, panels: list[Axes]) -> float:
         row = _place_of(ax)[0]
         lines = title.count("\n") + below.count("\n")
         extra[row] = max(extra.get(row, 0.0), 0.15 * lines)
-    more = 0.0
+    suptitle_height = 0.0
     if text := figure.get_suptitle():
         lines_of_all = _filled(text, int(WIDTH / LETTER))
         figure.suptitle(lines_of_all, x=0.01, ha="left", fontsize=9.5)
-        more = 0.2 * (1 + lines_of_all.count("\n"))
-    return sum(extra.values()) + more
+        suptitle_height = 0.2 * (1 + lines_of_all.count("\n"))
+    return sum(extra.values()) + suptitle_height
 
 
 def _filled(text: str, letters: int) -> str:
@@ -209,7 +215,7 @@ def _legends_below(figure: Figure, panels: list[Axes]) -> list[Legend]:
 def _lay_legends(figure: Figure, panels: list[Axes]) -> float:
     """Set one legend below the panels, in as many columns as fit; return its inches."""
     # The artists themselves, which know their markers; a legend holds copies without them.
-    known = {
+    artists = {
         text: handle
         for ax in figure.axes
         for handle, text in zip(*ax.get_legend_handles_labels(), strict=True)
@@ -218,7 +224,7 @@ def _lay_legends(figure: Figure, panels: list[Axes]) -> float:
     for legend in _legends_below(figure, panels):
         for text, handle in zip(legend.get_texts(), legend.legend_handles, strict=True):
             words = text.get_text()
-            entries[words] = known.get(words, handle)
+            entries[words] = artists.get(words, handle)
         titles.append(legend.get_title().get_text())
         legend.remove()
     if not entries:

@@ -68,8 +68,6 @@ _FILES = ("pdf.fonttype", "ps.fonttype", "savefig.dpi")
 WIDTHS = {"column": 3.03, "page": 6.3}
 # Width of the figures that are now drawn for print, "fit" if it follows from their panels.
 _printed: ContextVar[str | None] = ContextVar("printed", default=None)
-# Whether `save` also writes a picture for narrow screens beside each picture.
-_narrow_copies: ContextVar[bool] = ContextVar("narrow_copies", default=False)
 
 
 @contextlib.contextmanager
@@ -219,21 +217,7 @@ def save(figure: Figure, path: Path) -> Path:
     date = {".svg": "Date", ".pdf": "CreationDate"}.get(path.suffix)
     with atomic_path(path) as temporary, style():
         figure.savefig(temporary, metadata={date: None} if date else {})
-    if _narrow_copies.get() and path.suffix == ".png":
-        from gradlab.plotting.narrow import save_narrow
-
-        save_narrow(figure, path)
     return path
-
-
-@contextlib.contextmanager
-def narrow_copies() -> Iterator[None]:
-    """Let `save` write ``NAME-narrow.png`` beside each ``NAME.png``; this lays figures out anew."""
-    token = _narrow_copies.set(True)
-    try:
-        yield
-    finally:
-        _narrow_copies.reset(token)
 
 
 def close(figure: Figure) -> None:

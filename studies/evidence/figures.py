@@ -49,6 +49,14 @@ WORDS = {
 
 def draw(rows: Frames, tables: Frames, untrained: pd.DataFrame, folder: Path) -> dict[str, Path]:
     """Draw every picture: name -> file."""
+    drawings = drawings_of(rows, tables, untrained)
+    return {name: write_picture(folder / f"{name}.png", *job) for name, job in drawings.items()}
+
+
+def drawings_of(
+    rows: Frames, tables: Frames, untrained: pd.DataFrame
+) -> dict[str, tuple[Any, ...]]:
+    """The function that draws each picture and its arguments, by name."""
     start = 100 * untrained.set_index("label").loc["cls, as it is"]
     jobs: dict[str, tuple[Any, ...]] = {"recipes": (_recipes, rows, start)}
     for regime in REGIMES:
@@ -56,7 +64,7 @@ def draw(rows: Frames, tables: Frames, untrained: pd.DataFrame, folder: Path) ->
         jobs[f"{regime}-contrasts"] = (_contrasts, tables["contrasts"], regime)
         jobs[f"{regime}-exchanges"] = (_exchanges, tables, regime)
         jobs[f"{regime}-prediction"] = (_prediction, tables, regime)
-    return {name: write_picture(folder / f"{name}.png", *job) for name, job in jobs.items()}
+    return jobs
 
 
 def _factorial(table: pd.DataFrame, start: pd.Series) -> Figure:
