@@ -9,6 +9,7 @@ anchor.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -102,7 +103,7 @@ def vector_forces(loss: Loss, setting: Setting) -> ForcesOf:
     else:
         loss.components_of(_small_batch(setting))  # a clear error for unsuitable losses
         value = loss.in_double()  # type: ignore[attr-defined]  # of a loss given as code
-    gradients = _AnchorGradients(value, setting.columns)
+    gradients = _AnchorGradients(value, setting)
 
     def forces(far: Float[np.ndarray, "b k"]) -> ForcesAt:
         batches = len(far)
@@ -115,7 +116,7 @@ def vector_forces(loss: Loss, setting: Setting) -> ForcesOf:
             for rows, angle in zip(moved, away, strict=True):
                 rows[:, 0] = angle
             angles = torch.from_numpy(np.concatenate([near, *moved]))
-            pull, pushes = gradients(angles, all_negatives[: len(angles)], check=not probes)
+            pull, pushes = gradients(angles, all_negatives[: len(angles)])
             total, sizes = pushes.sum(1), np.abs(pushes[:batches])
             if away:
                 displaced = np.abs(total[batches:]).reshape(len(away), batches).max(0)
@@ -142,55 +143,68 @@ def _agree(probes: list[np.ndarray]) -> bool:
 class _AnchorGradients:
     """Coefficients of the first anchor in drawn batches, from gradients of a function of two views.
 
-    Batches have half as many dimensions until the loss is seen to compare anchors with each other:
-    see `views`.
+    Batches have half as many dimensions if the loss does not compare anchors with each other: see
+    `views`. That is tried on one batch at the first, the last and the middle angle of positives and
+    every angle of negatives, and seen in each gradient, which then has an entry in the dimension
+    that the other anchors share.
     """
 
-    def __init__(self, value: Callable[[Tensor, Tensor], Tensor], count: int) -> None:
-        self._count = count
+    def __init__(self, value: Callable[[Tensor, Tensor], Tensor], setting: Setting) -> None:
+        self._count = setting.columns
         self._apart, self._shared = (
-            GradientsAt(functools.partial(_of_anchor, value, shared), entries=2 * (1 + count) ** 2)
+            GradientsAt(
+                functools.partial(_of_anchor, value, shared), entries=2 * (1 + self._count) ** 2
+            )
             for shared in (False, True)
         )
-        self._compares_anchors = False
+        self._compares_anchors = not all(
+            self._agree(*_batch_at(setting, near, far))
+            for far in setting.mu_neg
+            for near in setting.mu_pos[probes_first(setting.mu_pos.size)[:PROBES]]
+        )
 
     def __call__(
-        self, near: Float[Tensor, "b sentences"], far: Float[Tensor, "b k"], *, check: bool
+        self, near: Float[Tensor, "b sentences"], far: Float[Tensor, "b k"]
     ) -> tuple[Float[np.ndarray, "b"], Float[np.ndarray, "b k"]]:
-        """Return the pull and the pushes at angles to the positives and to the negatives.
-
-        ``check`` compares the first batch with that of all dimensions.
-        """
-        gradients = None if self._compares_anchors else self._without_anchors(near, far, check)
+        """Return the pull and the pushes at angles to the positives and to the negatives."""
+        gradients = None if self._compares_anchors else self._without_anchors(near, far)
         if gradients is None:
-            self._compares_anchors = True
-            leaves = _first_axis(len(near), 2 + 2 * self._count)
-            gradients = self._apart(leaves, (near, far), progress=False)
+            gradients = self._whole(near, far)
         # Each vector's entry in its own dimension is the sine of its angle.
-        pull, across, within = torch.split(
-            gradients[:, 1:], [1, self._count, gradients.shape[1] - 2 - self._count], dim=1
-        )
+        pull, across, within = torch.split(gradients[:, 1:], [1, self._count, self._count], dim=1)
         same = within / near[:, 1:].sin()
         pushes = across / far.sin() - same * near[:, 1:].cos() + same
         return (-pull[:, 0] / near[:, 0].sin()).numpy(), pushes.numpy()
 
+    def _whole(
+        self, near: Float[Tensor, "b sentences"], far: Float[Tensor, "b k"]
+    ) -> Float[Tensor, "b d"]:
+        leaves = _first_axis(len(near), 2 + 2 * self._count)
+        return self._apart(leaves, (near, far), progress=False)
+
     def _without_anchors(
-        self, near: Float[Tensor, "b sentences"], far: Float[Tensor, "b k"], check: bool
+        self, near: Float[Tensor, "b sentences"], far: Float[Tensor, "b k"]
     ) -> Float[Tensor, "b d"] | None:
         """Return gradients in which the other anchors have no part; None if they have one."""
         leaves = _first_axis(len(near), 3 + self._count)
         gradients = self._shared(leaves, (near, far), progress=False)
-        size = gradients.abs().amax()
-        if not bool(gradients[:, -1].abs().amax() <= ROUNDING * size):
+        if not bool(gradients[:, -1].abs().amax() <= ROUNDING * gradients.abs().amax()):
             return None
-        gradients = gradients[:, :-1]
-        if check:
-            leaf = _first_axis(1, 2 + 2 * self._count)
-            whole = self._apart(leaf, (near[:1], far[:1]), progress=False)
-            difference = (whole - pad(gradients[:1], (0, self._count))).abs().amax()
-            if not bool(difference <= AGREEMENT * size):
-                return None
-        return pad(gradients, (0, self._count))
+        padded: Tensor = pad(gradients[:, :-1], (0, self._count))
+        return padded
+
+    def _agree(self, near: Float[Tensor, "b sentences"], far: Float[Tensor, "b k"]) -> bool:
+        """Return whether batches of fewer dimensions have the same gradients."""
+        gradients = self._without_anchors(near, far)
+        if gradients is None:
+            return False
+        whole = self._whole(near, far)
+        return bool((whole - gradients).abs().amax() <= AGREEMENT * whole.abs().amax())
+
+
+def probes_first(rows: int) -> list[int]:
+    """Return row numbers with the first, the last and the middle row in front."""
+    return list(dict.fromkeys([0, rows - 1, rows // 2, *range(rows)]))
 
 
 def _first_axis(count: int, dimensions: int) -> Float[Tensor, "{count} {dimensions}"]:
@@ -263,10 +277,20 @@ def _check_directions(setting: Setting) -> None:
 
 
 def _small_batch(setting: Setting) -> Batch:
+    few = dataclasses.replace(
+        setting, negatives=min(setting.negatives, 7), own_negatives=0, mu_own=None, sigma_own=None
+    )
+    near, far = _batch_at(few, 0.5, 1.0)
+    return Batch(*views(near[0], far[0]))
+
+
+def _batch_at(
+    setting: Setting, mu_pos: float, mu_neg: float
+) -> tuple[Float[Tensor, "1 sentences"], Float[Tensor, "1 k"]]:
+    """Return the angles of a batch at these mean angles, always with the same draws."""
     generator = torch.Generator().manual_seed(0)
-    count = min(setting.negatives, 7)
-    z = torch.randn(2, count + 1, generator=generator, dtype=torch.float64)
-    return Batch(*views(0.5 + setting.sigma_pos * z[0], 1.0 + setting.sigma_neg * z[1, 1:]))
+    z = torch.randn(2, 1, setting.columns + 1, generator=generator, dtype=torch.float64)
+    return mu_pos + setting.sigma_pos * z[0], mu_neg + setting.sigma_neg * z[1, :, 1:]
 
 
 def views(

@@ -15,7 +15,7 @@ from gradlab.gradient.relative_push import AWAY
 from gradlab.losses.base import Loss
 from gradlab.losses.components import as_share
 from gradlab.seeds import random_generator
-from gradlab.simulation.forces import PROBES, row_forces, vector_forces
+from gradlab.simulation.forces import PROBES, probes_first, row_forces, vector_forces
 from gradlab.simulation.monte_carlo import PASS, Estimate, median_and_error, moments_of
 from gradlab.simulation.setting import Setting
 from gradlab.waiting import progress_bar
@@ -54,7 +54,7 @@ def sampled(
     with progress_bar(None, progress, total=shape[0] * shape[1], unit="cell") as bar:
         for column, mean in enumerate(setting.mu_neg):
             forces_at = forces(setting.means(mean) + setting.spreads * negative)
-            for row in _probes_first(setting.mu_pos.size):
+            for row in probes_first(setting.mu_pos.size):
                 at, near = (row, column), setting.mu_pos[row] + setting.sigma_pos * positive
                 push[at], displaced[at], pull[at], share[at] = forces_at(near)
                 bar.update()
@@ -72,11 +72,6 @@ def sampled(
         "open": Estimate(open_.mean(-1)),
         "graded": Estimate((~open_ & ~closed).mean(-1)),
     }
-
-
-def _probes_first(rows: int) -> list[int]:
-    """Return row numbers with the first, the last and the middle row in front."""
-    return list(dict.fromkeys([0, rows - 1, rows // 2, *range(rows)]))
 
 
 def draw(
