@@ -89,9 +89,9 @@ def gradient(
     assert len(rows) * processes.count == len(sequences)
     shifts = (0, 3, 5, 7) if hard else (0,)
     columns = [[sequences[(row + shift) % len(sequences)] for row in rows] for shift in shifts]
-    batch = objective.prepare(*columns, sentences=all_rows)
+    batch = objective.prepare(*columns, row_numbers=all_rows)
     if chunk:
-        output = objective.accumulate(batch, processes.count)
+        output = objective.backward_in_chunks(batch, processes.count)
         processes.average(objective.parameters())
     else:
         parallel = processes.parallel(objective)  # which averages as long as it lives

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import Tensor
 
+from gradlab.errors import GradlabError
 from gradlab.losses.components import Components
 from gradlab.train.outputs import Output
 
@@ -42,3 +44,35 @@ class Callback:
 
     def restore(self, state: Any) -> None:
         """Restore what :meth:`state` returned."""
+
+
+def states_of(callbacks: Iterable[Callback]) -> dict[str, Any]:
+    """Return the states of callbacks that have one, by name, for a checkpoint."""
+    states = {name: callback.state() for name, callback in _by_name(callbacks).items()}
+    return {name: state for name, state in states.items() if state is not None}
+
+
+def restore_callbacks(
+    callbacks: Iterable[Callback], states: Mapping[str, Any], folder: str
+) -> None:
+    """Restore what `states_of` returned.
+
+    Raises:
+        GradlabError: a callback with a state is missing; ``folder`` is that of the checkpoint.
+    """
+    named = _by_name(callbacks)
+    for name, state in states.items():
+        if name not in named:
+            raise GradlabError(f"{folder} was written with the callback {name}; pass it again")
+        named[name].restore(state)
+
+
+def _by_name(callbacks: Iterable[Callback]) -> dict[str, Callback]:
+    """Return callbacks by class name, numbered from the second of a class on."""
+    named: dict[str, Callback] = {}
+    counts: dict[str, int] = {}
+    for callback in callbacks:
+        name = type(callback).__name__
+        counts[name] = counts.get(name, 0) + 1
+        named[f"{name} {counts[name]}" if counts[name] > 1 else name] = callback
+    return named

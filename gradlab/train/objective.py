@@ -195,11 +195,11 @@ class Objective(nn.Module):
         sequences: Sequences,
         second_views: Sequences | None = None,
         *hard: Sequences,
-        sentences: NDArray[np.int64] | None = None,
+        row_numbers: NDArray[np.int64] | None = None,
     ) -> TokenBatch:
         """Lay out both views of a batch, and its hard negatives column by column, on the device.
 
-        ``sentences`` are the rows of the training file in the whole batch, of all processes.
+        ``row_numbers`` are the rows of the training file in the whole batch, of all processes.
         """
         # A subclass may accept one argument only.
         first, second = self.views(sequences, *([] if second_views is None else [second_views]))
@@ -212,14 +212,16 @@ class Objective(nn.Module):
             changed = torch.ones_like(trained.order, dtype=torch.bool)
             if self.config.augment_views != "both":
                 changed[trained.order[: len(first)]] = False
-        rows = None if sentences is None else torch.from_numpy(sentences).to(self.processes.device)
+        rows = None
+        if row_numbers is not None:
+            rows = torch.from_numpy(row_numbers).to(self.processes.device)
         return TokenBatch(trained, momentum, changed, rows, len(columns))
 
     def forward(self, batch: TokenBatch) -> Output:
         """Return the loss of a batch from :meth:`prepare`, over the batches of all processes."""
         return self.evaluate(batch, self.processes.gather if self.processes.count > 1 else None)
 
-    def accumulate(self, batch: TokenBatch, factor: float) -> Output:
+    def backward_in_chunks(self, batch: TokenBatch, factor: float) -> Output:
         """As :meth:`forward`; adds ``factor`` times the loss's gradient to that of the parameters.
 
         Activations of one chunk are held at a time; see `gradlab.scale.gradient_cache`.

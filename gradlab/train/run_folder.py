@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from gradlab.files import (
 )
 from gradlab.monitor.run_reader import FINISHED
 from gradlab.settings.objects import named_modules
+from gradlab.train.checkpoint import Checkpoint, newest_checkpoint
 from gradlab.train.config import TrainConfig
 from gradlab.train.distributed import Processes, launched
 from gradlab.train.former_names import RENAMED
@@ -147,6 +148,28 @@ class RunFolder:
                     f"the content of {name} ({getattr(config, name)}) has changed since {run} began"
                 )
 
+    def resumed_checkpoint(
+        self,
+        config: TrainConfig,
+        data: Mapping[str, Any],
+        steps: int,
+        say: Callable[[str], None],
+    ) -> Checkpoint | None:
+        """Return the newest intact checkpoint of the run here, if it has one; needs :meth:`held`.
+
+        Raises:
+            GradlabError: the run has another configuration, other ``data``, or more than ``steps``.
+        """
+        self.check_same(config, data)
+        self.recover()
+        checkpoint = newest_checkpoint(self.checkpoints, say)
+        if checkpoint is not None and checkpoint.step > steps:
+            raise GradlabError(
+                f"{checkpoint.folder} is of step {checkpoint.step}, and the run has {steps} "
+                "steps; delete it, or start anew"
+            )
+        return checkpoint
+
     def recover(self) -> None:
         """Clean up files and folders that a killed run left half-written; needs :meth:`held`."""
         clear_unfinished(self.path, self.manifest_file.name, self.metrics_file.name)
@@ -218,6 +241,12 @@ def _finished(config: TrainConfig) -> TrainResult | None:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise GradlabError(f"the results in {folder.manifest_file} are damaged") from error
     return TrainResult(folder.path, steps, scores, best, name)
+
+
+def best_step(scores: Mapping[int, float]) -> int | None:
+    """Return the step with the best score after step 0, the earliest of equals; None without."""
+    trained = {step: score for step, score in scores.items() if step > 0 and not math.isnan(score)}
+    return max(trained, key=lambda step: (trained[step], -step), default=None)
 
 
 def scores_from_json(scores: Iterable[tuple[int | str, float | None]]) -> dict[int, float]:

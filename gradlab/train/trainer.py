@@ -15,12 +15,11 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from gradlab.data.tokens import hash_file
 from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError, first_line
 from gradlab.evaluate.selection import STSB_DEV, Selection, selection
-from gradlab.files import commit, for_json, versions, write_json
-from gradlab.losses.mask import check_pairs, pairs_files
+from gradlab.files import for_json, write_json
+from gradlab.losses.mask import check_pairs
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.history import EVALUATION, TRAIN, History, readable
 from gradlab.monitor.metrics_recorder import Recorder, start_trackers
@@ -28,25 +27,20 @@ from gradlab.monitor.probe import Probe
 from gradlab.monitor.run_reader import CRASHED, ENDED, FINISHED, RUNNING
 from gradlab.monitor.verdicts.failures import warning_text
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
-from gradlab.train.callback import Callback
-from gradlab.train.checkpoint import Checkpoint, newest_checkpoint, save_checkpoint
+from gradlab.train.callback import Callback, restore_callbacks, states_of
+from gradlab.train.checkpoint import Checkpoint, save_checkpoint
 from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus, Guide
 from gradlab.train.cpu import attention_for
 from gradlab.train.distributed import Processes
-from gradlab.train.hardware import (
-    choose_precision,
-    device_name,
-    encode_in,
-)
+from gradlab.train.hardware import Precision, choose_precision, encode_in
 from gradlab.train.interruption import Interruption
+from gradlab.train.manifest import data_entry, run_manifest
 from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.optimiser import build_optimiser, learning_rate
 from gradlab.train.outputs import Output
 from gradlab.train.progress import Progress, say
-from gradlab.train.run_folder import FORMAT, RunFolder, TrainResult, scores_from_json
-
-_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy")
+from gradlab.train.run_folder import RunFolder, TrainResult, best_step, scores_from_json
 
 
 class Trainer:
@@ -83,17 +77,13 @@ class Trainer:
             processes.from_main(self.folder.check_free)
         self.say: Callable[[str], None] = say if processes.is_main else lambda message: None
         loss = get_loss(config.loss, **config.loss_settings)
-        precision = config.precision
-        if resume and precision == "auto":
-            precision = processes.from_main(self._recorded_precision)
-        device = processes.device
-        self.precision = choose_precision(precision, device)
+        self.precision = self._choose_precision(config.precision)
         self.config = config = dataclasses.replace(config, precision=self.precision.name)
         seed_everything(config.seed)
         with processes.together():
             # Reads the development data, to report bad files now and not at the first evaluation.
             self.selection = None if config.eval_data is None else selection(config.eval_data)
-            encoder = _encoder(config, device)
+            encoder = _encoder(config, processes.device)
         self.selected_by = STSB_DEV if self.selection is None else self.selection.name
         self.corpus = Corpus.read(config, encoder, processes)
         with processes.together():
@@ -105,14 +95,7 @@ class Trainer:
         self.objective = objective(
             encoder, loss, config, processes=self.processes, steps=self.steps
         )
-        self._guides = {
-            name: Guide(model, config, self.corpus, self.processes)
-            for name, model in (("guide", config.guide), ("teacher", config.teacher))
-            if model is not None
-        }
-        for name, entries in self.corpus.loss_inputs.items():
-            self.objective.loss_inputs[name] = torch.from_numpy(entries).to(device).__getitem__
-        self.objective.loss_inputs.update(self._guides)
+        self._guides = self._give_loss_inputs()
         self.objective.train()
         freeze_unused(self.objective)
         if config.compile:
@@ -136,9 +119,28 @@ class Trainer:
         self._losses: Sequence[float] = ()
         self._before: Sequence[float] = (0.0, 0.0)
 
-    def _recorded_precision(self) -> str:
-        """Return the precision in the manifest of the run that is resumed."""
-        return str(self.folder.read_manifest()["config"].get("precision", "auto"))
+    def _give_loss_inputs(self) -> dict[str, Guide]:
+        """Let the objective read what the loss asks for of each row; return guide and teacher."""
+        config, device = self.config, self.processes.device
+        guides = {
+            name: Guide(model, config, self.corpus, self.processes)
+            for name, model in (("guide", config.guide), ("teacher", config.teacher))
+            if model is not None
+        }
+        for name, entries in self.corpus.loss_inputs.items():
+            self.objective.loss_inputs[name] = torch.from_numpy(entries).to(device).__getitem__
+        self.objective.loss_inputs.update(guides)
+        return guides
+
+    def _choose_precision(self, precision: str) -> Precision:
+        """Return the precision to train in; a resumed run keeps that of its manifest."""
+
+        def recorded() -> str:
+            return str(self.folder.read_manifest()["config"].get("precision", "auto"))
+
+        if self._resume and precision == "auto":
+            precision = self.processes.from_main(recorded)
+        return choose_precision(precision, self.processes.device)
 
     def run(self) -> TrainResult:
         """Train to the end and return the result; for errors see :func:`train`."""
@@ -202,35 +204,25 @@ class Trainer:
         self._trackers = start_trackers(self.config.trackers, self.folder.path, settings, first)
         if not self._resume:
             self.folder.recover()
-            write_json(self.folder.manifest_file, self._manifest())
+            manifest = run_manifest(self.config, self._data(), self.processes, self.precision)
+            write_json(self.folder.manifest_file, manifest)
         logs = [tracker.log for tracker in self._trackers]
         self.recorder.begin((lambda row: row[0] <= start) if checkpoint else None, logs)
         self.judge()
 
     def _data(self) -> dict[str, Any]:
-        """Return the manifest's entry for the data, with the SHA-256 of files, models and code."""
-        config, tokens = self.config, self.corpus.tokens
-        files: dict[str, Sequence[Any]] = dict(config.code)
-        files["loss"] = [*files.get("loss", ()), *pairs_files(self.objective.loss)]
-        files["eval_data"] = self.selection.files if self.selection is not None else []
-        contents = {name: guide.sha256() for name, guide in self._guides.items()}
-        contents |= {
-            name: " ".join(map(hash_file, places)) for name, places in files.items() if places
-        }
-        return {
-            "file": config.train_file,
-            "sha256": tokens.data_hash,
-            "sentences": len(tokens),
-            "held_out": len(self.corpus.held_out),
-            "contents": contents,
-        }
+        """Return the manifest's entry for the data."""
+        files = () if self.selection is None else self.selection.files
+        return data_entry(self.config, self.corpus, self.objective.loss, files, self._guides)
 
     def _begin(self) -> None:
         """Start the run, or resume it from the newest intact checkpoint."""
         self.say(f"Computing in {self.precision.name}: {self.precision.why}.")
         checkpoint, data = None, self._data() if self._resume else {}
         if self._resume:
-            checkpoint = self.processes.from_main(lambda: self._newest_checkpoint(data))
+            checkpoint = self.processes.from_main(
+                lambda: self.folder.resumed_checkpoint(self.config, data, self.steps, self.say)
+            )
             place = checkpoint and f"after step {checkpoint.step}"
             self.say(f"Resuming {place or 'from the beginning: there is no checkpoint yet'}.")
         with self.processes.together():
@@ -256,27 +248,6 @@ class Trainer:
         if not checkpoint and self.config.eval_start:
             self._evaluate()
 
-    def _manifest(self) -> dict[str, Any]:
-        """Return the manifest before training, which is sufficient to repeat the run."""
-        device = self.processes.device
-        return {
-            "config": self.config.to_dict(),
-            "seed": self.config.seed,
-            "device": {
-                "type": device.type,
-                "name": device_name(device),
-                "threads": torch.get_num_threads(),
-                "processes": self.processes.count,
-                "precision": f"{self.precision.name}: {self.precision.why}",
-            },
-            "data": self._data(),
-            "versions": versions(*_PACKAGES),
-            "commit": commit(),
-            "format": FORMAT,
-            "status": RUNNING,
-            "results": {},
-        }
-
     def _write_status(self, status: str, why: str = "", **entries: Any) -> None:
         """Write the status of the run into its manifest; ``why`` is the error that ended it."""
         manifest = {**self.folder.read_manifest(), "status": status, "why": why, **entries}
@@ -288,20 +259,20 @@ class Trainer:
         rate = learning_rate(config, self.step, self.steps)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["factor"]
+        loss_factor = self.processes.count / config.accumulation
         with progress.working():
             for number in range(config.accumulation):
-                rows = self.corpus.order[self.step * config.accumulation + number]
-                sequences = self.corpus.take(self.processes.share(rows))
-                batch = self.objective.prepare(*sequences, sentences=rows)
-                share = self.processes.count / config.accumulation
+                row_numbers = self.corpus.order[self.step * config.accumulation + number]
+                sequences = self.corpus.take(self.processes.share(row_numbers))
+                batch = self.objective.prepare(*sequences, row_numbers=row_numbers)
                 if config.chunked:
-                    output: Output = self.objective.accumulate(batch, share)
+                    output: Output = self.objective.backward_in_chunks(batch, loss_factor)
                 else:
                     # Gradients are averaged over processes once per step, with the last batch.
-                    last = self.processes.count == 1 or number == config.accumulation - 1
-                    with contextlib.nullcontext() if last else self._parallel.no_sync():
+                    synchronise = self.processes.count == 1 or number == config.accumulation - 1
+                    with contextlib.nullcontext() if synchronise else self._parallel.no_sync():
                         output = self._parallel(batch)
-                        (output.loss * share).backward()
+                        (output.loss * loss_factor).backward()
                 self.objective.after_batch(output)
                 progress.add(output.loss)
             if config.chunked:
@@ -359,12 +330,11 @@ class Trainer:
 
     def _save_main(self, random_states: list[Any]) -> None:
         """Write a checkpoint, in the main process."""
-        states = {name: callback.state() for name, callback in self._named().items()}
         state = {
             "random": random_states,
             "selection": self.selected_by,
             "scores": list(for_json(self.scores).items()),
-            "callbacks": {name: state for name, state in states.items() if state is not None},
+            "callbacks": states_of(self.callbacks),
             "losses": self._progress.losses,
             "seconds": self._seconds(),
         }
@@ -372,17 +342,12 @@ class Trainer:
         save_checkpoint(place, self.step, self.objective, self.optimiser, state, keep)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        state, callbacks = checkpoint.state, self._named()
+        state = checkpoint.state
         if (count := len(state["random"])) != self.processes.count:
             raise GradlabError(
                 f"{checkpoint.folder} was written by {count} processes; resume with as many"
             )
-        for name, content in state["callbacks"].items():
-            if name not in callbacks:
-                raise GradlabError(
-                    f"{checkpoint.folder} was written with the callback {name}; pass it again"
-                )
-            callbacks[name].restore(content)
+        restore_callbacks(self.callbacks, state["callbacks"], str(checkpoint.folder))
         checkpoint.load(self.objective, self.optimiser, self._tensors)
         self._losses = state.get("losses", ())
         self._before = state.get("seconds", self._before)
@@ -392,33 +357,9 @@ class Trainer:
             self.selected_by = state.get("selection", STSB_DEV)
         restore_random_state(state["random"][self.processes.rank])
 
-    def _newest_checkpoint(self, data: Mapping[str, Any]) -> Checkpoint | None:
-        """Return the checkpoint to resume from, if any, in the main process.
-
-        GradlabError if the run is another one than configured now, or ``data`` are other data.
-        """
-        self.folder.check_same(self.config, data)
-        self.folder.recover()
-        checkpoint = newest_checkpoint(self.folder.checkpoints, self.say)
-        if checkpoint is not None and checkpoint.step > self.steps:
-            raise GradlabError(
-                f"{checkpoint.folder} is of step {checkpoint.step}, and the run has {self.steps} "
-                "steps; delete it, or start anew"
-            )
-        return checkpoint
-
     def _tensors(self, file: Path) -> Mapping[str, Tensor]:
         """Return the tensors of a file that only the main process may have."""
         return self.processes.tensors_from_main(lambda: load_file(file))
-
-    def _named(self) -> dict[str, Callback]:
-        """Return the callbacks by class name, numbered from the second of a class on."""
-        named: dict[str, Callback] = {}
-        for callback in self.callbacks:
-            name = type(callback).__name__
-            count = sum(type(earlier).__name__ == name for earlier in named.values())
-            named[f"{name} {count + 1}" if count else name] = callback
-        return named
 
     def _seconds(self) -> tuple[float, float]:
         """Return the seconds of the run so far, and how many of them diagnostics took."""
@@ -470,7 +411,7 @@ class Trainer:
             with undisturbed(), torch.no_grad():
                 seed_everything(seed, number)
                 chosen = order[number * size : (number + 1) * size]
-                batch = self.objective.prepare(*self.corpus.take(chosen), sentences=chosen)
+                batch = self.objective.prepare(*self.corpus.take(chosen), row_numbers=chosen)
                 output = self.objective.evaluate(batch)
             yield output
 
@@ -513,10 +454,7 @@ class Trainer:
     @property
     def best_step(self) -> int | None:
         """The step with the best score after step 0, the earliest of equals; None without one."""
-        trained = {
-            step: score for step, score in self.scores.items() if step > 0 and not math.isnan(score)
-        }
-        return max(trained, key=lambda step: (trained[step], -step)) if trained else None
+        return best_step(self.scores)
 
 
 def _encoder(config: TrainConfig, device: torch.device) -> Encoder:
