@@ -24,7 +24,12 @@ from gradlab.cli.commands import cli
 from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import autograd_split
 from gradlab.inspection.candidate_pairs import LOOSER, _count
-from gradlab.inspection.gradient_share import PushTotals, measure, meet, share_of_candidates
+from gradlab.inspection.gradient_share import (
+    PushTotals,
+    measure,
+    measure_pairs_together,
+    share_of_candidates,
+)
 from gradlab.inspection.texts import prompt_of
 from gradlab.inspection.vectors import NEIGHBOURS, Groups, Vectors, nearest_pairs
 from gradlab.inspection.word_index import WordIndex
@@ -356,7 +361,9 @@ def test_share_of_candidates_is_the_share_in_random_batches():
         of_all += batch.push.sum()
     truth = of_pairs / of_all
     lines = pd.DataFrame(np.tile(pairs, (100, 1)), columns=["first", "second"])
-    lines = lines.join(meet(lines, count, size, generator, look)).assign(places=1 / 100)
+    lines = lines.join(measure_pairs_together(lines, count, size, generator, look)).assign(
+        places=1 / 100
+    )
     share, error = share_of_candidates(lines, totals, size)
     assert abs(share - truth) < 5 * error
     assert error < 0.05 * truth  # and so it is no test of nothing

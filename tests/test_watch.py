@@ -18,9 +18,10 @@ import gradlab
 from gradlab import GradlabError
 from gradlab.gradient.diagnostics import diagnose
 from gradlab.monitor.history import read_metrics
+from gradlab.monitor.loop_watch import LoopWatch
 from gradlab.monitor.probe import Probe, Snapshot
 from gradlab.monitor.run_reader import read_recording
-from gradlab.monitor.watch import LoopWatch, TrainingWarning
+from gradlab.monitor.watch import TrainingWarning
 from gradlab.report import write_report
 from tests.sentence_training import (
     columns_of,

@@ -57,7 +57,7 @@ class CandidatePairs:
     # One line per pair of groups of texts: ``first`` and ``second``, numbers of a text of each (see
     # `Texts`); ``kind``, index in `KINDS`; ``overlap``, share of common words; ``rows`` and
     # ``places``, see `_count`; ``cosine`` and ``centred``, see `nearest_pairs`. An inspection adds
-    # ``push``, ``share`` and ``hidden``, see `gradlab.inspection.gradient_share.meet`.
+    # ``push``, ``share`` and ``hidden``, see `gradlab.inspection.gradient_share`.
     lines: pd.DataFrame
     row_pairs: int  # number of pairs of rows in all lines, each counted once
     count: int  # number N of rows in the corpus

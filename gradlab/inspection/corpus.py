@@ -15,7 +15,7 @@ from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError, check_whole
 from gradlab.inspection.candidate_pairs import SIDES, find_candidates
 from gradlab.inspection.duration import EMBEDDINGS, TEXTS, announcement, expected_seconds
-from gradlab.inspection.gradient_share import BatchPush, PushTotals, measure, meet
+from gradlab.inspection.gradient_share import BatchPush, PushTotals, measure, measure_pairs_together
 from gradlab.inspection.result import Inspection, Sample
 from gradlab.inspection.source import ModelSource, batch_of
 from gradlab.inspection.texts import Texts
@@ -146,7 +146,9 @@ def find_false_negatives(
             lines = np.sort(generator.permutation(len(candidates))[:MEETINGS])
             pairs = candidates.lines.loc[lines, SIDES]
             with progress_bar(None, progress, desc="Candidates meet", total=len(lines)) as bar:
-                met = meet(pairs, count, size, generator, measured.look, bar.update)
+                met = measure_pairs_together(
+                    pairs, count, size, generator, measured.measure_batch, bar.update
+                )
     candidates = dataclasses.replace(candidates, lines=candidates.lines.join(met))
     cuts = None if encodes is None else encodes.cuts
     return Inspection(
@@ -176,10 +178,10 @@ class _Measured:
         totals, drawn = PushTotals(self.count), _draw(self.count, self.size, batches, seed)
         self._most = min(len(drawn), -(-_STORED // self.size))
         for rows in progress_bar(drawn, progress, desc="Batches"):
-            totals.add(rows, self.look(rows))
+            totals.add(rows, self.measure_batch(rows))
         return totals
 
-    def look(self, rows: NDArray[np.int64]) -> BatchPush:
+    def measure_batch(self, rows: NDArray[np.int64]) -> BatchPush:
         """Measure a batch of rows."""
         clean = batch_of(
             [self.vectors.take(rows + self.count * column) for column in range(self.columns)]
@@ -188,7 +190,7 @@ class _Measured:
         if "sentences" in self.loss.looks_at:
             hard = [hard_negative_numbers(rows, column) for column in range(1, self.columns - 1)]
             views = dataclasses.replace(views, sentences=np.concatenate([rows, *hard]))
-        # Later batches, of `meet`, are not stored.
+        # Later batches, of `measure_pairs_together`, are not stored.
         if len(self.stored) < self._most:
             self.stored.append(views)
         without_dropout = None if self.source is None else clean

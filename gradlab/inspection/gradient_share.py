@@ -171,12 +171,12 @@ class PushTotals:
         return ordered.drop_duplicates(["first", "second"]).head(_TOP)
 
 
-def meet(
+def measure_pairs_together(
     pairs: pd.DataFrame,
     count: int,
     batch_size: int,
     generator: np.random.Generator,
-    look: Callable[[NDArray[np.int64]], BatchPush],
+    measure_batch: Callable[[NDArray[np.int64]], BatchPush],
     advance: Callable[[int], object] = lambda n: None,
 ) -> pd.DataFrame:
     """Bring pairs of texts together in batches, because candidates seldom meet by chance.
@@ -186,7 +186,7 @@ def meet(
     Args:
         pairs: numbers of the two texts, see `gradlab.inspection.texts.Texts`, in a corpus of
             ``count`` rows.
-        look: measures a batch of rows.
+        measure_batch: measures a batch of rows.
 
     Returns:
         for each pair: ``push`` between the two texts as anchors, its ``share`` in the push of these
@@ -206,7 +206,7 @@ def meet(
                     rows[row] = len(rows)
         while len(rows) < min(batch_size, count):
             rows.setdefault(int(generator.integers(count)), len(rows))
-        batch = look(np.array(list(rows)))
+        batch = measure_batch(np.array(list(rows)))
         for line in chosen:
             measured[line] = _pair_push(waiting.pop(line), count, rows, batch)
         advance(len(chosen))
@@ -217,7 +217,7 @@ def meet(
 def _pair_push(
     numbers: NDArray[np.int64], count: int, rows: dict[int, int], batch: BatchPush
 ) -> tuple[float, float, float]:
-    """Return push between two texts, its share in their anchors' push, and ``hidden`` of `meet`."""
+    """Return ``push``, ``share`` and ``hidden`` of a pair, see `measure_pairs_together`."""
     columns, places = numbers // count, [rows[row] for row in (numbers % count).tolist()]
     push = total = 0.0
     hidden = []
@@ -236,8 +236,9 @@ def share_of_candidates(
 ) -> tuple[float, float]:
     """Return the share of all push on candidates in random batches, and its standard error.
 
-    Two rows meet in a batch with probability ``B(B-1)/(N(N-1))``. The lines whose push `meet`
-    measured are a sample of all `gradlab.inspection.candidate_pairs.CandidatePairs.lines`.
+    Two rows meet in a batch with probability ``B(B-1)/(N(N-1))``. The lines whose push
+    `measure_pairs_together` measured are a sample of all
+    `gradlab.inspection.candidate_pairs.CandidatePairs.lines`.
     """
     if lines.empty:
         return 0.0, 0.0

@@ -9,8 +9,8 @@ from torch import nn
 
 from gradlab.errors import GradlabError
 from gradlab.monitor.library_versions import require
+from gradlab.monitor.loop_watch import LoopWatch
 from gradlab.monitor.views import Views, is_trainer
-from gradlab.monitor.watch import LoopWatch
 from gradlab.monitor.watched_loss import WatchedLoss, WatchedModule
 from gradlab.settings import names_arguments
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from gradlab.decomposition.adapters import CONTEXT, parameters_of
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
+from gradlab.monitor.loop_watch import LoopWatch
 from gradlab.monitor.probe import Snapshot
-from gradlab.monitor.watch import LoopWatch
 from gradlab.settings.module import LossModule
 
 if TYPE_CHECKING:

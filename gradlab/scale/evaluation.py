@@ -65,12 +65,12 @@ class Evaluation:
     unchecked: bool = False
 
     @property
-    def anchors(self) -> slice:
+    def anchor_slice(self) -> slice:
         """Slice of this process's anchors and positives in the batch."""
         return self._share(self.shares[0])
 
     @property
-    def extra(self) -> slice:
+    def extra_slice(self) -> slice:
         """Slice of this process's extra negatives in the batch."""
         return self._share(self.shares[1])
 
@@ -118,15 +118,21 @@ class Evaluation:
             rows: dict[str, Any] = dict(zip(KINDS, leaves, strict=True))
             batch = dataclasses.replace(self.batch, **rows)
             values, gradients, settings = self._evaluate(batch, scale)
-        own: list[Tensor | None] = []
-        shares = (self.anchors, self.anchors, self.extra, slice(None)) if several else (None,) * 4
-        for need, gradient, share in zip(needed, gradients, shares, strict=True):
-            if gradient is not None and share is not None:
-                gradient = gradient[share]
+        local_gradients: list[Tensor | None] = []
+        local_slices = (
+            (self.anchor_slice, self.anchor_slice, self.extra_slice, slice(None))
+            if several
+            else (None,) * 4
+        )
+        for need, gradient, local_slice in zip(needed, gradients, local_slices, strict=True):
+            if gradient is not None and local_slice is not None:
+                gradient = gradient[local_slice]
             # With one process, the whole tensor: torch keeps it without a copy.
-            own.append(gradient if need else None)
-        self._check_gradients(values, [gradient for gradient in own if gradient is not None])
-        return values, [*own, *settings]
+            local_gradients.append(gradient if need else None)
+        self._check_gradients(
+            values, [gradient for gradient in local_gradients if gradient is not None]
+        )
+        return values, [*local_gradients, *settings]
 
     def reduced(self, values: Tensor, reduction: str) -> Tensor:
         """Return the mean or sum of values (n,) over all processes' anchors; a scalar as it is."""
@@ -166,7 +172,9 @@ class Evaluation:
             values = self._sum_in_blocks(pair_terms, scale, gradients, by_settings, operands)
             total = self._sum_in_laps(batch_terms, laps)
             if total is not None:
-                values = values + (total.detach()[self.anchors] if total.ndim else total.detach())
+                values = values + (
+                    total.detach()[self.anchor_slice] if total.ndim else total.detach()
+                )
             if scale is None:
                 self._check_values(values)
                 return values, [], []
@@ -271,17 +279,19 @@ class Evaluation:
         whole = dataclasses.replace(
             term.batch.mapped(lambda _, rows: gradients.detached(rows)), comparison=blocks
         )
-        anchors = self.anchors
-        first, size = anchors.start, self._rows_in_block(whole, blocks, scale is not None)
-        values = whole.anchors.new_empty(anchors.stop - first)
-        kinds = term.batch.anchors, term.batch.positives, term.batch.own_negatives
-        totals = [None if rows is None else gradients.by(rows) for rows in kinds]
-        for share in slices(first, anchors.stop, size):
-            block = whole.rows(share.start, share.stop)
-            own = slice(share.start - first, share.stop - first)
+        anchor_slice = self.anchor_slice
+        first, size = anchor_slice.start, self._rows_in_block(whole, blocks, scale is not None)
+        values = whole.anchors.new_empty(anchor_slice.stop - first)
+        row_kinds = term.batch.anchors, term.batch.positives, term.batch.own_negatives
+        totals = [None if rows is None else gradients.by(rows) for rows in row_kinds]
+        for block_slice in slices(first, anchor_slice.stop, size):
+            block = whole.rows(block_slice.start, block_slice.stop)
+            local_slice = slice(block_slice.start - first, block_slice.stop - first)
             leaves, accumulators = [], []
-            kinds = block.anchors, block.positives, block.own_negatives
-            for rows, total, at in zip(kinds, totals, (share, share, own), strict=True):
+            row_kinds = block.anchors, block.positives, block.own_negatives
+            for rows, total, at in zip(
+                row_kinds, totals, (block_slice, block_slice, local_slice), strict=True
+            ):
                 leaf = None if rows is None else rows.detach().requires_grad_(total is not None)
                 leaves.append(leaf)
                 accumulators.append(None if total is None else total[at])
@@ -290,14 +300,14 @@ class Evaluation:
                 block, anchors=leaves[0], positives=leaves[1], own_negatives=leaves[2]
             )
             value = term.loss.value_of(block)
-            values[own] = value.detach()
+            values[local_slice] = value.detach()
             if scale is None or not value.requires_grad:
                 continue
             inputs = [leaf for leaf in leaves if leaf is not None and leaf.requires_grad]
             derivatives = torch.autograd.grad(
                 value,
                 [*inputs, *self.learned, blocks.trigger],
-                scale[own] * term.weight,
+                scale[local_slice] * term.weight,
                 allow_unused=True,
             )
             of_inputs = [total for total in accumulators if total is not None]

@@ -1,0 +1,82 @@
+"""`LoopWatch` watches a training loop of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from gradlab.monitor.history import TRAIN
+from gradlab.monitor.movement import STALE_GRADIENT, look_at_next_gradient, trained_weights
+from gradlab.monitor.probe import Snapshot
+from gradlab.monitor.watch import Watch
+
+
+class LoopWatch(Watch):
+    """Watches a loop of your own, whose steps it counts."""
+
+    _step, _counts = 0, True  # updates so far, and whether each call counts as one
+
+    def start(self, step: int = 0, total_steps: int | None = None) -> None:
+        """Begin or continue a recording; see `Watch.start`."""
+        if _is_first_process():
+            super().start(step, total_steps)
+        self._step = step
+
+    def wants(self, step: int, dataset: str = "") -> bool:
+        """Return whether to record a batch; see `Watch.wants`. Only the first process records."""
+        return _is_first_process() and super().wants(step, dataset)
+
+    @property
+    def step(self) -> int:
+        """Updates before the next batch: the calls so far, until your loop begins to set it.
+
+        Set it at each step where a step has several batches, as with accumulated gradients.
+        """
+        return self._step
+
+    @step.setter
+    def step(self, step: int) -> None:
+        self._step, self._counts = step, False
+
+    def observe(
+        self,
+        anchors: Tensor,
+        positives: Tensor,
+        extra_negatives: Tensor | None = None,
+        value: Tensor | float | None = None,
+    ) -> None:
+        """Record a batch if it is due; call this once per step.
+
+        Args:
+            anchors: (N, D) embeddings, of any length.
+            positives: (N, D), row i is the other view of sentence i.
+            extra_negatives: (M, D) or None.
+            value: the loss that was computed from them, for comparison.
+        """
+        self.look(lambda: Snapshot(anchors, positives, extra_negatives, value=value))
+
+    def _moved(self, value: Tensor | float | None) -> dict[str, float]:
+        step = self._last[""]
+
+        def tell(share: float) -> None:
+            with self._safely(step):
+                self.write(step, {TRAIN: {STALE_GRADIENT: share}})
+
+        if isinstance(value, Tensor) and value.requires_grad:
+            look_at_next_gradient(trained_weights(value), tell)
+        return super()._moved(value)
+
+    def look(self, find: Callable[[], Snapshot]) -> None:
+        """Count a step, and record the batch that ``find`` returns if it is due."""
+        step = self._step
+        self._step += self._counts
+        if self.wants(step):
+            self.record(step, find)
+
+
+def _is_first_process() -> bool:
+    distributed = torch.distributed
+    running = distributed.is_available() and distributed.is_initialized()
+    return not running or distributed.get_rank() == 0
