@@ -13,10 +13,10 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, Int, logsumexp
+from gradlab.arrays import Array, Bool, Float, Int, cached_property, logsumexp
 from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import BESIDE, Block, Rule
-from gradlab.batch.comparison import own_pairs
+from gradlab.batch.comparison import joined, own_pairs
 from gradlab.batch.roles import Labelled, own_role, positive_is_inside, roles_of, teacher_scores
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
@@ -34,11 +34,11 @@ class ScoredCandidates:
     own: Bool[Array, "n c"]  # True in the column of the anchor's own positive
     teacher: Any = None  # the teacher's scores, (n, c); None if the loss does not need them
 
-    @property
+    @cached_property
     def positive(self) -> Bool[Array, "n c"]:
         return self.role == 1
 
-    @property
+    @cached_property
     def negative(self) -> Bool[Array, "n c"]:
         return self.role == -1
 
@@ -136,16 +136,16 @@ class CandidateLoss(Loss):
         blocks, xp = batch.candidate_blocks, array_namespace(batch.anchors)
         cosine = batch.comparison.negatives(batch, blocks, rules).cosine
         positive = batch.positive.cosine[:, None]
-        roles = [roles_of(batch, block) for block in blocks]
+        roles, role_of_own = [roles_of(batch, block) for block in blocks], own_role(batch)[:, None]
         if not positive_is_inside(batch):
             cosine = xp.concat([positive, cosine], axis=-1)
-            roles = [own_role(batch)[:, None], *roles]
+            roles = [role_of_own, *roles]
             own = xp.zeros_like(cosine, dtype=xp.bool)
             own = own | (xp.arange(cosine.shape[-1], device=cosine.device) == 0)
         else:
             own = own_pairs(cosine, batch.start)
             cosine = xp.where(own, positive, cosine)
-        role = xp.where(own, own_role(batch)[:, None], xp.concat(roles, axis=-1))
+        role = xp.where(own, role_of_own, joined(roles, axis=-1))
         score = teacher_scores(batch, self.name) if "teacher" in self.looks_at else None
         absent = xp.isinf(cosine)
         role = xp.where(absent, xp.zeros_like(role), role)
