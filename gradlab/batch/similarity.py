@@ -430,19 +430,19 @@ def log_sum_exp(cosine: Float[Array, "*n k"], temperature: float) -> Float[Array
     return logsumexp(_logits(cosine, temperature))
 
 
+def sum_of_each(negatives: AllCosines, quantity: OfEach) -> Float[Array, "*n"]:
+    """Return ``Σ_k f_k`` over the columns that are not masked."""
+    masked = negatives.masked  # first, because the quantity may overwrite the cosines
+    xp = array_namespace(masked)
+    return xp.sum(xp.where(masked, 0.0, quantity(negatives)), axis=-1)
+
+
 def _logits(cosine: Float[Array, "*n k"], temperature: Any) -> Float[Array, "*n k"]:
     """Return ``cos θ_k / τ``; a learned τ skips masked columns: -inf makes its derivative NaN."""
     if not is_torch_array(temperature):
         return cosine / temperature
     masked = cosine.isinf()
     return (cosine.masked_fill(masked, 0.0) / temperature).masked_fill(masked, -math.inf)
-
-
-def sum_of_each(negatives: AllCosines, quantity: OfEach) -> Float[Array, "*n"]:
-    """Return ``Σ_k f_k`` over the columns that are not masked."""
-    masked = negatives.masked  # first, because the quantity may overwrite the cosines
-    xp = array_namespace(masked)
-    return xp.sum(xp.where(masked, 0.0, quantity(negatives)), axis=-1)
 
 
 # A function of each negative by itself, (..., K).

@@ -115,6 +115,20 @@ def save_pretrained(encoder: Any, folder: str | os.PathLike[str]) -> None:
             raise OSError(str(error)) from error
 
 
+def check_place(name: str) -> None:
+    """Raise GradlabError if ``name`` is a path without a model; hub names are not looked up."""
+    folder = Path(name).expanduser()
+    with reading(f"the model {name[:100]!r}"):
+        folder.exists()  # refuses names of more than 255 bytes
+    if folder.is_dir():
+        if not any((folder / file).is_file() for file in _MODEL_FILES):
+            raise GradlabError(f"{name!r} is not a model folder: it has no config.json")
+    elif folder.exists():
+        raise GradlabError(f"{name!r} is a file; a model is a folder or a hub name")
+    elif name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise GradlabError(f"there is no model folder {name!r}")
+
+
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Suppress the progress bars of transformers and its notes about unused heads."""
@@ -129,20 +143,6 @@ def _quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
-
-
-def check_place(name: str) -> None:
-    """Raise GradlabError if ``name`` is a path without a model; hub names are not looked up."""
-    folder = Path(name).expanduser()
-    with reading(f"the model {name[:100]!r}"):
-        folder.exists()  # refuses names of more than 255 bytes
-    if folder.is_dir():
-        if not any((folder / file).is_file() for file in _MODEL_FILES):
-            raise GradlabError(f"{name!r} is not a model folder: it has no config.json")
-    elif folder.exists():
-        raise GradlabError(f"{name!r} is a file; a model is a folder or a hub name")
-    elif name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise GradlabError(f"there is no model folder {name!r}")
 
 
 def _local_copy(name: str) -> str:

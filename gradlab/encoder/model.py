@@ -209,17 +209,6 @@ def find_device(name: str) -> torch.device:
     return device
 
 
-def _positions(model: Any) -> int:
-    """Return the number of tokens for which the model has positions."""
-    positions = getattr(model.config, "max_position_embeddings", None)
-    if positions is None:
-        return 2**20
-    # RoBERTa's positions start at padding_idx + 1.
-    tables = [getattr(module, "position_embeddings", None) for module in model.modules()]
-    padding = [table.padding_idx for table in tables if isinstance(table, nn.Embedding)]
-    return int(positions) - max((index + 1 for index in padding if index is not None), default=0)
-
-
 def check_loads(model: Any, **settings: Any) -> TypeGuard[str | os.PathLike[str]]:
     """Return whether a model, given as a folder or hub name, still has to be loaded.
 
@@ -235,3 +224,14 @@ def check_loads(model: Any, **settings: Any) -> TypeGuard[str | os.PathLike[str]
                 "is loaded already"
             )
     return False
+
+
+def _positions(model: Any) -> int:
+    """Return the number of tokens for which the model has positions."""
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if positions is None:
+        return 2**20
+    # RoBERTa's positions start at padding_idx + 1.
+    tables = [getattr(module, "position_embeddings", None) for module in model.modules()]
+    padding = [table.padding_idx for table in tables if isinstance(table, nn.Embedding)]
+    return int(positions) - max((index + 1 for index in padding if index is not None), default=0)

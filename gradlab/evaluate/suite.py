@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -27,7 +27,7 @@ from gradlab.evaluate.tasks import (
     load_sts,
     load_transfer,
 )
-from gradlab.evaluate.transfer import CLASSIFIERS, AdamLinear, Logistic, transfer_scores
+from gradlab.evaluate.transfer import CLASSIFIERS, AdamLinear, Classifier, Logistic, transfer_scores
 from gradlab.files import for_json, versions, write_json
 
 SPLITS = ("test", "dev")
@@ -239,41 +239,12 @@ def evaluate(
         not_evaluated=absent,
         versions=versions("numpy", "scipy", "scikit-learn", "torch", "transformers"),
     )
-
-    def embedder(title: str, sentences: Iterable[str]) -> Embedder:
-        embed = Embedder(encode, title=f"{title}: embedding" if progress else "")
-        embed.prepare(sentences)
-        return embed
-
-    def keep(scores: dict[str, dict[str, Any]]) -> None:
+    options = {"folds": folds, "seed": seed, "jobs": jobs, "test": split == "test"}
+    for scores in _scores(encode, sts, transfer, chosen, progress, options):
         result.scores.update(scores)
         if output is not None:
             result.save(output)
-
-    if sts:
-        # One embedder for all STS tasks, because their sentences overlap.
-        subsets = itertools.chain.from_iterable(sts.values())
-        embed = embedder("STS", (text for pairs in subsets for text in pairs.sentences))
-        keep({task: sts_scores(embed, subsets) for task, subsets in sts.items()})
-    for task in transfer:
-        embed = embedder(task.name, task.sentences)
-        options: dict[str, Any] = {"folds": folds, "seed": seed, "jobs": jobs, "progress": progress}
-        keep({task.name: transfer_scores(task, embed, chosen, test=split == "test", **options)})
     return result
-
-
-def _check_choices(**chosen: str) -> None:
-    choices = {"split": SPLITS, "aggregation": AGGREGATIONS, "classifier": CLASSIFIERS}
-    for name, choice in chosen.items():
-        check_known(name, choice, choices[name])
-
-
-def _check_numbers(folds: int, seed: int, jobs: int) -> None:
-    check_whole("folds", folds, 2)
-    check_whole("seed", seed, 0)
-    check_whole("jobs", jobs, -1)
-    if jobs == 0:
-        raise GradlabError("jobs is 0; give a number of processes, or -1 for one a core")
 
 
 def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds: int = 10) -> None:
@@ -290,6 +261,45 @@ def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds:
         (task, why), *further = absent.items()
         suffix = f" (nor can {', '.join(name for name, _ in further)})" if further else ""
         raise GradlabError(f"{task} cannot be evaluated: {why}{suffix}")
+
+
+def _scores(
+    encode: Encode,
+    sts: dict[str, list[ScoredPairs]],
+    transfer: list[TransferTask],
+    classifier: Classifier,
+    progress: bool,
+    options: dict[str, Any],
+) -> Iterator[dict[str, dict[str, Any]]]:
+    """Yield the scores of all STS tasks, then those of each transfer task, by task."""
+
+    def embedder(title: str, sentences: Iterable[str]) -> Embedder:
+        embed = Embedder(encode, title=f"{title}: embedding" if progress else "")
+        embed.prepare(sentences)
+        return embed
+
+    if sts:
+        # One embedder for all STS tasks, because their sentences overlap.
+        subsets = itertools.chain.from_iterable(sts.values())
+        embed = embedder("STS", (text for pairs in subsets for text in pairs.sentences))
+        yield {task: sts_scores(embed, subsets) for task, subsets in sts.items()}
+    for task in transfer:
+        embed = embedder(task.name, task.sentences)
+        yield {task.name: transfer_scores(task, embed, classifier, progress=progress, **options)}
+
+
+def _check_choices(**chosen: str) -> None:
+    choices = {"split": SPLITS, "aggregation": AGGREGATIONS, "classifier": CLASSIFIERS}
+    for name, choice in chosen.items():
+        check_known(name, choice, choices[name])
+
+
+def _check_numbers(folds: int, seed: int, jobs: int) -> None:
+    check_whole("folds", folds, 2)
+    check_whole("seed", seed, 0)
+    check_whole("jobs", jobs, -1)
+    if jobs == 0:
+        raise GradlabError("jobs is 0; give a number of processes, or -1 for one a core")
 
 
 def _load(

@@ -74,26 +74,6 @@ class Logistic:
             return _path(train, features, grid, np.float64)
 
 
-def _path(
-    train: Examples,
-    features: NDArray[np.float32],
-    grid: Sequence[float],
-    dtype: type[np.floating[Any]],
-    *,
-    solver: str = "newton-cholesky",
-    tol: float = 1e-4,
-) -> list[NDArray[np.int64]]:
-    """Return the labels of ``features`` for each C; each fit starts from the one before."""
-    from sklearn.linear_model import LogisticRegression
-
-    centre = train[0].mean(axis=0, dtype=np.float64)
-    training, queries = ((rows - centre).astype(dtype) for rows in (train[0], features))
-    model = LogisticRegression(solver=solver, tol=tol, max_iter=1000, warm_start=True)
-    return [
-        model.set_params(C=strength).fit(training, train[1]).predict(queries) for strength in grid
-    ]
-
-
 @dataclass(frozen=True)
 class AdamLinear:
     """The linear classifier trained by Adam that papers report; the parameter is L2 weight decay.
@@ -192,32 +172,6 @@ class AdamLinear:
         return best, best_weights
 
 
-def _initial(features: int, classes: int, seed: int) -> NDArray[np.float32]:
-    """Return weights, with biases in the last row, as ``torch.nn.Linear`` draws them.
-
-    They are drawn after seeding torch.
-    """
-    import torch
-
-    random = torch.Generator().manual_seed(seed)
-    bound = features**-0.5
-    weight = torch.empty(classes, features).uniform_(-bound, bound, generator=random)
-    bias = torch.empty(classes, 1).uniform_(-bound, bound, generator=random)
-    return torch.cat([weight, bias], dim=1).T.contiguous().numpy()
-
-
-def _with_ones(features: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.concatenate([features, np.ones((len(features), 1), dtype=np.float32)], axis=1)
-
-
-def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Compute the softmax over the last axis in place, and return it."""
-    logits -= logits.max(axis=-1, keepdims=True)
-    np.exp(logits, out=logits)
-    logits /= logits.sum(axis=-1, keepdims=True)
-    return logits
-
-
 Classifier = Logistic | AdamLinear
 CLASSIFIERS = ("logistic", "adam")
 
@@ -283,6 +237,52 @@ def transfer_scores(
 
                 result["f1"] = float(f1_score(answers[0], guesses[0]))
     return result
+
+
+def _path(
+    train: Examples,
+    features: NDArray[np.float32],
+    grid: Sequence[float],
+    dtype: type[np.floating[Any]],
+    *,
+    solver: str = "newton-cholesky",
+    tol: float = 1e-4,
+) -> list[NDArray[np.int64]]:
+    """Return the labels of ``features`` for each C; each fit starts from the one before."""
+    from sklearn.linear_model import LogisticRegression
+
+    centre = train[0].mean(axis=0, dtype=np.float64)
+    training, queries = ((rows - centre).astype(dtype) for rows in (train[0], features))
+    model = LogisticRegression(solver=solver, tol=tol, max_iter=1000, warm_start=True)
+    return [
+        model.set_params(C=strength).fit(training, train[1]).predict(queries) for strength in grid
+    ]
+
+
+def _initial(features: int, classes: int, seed: int) -> NDArray[np.float32]:
+    """Return weights, with biases in the last row, as ``torch.nn.Linear`` draws them.
+
+    They are drawn after seeding torch.
+    """
+    import torch
+
+    random = torch.Generator().manual_seed(seed)
+    bound = features**-0.5
+    weight = torch.empty(classes, features).uniform_(-bound, bound, generator=random)
+    bias = torch.empty(classes, 1).uniform_(-bound, bound, generator=random)
+    return torch.cat([weight, bias], dim=1).T.contiguous().numpy()
+
+
+def _with_ones(features: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.concatenate([features, np.ones((len(features), 1), dtype=np.float32)], axis=1)
+
+
+def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Compute the softmax over the last axis in place, and return it."""
+    logits -= logits.max(axis=-1, keepdims=True)
+    np.exp(logits, out=logits)
+    logits /= logits.sum(axis=-1, keepdims=True)
+    return logits
 
 
 def _run(

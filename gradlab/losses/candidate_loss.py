@@ -158,26 +158,6 @@ class CandidateLoss(Loss):
 
 
 @dataclasses.dataclass(frozen=True)
-class _OfNegatives:
-    """Wrap a rule so that it leaves out negatives but never positives."""
-
-    rule: Rule
-
-    @property
-    def must_leave_negatives(self) -> bool:
-        return self.rule.must_leave_negatives
-
-    def left_out(
-        self, block: Block, cosine: Float[Array, "n k"], batch: Any
-    ) -> Bool[Array, "n k"] | None:
-        out, xp = self.rule.left_out(block, cosine, batch), array_namespace(cosine)
-        if out is None:
-            return None
-        out = xp.asarray(out, device=cosine.device)  # a rule may return a numpy array
-        return out & (roles_of(batch, block) != 1)
-
-
-@dataclasses.dataclass(frozen=True)
 class SeveralPositives(SoftmaxTemperature, CandidateLoss):
     """Base class of softmax losses of several positives (InfoNCE without labels or relation)."""
 
@@ -221,3 +201,23 @@ def by_sign(coefficient: Float[Array, "n c"]) -> tuple[Float[Array, "n c"], Floa
     zero = xp.zeros_like(coefficient)
     push = xp.where(coefficient > 0, coefficient, zero)
     return push, xp.where(coefficient < 0, -coefficient, zero)
+
+
+@dataclasses.dataclass(frozen=True)
+class _OfNegatives:
+    """Wrap a rule so that it leaves out negatives but never positives."""
+
+    rule: Rule
+
+    @property
+    def must_leave_negatives(self) -> bool:
+        return self.rule.must_leave_negatives
+
+    def left_out(
+        self, block: Block, cosine: Float[Array, "n k"], batch: Any
+    ) -> Bool[Array, "n k"] | None:
+        out, xp = self.rule.left_out(block, cosine, batch), array_namespace(cosine)
+        if out is None:
+            return None
+        out = xp.asarray(out, device=cosine.device)  # a rule may return a numpy array
+        return out & (roles_of(batch, block) != 1)

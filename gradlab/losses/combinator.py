@@ -163,24 +163,6 @@ class Combinator(Loss):
         return anchors, weighted_sum(positive_sides, batch.exchanged(), "positives")
 
 
-def _factors(batch: Batch, terms: Sequence[tuple[float, Loss, Batch]]) -> list[float]:
-    """Return the factor of each term's components, which belong to a sum over rows.
-
-    A sum with a value per row contains the one value of a whole batch once per row.
-    """
-    factors = [weight for weight, _, _ in terms]
-    if len({id(loss) for _, loss, _ in terms}) == 1:
-        return factors
-    scalars = [loss.is_scalar(candidates) for _, loss, candidates in terms]
-    if all(scalars):
-        return factors
-    # Count first: the explorer then records it.
-    return [
-        batch.count * factor if scalar else factor
-        for factor, scalar in zip(factors, scalars, strict=True)
-    ]
-
-
 @dataclasses.dataclass(frozen=True)
 class Modifier(Combinator):
     """Base class of combinators that change one loss, their first setting."""
@@ -323,3 +305,21 @@ class ChangedRow:
     def _temperature(self) -> float:
         temperature: float = self.loss.temperature  # type: ignore[attr-defined]  # every loss that takes hardness has one
         return temperature
+
+
+def _factors(batch: Batch, terms: Sequence[tuple[float, Loss, Batch]]) -> list[float]:
+    """Return the factor of each term's components, which belong to a sum over rows.
+
+    A sum with a value per row contains the one value of a whole batch once per row.
+    """
+    factors = [weight for weight, _, _ in terms]
+    if len({id(loss) for _, loss, _ in terms}) == 1:
+        return factors
+    scalars = [loss.is_scalar(candidates) for _, loss, candidates in terms]
+    if all(scalars):
+        return factors
+    # Count first: the explorer then records it.
+    return [
+        batch.count * factor if scalar else factor
+        for factor, scalar in zip(factors, scalars, strict=True)
+    ]

@@ -47,27 +47,6 @@ def formula_latex(formula: str) -> str:
     return r"\begin{gathered} " + r", \\ ".join(lines) + r" \end{gathered}"
 
 
-def _latex(text: str) -> str:
-    def token(match: re.Match[str]) -> str:
-        braced, sub, tilde, word, sign = match.groups()
-        if braced or sub:
-            return "_{" + (braced or sub).replace("≠", r"\ne ") + "}"
-        if tilde:
-            return rf"\tilde{{{tilde}}}"
-        if word in _FUNCTIONS:
-            return _FUNCTIONS[word]
-        if word in _OPERATORS:
-            return rf"\operatorname{{{word}}}"
-        if word:
-            plain = len(word) == 1 and word != "a"
-            return word if plain else r"\mathrm{GD}" if word == "GD" else f"\0{word}\0"
-        return rf"\{_GREEK[sign]} " if sign in _GREEK else _SIGNS.get(sign, sign)
-
-    latex = _TOKEN.sub(token, text.replace("1{", "𝟙{")).replace("𝟙", r"\mathbb{1}")
-    tidy = re.sub(r" +(?=[ _)}/])", "", latex.replace("\0 \0", " ").replace("]+", "]_+"))
-    return re.sub("\0([^\0]*)\0", r"\\text{ \1 }", tidy)
-
-
 def formula_html(formula: str) -> str:
     """Return ``L = …`` in HTML.
 
@@ -88,3 +67,24 @@ def formula_html(formula: str) -> str:
 
     text = formula if formula.startswith("L ") else f"L = {formula}"
     return _TOKEN.sub(token, text).replace("<var>L</var> =", "L =", 1)
+
+
+def _latex(text: str) -> str:
+    def token(match: re.Match[str]) -> str:
+        braced, sub, tilde, word, sign = match.groups()
+        if braced or sub:
+            return "_{" + (braced or sub).replace("≠", r"\ne ") + "}"
+        if tilde:
+            return rf"\tilde{{{tilde}}}"
+        if word in _FUNCTIONS:
+            return _FUNCTIONS[word]
+        if word in _OPERATORS:
+            return rf"\operatorname{{{word}}}"
+        if word:
+            plain = len(word) == 1 and word != "a"
+            return word if plain else r"\mathrm{GD}" if word == "GD" else f"\0{word}\0"
+        return rf"\{_GREEK[sign]} " if sign in _GREEK else _SIGNS.get(sign, sign)
+
+    latex = _TOKEN.sub(token, text.replace("1{", "𝟙{")).replace("𝟙", r"\mathbb{1}")
+    tidy = re.sub(r" +(?=[ _)}/])", "", latex.replace("\0 \0", " ").replace("]+", "]_+"))
+    return re.sub("\0([^\0]*)\0", r"\\text{ \1 }", tidy)

@@ -92,39 +92,6 @@ def canonical(
     )
 
 
-def _by_kind(
-    blocks_by_kind: Mapping[str, Any],
-    sizes: Mapping[str, int],
-    zero: Float[Array, "n"],
-    *before: Float[Array, "n 1"],
-) -> Float[Array, "n _"]:
-    """Join one block per kind of columns behind those ``before``; an absent kind has zeros."""
-    xp, blocks = array_namespace(zero), list(before)
-    for name, size in sizes.items():
-        block = blocks_by_kind.get(name)
-        if block is None:
-            block = xp.zeros((zero.shape[0], size), dtype=zero.dtype, device=zero.device)
-        blocks.append(block)
-    return joined(blocks, zero[:, None][:, :0], axis=-1)
-
-
-def _pull_shares(
-    pull: Float[Array, "n"],
-    pulls: Mapping[str, Any],
-    sizes: Mapping[str, int],
-    in_batch_negatives: bool,
-) -> tuple[Float[Array, "n"], Float[Array, "n c"]]:
-    """Return the pull, 1 where its parts cancel, and the shares of its parts in it."""
-    xp, own = array_namespace(pull), pulls["positive"][:, None]
-    if in_batch_negatives:
-        shares = _by_kind(pulls, sizes, pull)
-        shares = xp.where(own_pairs(shares, 0), own, shares)
-    else:
-        shares = _by_kind(pulls, sizes, pull, own)
-    pull = xp.where((pull == 0) & xp.any(shares != 0, axis=-1), xp.ones_like(pull), pull)
-    return pull, shares / xp.where(pull == 0, xp.ones_like(pull), pull)[:, None]
-
-
 def positives_from_anchors(
     anchors: Components, batch: Batch, *, push: bool = True, pull: bool = True
 ) -> Components:
@@ -211,32 +178,6 @@ def both_sides(
     return canonical(push_on_anchors, pull, batch, **options), positives
 
 
-def _by_side(
-    rows: Mapping[str, Any], combine: Callable[[Any, Any], Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arrange values of rows' candidates by the columns of the anchors, and of the positives.
-
-    ``combine`` joins the two values of a pair that occurs in two rows.
-    """
-    of_anchors = dict(rows)
-    for name in ("same", "positive_same"):
-        if name in of_anchors:
-            of_anchors[name] = combine(of_anchors[name], transposed(of_anchors[name]))
-    if "positive_other" in of_anchors:
-        transpose = transposed(of_anchors["positive_other"])
-        of_anchors["other"] = (
-            combine(of_anchors["other"], transpose) if "other" in of_anchors else transpose
-        )
-    of_positives = {
-        name.removeprefix("positive_"): values
-        for name, values in of_anchors.items()
-        if name.startswith("positive_")
-    }
-    if "other" in of_anchors:
-        of_positives["other"] = transposed(of_anchors["other"])
-    return of_anchors, of_positives
-
-
 def from_pools(rows: Components, batch: Batch) -> tuple[Components, Components]:
     """Return both sides' components for a loss whose rows have several kinds of negatives.
 
@@ -316,6 +257,92 @@ def weighted_sum(
     return total if plain else TermwiseComponents(**vars(total))
 
 
+class TermwiseComponents(Components):
+    """Components of a sum with a term whose gradient does not combine whole rows.
+
+    `per_prefix` is such a term.
+    """
+
+    def gradient(self, *, tangent: bool = True, exact: bool = False) -> Float[Array, "n d"]:
+        gradients = [
+            factor * components.gradient(tangent=tangent, exact=exact)
+            for factor, components in self.terms
+        ]
+        return sum(gradients[1:], gradients[0])
+
+
+def in_whole_rows(pull: Float[Array, "n *_"], batch: Batch) -> Float[Array, "n *d"]:
+    """Return a pull per row as it is; pad a pull per coordinate of a prefix with zeros."""
+    if pull.ndim == 1 or pull.shape[1] == batch.anchors.shape[1]:
+        return pull
+    padding = array_namespace(pull).zeros_like(batch.anchors[:, pull.shape[1] :])
+    return joined([pull, padding], axis=-1)
+
+
+def transposed(pairs: Any) -> Any:
+    """Return an array of pairs as the columns see them; what holds for all pairs as it is."""
+    return pairs if isinstance(pairs, bool) else pairs.T
+
+
+def _by_kind(
+    blocks_by_kind: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    zero: Float[Array, "n"],
+    *before: Float[Array, "n 1"],
+) -> Float[Array, "n _"]:
+    """Join one block per kind of columns behind those ``before``; an absent kind has zeros."""
+    xp, blocks = array_namespace(zero), list(before)
+    for name, size in sizes.items():
+        block = blocks_by_kind.get(name)
+        if block is None:
+            block = xp.zeros((zero.shape[0], size), dtype=zero.dtype, device=zero.device)
+        blocks.append(block)
+    return joined(blocks, zero[:, None][:, :0], axis=-1)
+
+
+def _pull_shares(
+    pull: Float[Array, "n"],
+    pulls: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    in_batch_negatives: bool,
+) -> tuple[Float[Array, "n"], Float[Array, "n c"]]:
+    """Return the pull, 1 where its parts cancel, and the shares of its parts in it."""
+    xp, own = array_namespace(pull), pulls["positive"][:, None]
+    if in_batch_negatives:
+        shares = _by_kind(pulls, sizes, pull)
+        shares = xp.where(own_pairs(shares, 0), own, shares)
+    else:
+        shares = _by_kind(pulls, sizes, pull, own)
+    pull = xp.where((pull == 0) & xp.any(shares != 0, axis=-1), xp.ones_like(pull), pull)
+    return pull, shares / xp.where(pull == 0, xp.ones_like(pull), pull)[:, None]
+
+
+def _by_side(
+    rows: Mapping[str, Any], combine: Callable[[Any, Any], Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arrange values of rows' candidates by the columns of the anchors, and of the positives.
+
+    ``combine`` joins the two values of a pair that occurs in two rows.
+    """
+    of_anchors = dict(rows)
+    for name in ("same", "positive_same"):
+        if name in of_anchors:
+            of_anchors[name] = combine(of_anchors[name], transposed(of_anchors[name]))
+    if "positive_other" in of_anchors:
+        transpose = transposed(of_anchors["positive_other"])
+        of_anchors["other"] = (
+            combine(of_anchors["other"], transpose) if "other" in of_anchors else transpose
+        )
+    of_positives = {
+        name.removeprefix("positive_"): values
+        for name, values in of_anchors.items()
+        if name.startswith("positive_")
+    }
+    if "other" in of_anchors:
+        of_positives["other"] = transposed(of_anchors["other"])
+    return of_anchors, of_positives
+
+
 def _add(sums: dict[str, Any], name: str, summand: Array) -> None:
     """Add a summand that nothing else holds, in place after the first."""
     if name in sums:
@@ -361,30 +388,3 @@ def _numbered_statistics(terms: Sequence[Components]) -> dict[str, Any]:
             names = itertools.chain([plain], (f"{plain}_{at}" for at in itertools.count(2)))
             statistics[next(name for name in names if name not in statistics)] = number
     return statistics
-
-
-class TermwiseComponents(Components):
-    """Components of a sum with a term whose gradient does not combine whole rows.
-
-    `per_prefix` is such a term.
-    """
-
-    def gradient(self, *, tangent: bool = True, exact: bool = False) -> Float[Array, "n d"]:
-        gradients = [
-            factor * components.gradient(tangent=tangent, exact=exact)
-            for factor, components in self.terms
-        ]
-        return sum(gradients[1:], gradients[0])
-
-
-def in_whole_rows(pull: Float[Array, "n *_"], batch: Batch) -> Float[Array, "n *d"]:
-    """Return a pull per row as it is; pad a pull per coordinate of a prefix with zeros."""
-    if pull.ndim == 1 or pull.shape[1] == batch.anchors.shape[1]:
-        return pull
-    padding = array_namespace(pull).zeros_like(batch.anchors[:, pull.shape[1] :])
-    return joined([pull, padding], axis=-1)
-
-
-def transposed(pairs: Any) -> Any:
-    """Return an array of pairs as the columns see them; what holds for all pairs as it is."""
-    return pairs if isinstance(pairs, bool) else pairs.T

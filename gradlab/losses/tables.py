@@ -38,6 +38,20 @@ def markdown_table(classes: Sequence[type[Loss]]) -> str:
     return "\n".join(rows)
 
 
+def latex_table(classes: Sequence[type[Loss]]) -> str:
+    """Return a LaTeX tabular; it needs amsmath, booktabs and a font with ``\\mathbb{1}``."""
+    rows = [
+        r"\begin{tabular}{llll}",
+        r"\toprule",
+        "Loss & " + " & ".join(COLUMNS.values()) + r" \\",
+        r"\midrule",
+    ]
+    for cls in classes:
+        title = cls.title.replace("&", r"\&").replace("ν", r"$\nu$")
+        rows.append(f"{title} & " + " & ".join(_cells(cls, str)) + r" \\")
+    return "\n".join([*rows, r"\bottomrule", r"\end{tabular}"])
+
+
 def _cells(cls: type[Loss], written: Callable[[str], str]) -> list[str]:
     """Return the formulas of a loss between dollar signs; a dash for a part without one."""
     return [f"${written(cls.latex[key])}$" if key in cls.latex else "–" for key in COLUMNS]
@@ -55,17 +69,3 @@ def _in_markdown(formula: str) -> str:
     for written, word in words.items():
         formula = formula.replace(written, word)
     return formula.strip()  # a $ after a space does not end a formula
-
-
-def latex_table(classes: Sequence[type[Loss]]) -> str:
-    """Return a LaTeX tabular; it needs amsmath, booktabs and a font with ``\\mathbb{1}``."""
-    rows = [
-        r"\begin{tabular}{llll}",
-        r"\toprule",
-        "Loss & " + " & ".join(COLUMNS.values()) + r" \\",
-        r"\midrule",
-    ]
-    for cls in classes:
-        title = cls.title.replace("&", r"\&").replace("ν", r"$\nu$")
-        rows.append(f"{title} & " + " & ".join(_cells(cls, str)) + r" \\")
-    return "\n".join([*rows, r"\bottomrule", r"\end{tabular}"])

@@ -21,17 +21,6 @@ from torch import Tensor
 EncodePiece = Callable[[Any], tuple[Tensor, ...]]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Encoded:
-    """Pieces encoded without activations, with their rows' positions and their random states."""
-
-    encode: EncodePiece
-    pieces: Sequence[Any]
-    places: list[Tensor]
-    states: list[list[Tensor]]
-    rows: Tensor
-
-
 class GradientCache:
     """Encodes pieces twice: without activations before the loss, with activations after it.
 
@@ -140,6 +129,17 @@ def deferred(
     """
     trigger = torch.zeros((), device=value.device, requires_grad=True)
     return _Deferred.apply(trigger, [value, cache, alone])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Encoded:
+    """Pieces encoded without activations, with their rows' positions and their random states."""
+
+    encode: EncodePiece
+    pieces: Sequence[Any]
+    places: list[Tensor]
+    states: list[list[Tensor]]
+    rows: Tensor
 
 
 class _Deferred(torch.autograd.Function):

@@ -144,11 +144,6 @@ class Operands:
         self._operands.clear()
 
 
-def _in_tf32(rows: Tensor) -> Tensor:
-    """Round to the ten mantissa bits of TF32, because tensor cores would truncate to them."""
-    return ((rows.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
-
-
 class Served:
     """What kernels serve: log-sum-exps of negatives as they are.
 
@@ -204,58 +199,6 @@ class KernelBlocks(Served, Blocks):
         """Return the cosines of rows with their own negatives, which need no kernel."""
         self.used = True
         return own_cosines(block.rows, block.vectors)
-
-
-class _LogSumExp(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        rows: Tensor,
-        trigger: Tensor,
-        comparison: KernelBlocks,
-        blocks: list[Block],
-        link: Link,
-        differentiated: bool,
-        total: Tensor | None,
-    ) -> Tensor:
-        from gradlab.scale.triton_kernels import log_sum_exps
-
-        operand = comparison.operands.converted(rows)
-        stored = differentiated and link.reference is not None
-        columns = [comparison.operands.of(block.vectors) for block in blocks]
-        sums_by_block = [
-            log_sum_exps(operand, vectors, block.own, link, exponentials=stored)
-            for block, vectors in zip(blocks, columns, strict=True)
-        ]
-        log_sums = functools.reduce(torch.logaddexp, [sums.rows for sums in sums_by_block])
-        if differentiated:
-            ctx.arguments = comparison, blocks, link, total, operand, log_sums
-            ctx.exponentials = [sums.exponentials for sums in sums_by_block]
-        return log_sums
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[None, ...]:
-        from gradlab.scale.triton_kernels import coefficients
-
-        comparison, blocks, link, by_rows, rows, sums = ctx.arguments
-        operands, upstream = comparison.operands, upstream.contiguous()
-        exponentials, ctx.exponentials = ctx.exponentials, None
-        factors, scaled = None, rows
-        if link.reference is not None:
-            factors = upstream * (link.reference - sums).exp()
-            scaled = operands.scaled(rows, factors)
-        for place, block in enumerate(blocks):
-            by_columns = comparison.gradients.by(block.vectors)
-            columns, terms = operands.of(block.vectors), exponentials[place]
-            if terms is None:
-                terms = coefficients(rows, columns, block.own, link, (sums, upstream), None)
-            exponentials[place] = None
-            if by_rows is not None:
-                operands.add_product(by_rows, terms, columns, factors)
-            if by_columns is not None:
-                operands.add_product(by_columns, terms.T, scaled)
-            del terms  # before the next block takes its memory
-        return (None,) * 7
 
 
 class KernelLaps(Served, Laps):
@@ -354,21 +297,6 @@ class KernelLaps(Served, Laps):
         self._sums_by_product.clear()
 
 
-def _merged(terms: list[tuple[int, Tensor, Tensor]], axis: int) -> tuple[Tensor, Tensor] | None:
-    """Merge log-sum-exps and derivatives of a product's rows (0) or columns (1) in one softmax."""
-    merged: tuple[Tensor, Tensor] | None = None
-    for term_axis, total, upstream in terms:
-        if term_axis != axis:
-            continue
-        if merged is None:
-            merged = total.detach(), upstream.contiguous()
-        else:  # another softmax with further columns; the smaller sum avoids overflow
-            least = torch.minimum(total.detach(), merged[0])
-            factors = upstream * (least - total).exp() + merged[1] * (least - merged[0]).exp()
-            merged = least, factors
-    return merged
-
-
 class KernelColumns(Negatives):
     """Negatives of rows, in a kernel or to be computed by one, that provide only log-sum-exps."""
 
@@ -447,3 +375,75 @@ class KernelColumns(Negatives):
         if not self._blocks:
             return of_own
         return torch.logaddexp(self._laps.log_sum_exp(self._blocks, link), of_own)
+
+
+def _in_tf32(rows: Tensor) -> Tensor:
+    """Round to the ten mantissa bits of TF32, because tensor cores would truncate to them."""
+    return ((rows.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
+
+
+class _LogSumExp(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: Tensor,
+        trigger: Tensor,
+        comparison: KernelBlocks,
+        blocks: list[Block],
+        link: Link,
+        differentiated: bool,
+        total: Tensor | None,
+    ) -> Tensor:
+        from gradlab.scale.triton_kernels import log_sum_exps
+
+        operand = comparison.operands.converted(rows)
+        stored = differentiated and link.reference is not None
+        columns = [comparison.operands.of(block.vectors) for block in blocks]
+        sums_by_block = [
+            log_sum_exps(operand, vectors, block.own, link, exponentials=stored)
+            for block, vectors in zip(blocks, columns, strict=True)
+        ]
+        log_sums = functools.reduce(torch.logaddexp, [sums.rows for sums in sums_by_block])
+        if differentiated:
+            ctx.arguments = comparison, blocks, link, total, operand, log_sums
+            ctx.exponentials = [sums.exponentials for sums in sums_by_block]
+        return log_sums
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[None, ...]:
+        from gradlab.scale.triton_kernels import coefficients
+
+        comparison, blocks, link, by_rows, rows, sums = ctx.arguments
+        operands, upstream = comparison.operands, upstream.contiguous()
+        exponentials, ctx.exponentials = ctx.exponentials, None
+        factors, scaled = None, rows
+        if link.reference is not None:
+            factors = upstream * (link.reference - sums).exp()
+            scaled = operands.scaled(rows, factors)
+        for place, block in enumerate(blocks):
+            by_columns = comparison.gradients.by(block.vectors)
+            columns, terms = operands.of(block.vectors), exponentials[place]
+            if terms is None:
+                terms = coefficients(rows, columns, block.own, link, (sums, upstream), None)
+            exponentials[place] = None
+            if by_rows is not None:
+                operands.add_product(by_rows, terms, columns, factors)
+            if by_columns is not None:
+                operands.add_product(by_columns, terms.T, scaled)
+            del terms  # before the next block takes its memory
+        return (None,) * 7
+
+
+def _merged(terms: list[tuple[int, Tensor, Tensor]], axis: int) -> tuple[Tensor, Tensor] | None:
+    """Merge log-sum-exps and derivatives of a product's rows (0) or columns (1) in one softmax."""
+    merged: tuple[Tensor, Tensor] | None = None
+    for term_axis, total, upstream in terms:
+        if term_axis != axis:
+            continue
+        if merged is None:
+            merged = total.detach(), upstream.contiguous()
+        else:  # another softmax with further columns; the smaller sum avoids overflow
+            least = torch.minimum(total.detach(), merged[0])
+            factors = upstream * (least - total).exp() + merged[1] * (least - merged[0]).exp()
+            merged = least, factors
+    return merged

@@ -83,17 +83,6 @@ def chords(first: Tensor, second: Tensor) -> Tensor:
     return lengths
 
 
-def _chord_vectors(
-    first: Tensor, second: Tensor, share: slice
-) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Yield slices of rows with their differences and sums, which the next step overwrites."""
-    step = CPU_PAIRS if first.device.type == "cpu" else GPU_PAIRS
-    differences, sums = first.new_empty(2, min(step, share.stop - share.start), first.shape[1])
-    for rows in slices(share.start, share.stop, step):
-        pair, count = (first[rows], second[rows]), rows.stop - rows.start
-        yield rows, torch.sub(*pair, out=differences[:count]), torch.add(*pair, out=sums[:count])
-
-
 def add_chord_gradients(
     first: Tensor,
     second: Tensor,
@@ -121,3 +110,14 @@ def few_rows(block: Tensor) -> list[slice]:
         max(1, SUM_ENTRIES // block.shape[1]) if block.device.type == "cpu" else max(1, len(block))
     )
     return slices(0, len(block), count)
+
+
+def _chord_vectors(
+    first: Tensor, second: Tensor, share: slice
+) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Yield slices of rows with their differences and sums, which the next step overwrites."""
+    step = CPU_PAIRS if first.device.type == "cpu" else GPU_PAIRS
+    differences, sums = first.new_empty(2, min(step, share.stop - share.start), first.shape[1])
+    for rows in slices(share.start, share.stop, step):
+        pair, count = (first[rows], second[rows]), rows.stop - rows.start
+        yield rows, torch.sub(*pair, out=differences[:count]), torch.add(*pair, out=sums[:count])

@@ -60,12 +60,6 @@ def check_share(
     return batch.in_torch()
 
 
-def _without_empty_column(columns: Any) -> Any:
-    """Return another model's embeddings, without the column of extra negatives if it is empty."""
-    embedded = isinstance(columns, tuple | list) and len(columns) > 2
-    return [*columns[:2], *columns[3:]] if embedded and not len(columns[2]) else columns
-
-
 def describe_rows(anchors: Any) -> dict[str, Any]:
     """Return what all processes must share and is known before rows are checked."""
     if not isinstance(anchors, Tensor):
@@ -155,6 +149,12 @@ def gathered(
         teacher=teacher,
         supervision=supervision,
     )
+
+
+def _without_empty_column(columns: Any) -> Any:
+    """Return another model's embeddings, without the column of extra negatives if it is empty."""
+    embedded = isinstance(columns, tuple | list) and len(columns) > 2
+    return [*columns[:2], *columns[3:]] if embedded and not len(columns[2]) else columns
 
 
 def _gathered_sentences(

@@ -67,23 +67,6 @@ def parse_call(text: str) -> tuple[str, dict[str, str]]:
     return name.strip(), {key: value.strip("'\"") for key, value in settings.items()}
 
 
-def _check_size(text: str) -> None:
-    """Raise `GradlabError` for a text that is too long or too deep to read."""
-    if len(text) > MAX_LENGTH:
-        raise GradlabError(
-            f"a text of {len(text):,} characters is no loss: at most {MAX_LENGTH:,} are read"
-        )
-    depth = deepest = 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
-        deepest = max(depth, deepest)
-    if deepest > MAX_DEPTH:
-        raise GradlabError(
-            f"parentheses {deepest:,} deep are no loss: at most {MAX_DEPTH} are read, "
-            f"in {text[:40]!r}…"
-        )
-
-
 def call_text(instance: Any) -> str:
     """Return the text from which a registry builds an equal object; defaults are omitted.
 
@@ -126,12 +109,6 @@ def split_texts(text: str) -> list[str]:
     return items if any(item.strip() for item in items) else []
 
 
-def _malformed(text: str) -> GradlabError:
-    return GradlabError(
-        f"{text!r} is not of the form name(setting=value, ...), such as mpt(margin=0.3)"
-    )
-
-
 def plain_text(value: Any) -> str:
     """Return a setting as `call_text` writes it, such as ``infonce, gor`` for a tuple of losses."""
     if isinstance(value, tuple) and all(map(dataclasses.is_dataclass, value)) and value:
@@ -139,3 +116,26 @@ def plain_text(value: Any) -> str:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return call_text(value)
     return str(value) if isinstance(value, str) else repr(value)
+
+
+def _check_size(text: str) -> None:
+    """Raise `GradlabError` for a text that is too long or too deep to read."""
+    if len(text) > MAX_LENGTH:
+        raise GradlabError(
+            f"a text of {len(text):,} characters is no loss: at most {MAX_LENGTH:,} are read"
+        )
+    depth = deepest = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        deepest = max(depth, deepest)
+    if deepest > MAX_DEPTH:
+        raise GradlabError(
+            f"parentheses {deepest:,} deep are no loss: at most {MAX_DEPTH} are read, "
+            f"in {text[:40]!r}…"
+        )
+
+
+def _malformed(text: str) -> GradlabError:
+    return GradlabError(
+        f"{text!r} is not of the form name(setting=value, ...), such as mpt(margin=0.3)"
+    )

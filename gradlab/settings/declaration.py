@@ -201,31 +201,6 @@ class Declaration:
         return GradlabError(refusal.rstrip("."))
 
 
-def _is_number(value: Any, kind: type = numbers.Real) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
-
-
-def _plain(value: Any) -> Any:
-    """Return a number, such as numpy's, as int or float, which JSON represents."""
-    if not _is_number(value):
-        return value
-    return int(value) if isinstance(value, numbers.Integral) else float(value)
-
-
-def _kind(field: dataclasses.Field[Any]) -> tuple[type, type, bool]:
-    """Return the type, the type of a tuple's entries, and whether None is allowed.
-
-    They come from the annotation's text, whose names need not be imported, or from the default.
-    """
-    text = field.type.__name__ if isinstance(field.type, type) else str(field.type)
-    types = [annotation.strip() for annotation in text.split("|")]
-    names = [annotation for annotation in types if annotation != "None"]
-    name, _, inner = names[0].partition("[")
-    if len(names) == 1 and name in _KINDS:
-        return _KINDS[name], _KINDS.get(inner.partition(",")[0], object), "None" in types
-    return _KINDS.get(type(field.default).__name__, object), object, "None" in types
-
-
 def declarations(cls: type) -> Mapping[str, Declaration]:
     """Return the settings of a dataclass by name, in order of declaration."""
     if cls not in _declared:
@@ -327,3 +302,28 @@ def names_arguments(
         return call
 
     return decorate
+
+
+def _is_number(value: Any, kind: type = numbers.Real) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number, such as numpy's, as int or float, which JSON represents."""
+    if not _is_number(value):
+        return value
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+def _kind(field: dataclasses.Field[Any]) -> tuple[type, type, bool]:
+    """Return the type, the type of a tuple's entries, and whether None is allowed.
+
+    They come from the annotation's text, whose names need not be imported, or from the default.
+    """
+    text = field.type.__name__ if isinstance(field.type, type) else str(field.type)
+    types = [annotation.strip() for annotation in text.split("|")]
+    names = [annotation for annotation in types if annotation != "None"]
+    name, _, inner = names[0].partition("[")
+    if len(names) == 1 and name in _KINDS:
+        return _KINDS[name], _KINDS.get(inner.partition(",")[0], object), "None" in types
+    return _KINDS.get(type(field.default).__name__, object), object, "None" in types

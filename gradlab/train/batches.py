@@ -130,15 +130,6 @@ def pack(
     return Packed(tuple(built), torch.from_numpy(np.argsort(by_length)))
 
 
-def _filled(lengths: NDArray[np.int64], tokens: int) -> list[int]:
-    """Return edges of rectangles of at most ``tokens`` entries; ``lengths`` descend."""
-    edges = [0]
-    while edges[-1] < len(lengths):
-        count = max(1, tokens // int(lengths[edges[-1]]))
-        edges.append(min(edges[-1] + count, len(lengths)))
-    return edges
-
-
 def length_edges(lengths: NDArray[np.int64], groups: int) -> list[int]:
     """Return edges that group ascending ``lengths`` with least padding, by dynamic programming."""
     # A cut within equal lengths saves nothing.
@@ -159,3 +150,12 @@ def length_edges(lengths: NDArray[np.int64], groups: int) -> list[int]:
         edges.append(int(starts[first]))
         last = first - 1
     return [0, *reversed(edges)]
+
+
+def _filled(lengths: NDArray[np.int64], tokens: int) -> list[int]:
+    """Return edges of rectangles of at most ``tokens`` entries; ``lengths`` descend."""
+    edges = [0]
+    while edges[-1] < len(lengths):
+        count = max(1, tokens // int(lengths[edges[-1]]))
+        edges.append(min(edges[-1] + count, len(lengths)))
+    return edges

@@ -85,16 +85,6 @@ def cpu_flags() -> frozenset[str]:
     return frozenset(" ".join(_cpu_info().get(name, "") for name in ("flags", "Features")).split())
 
 
-def _cpu_info() -> dict[str, str]:
-    """Return the entries of one core in Linux's /proc/cpuinfo, by name; empty on other systems."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return {}
-    pairs = (line.partition(":") for line in lines)
-    return {name.strip(): value.strip() for name, _, value in pairs}
-
-
 def free_threads() -> tuple[int, str]:
     """Return how many threads to compute with on a processor, and a message about it or "".
 
@@ -128,3 +118,13 @@ def using_threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _cpu_info() -> dict[str, str]:
+    """Return the entries of one core in Linux's /proc/cpuinfo, by name; empty on other systems."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in lines)
+    return {name.strip(): value.strip() for name, _, value in pairs}

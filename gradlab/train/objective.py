@@ -386,6 +386,17 @@ class Objective(nn.Module):
             return self._momentum_branch(packed, all_rows, cache=cache if flows else None)[0]
 
 
+def freeze_unused(objective: Objective) -> None:
+    """Freeze parameters that no gradient reaches, for which DistributedDataParallel would wait."""
+    objective.zero_grad()
+    ids = np.array(objective.encoder.tokenizer("a probe")["input_ids"])
+    objective.predict(objective.embed(objective.pack([ids, ids]))).sum().backward()
+    of_loss = {id(parameter) for parameter in objective.loss_parameters()}
+    for parameter in objective.trained_parameters():
+        parameter.requires_grad_(parameter.grad is not None or id(parameter) in of_loss)
+    objective.zero_grad(set_to_none=True)
+
+
 def _queue(config: TrainConfig, encoder: Encoder, numbered: bool) -> Queue | None:
     """Return the queue of negatives that the configuration asks for, if any."""
     if not config.queue_size:
@@ -421,14 +432,3 @@ def _criterion(loss: Loss, processes: Processes, chunked: bool) -> LossModule:
         return BlockwiseLoss(loss)
     # Each process computes the whole loss; gradients are summed over them.
     return LossModule(loss, learnable=learns or None, share=1 / processes.count)
-
-
-def freeze_unused(objective: Objective) -> None:
-    """Freeze parameters that no gradient reaches, for which DistributedDataParallel would wait."""
-    objective.zero_grad()
-    ids = np.array(objective.encoder.tokenizer("a probe")["input_ids"])
-    objective.predict(objective.embed(objective.pack([ids, ids]))).sum().backward()
-    of_loss = {id(parameter) for parameter in objective.loss_parameters()}
-    for parameter in objective.trained_parameters():
-        parameter.requires_grad_(parameter.grad is not None or id(parameter) in of_loss)
-    objective.zero_grad(set_to_none=True)

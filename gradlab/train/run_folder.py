@@ -225,6 +225,17 @@ def finished(config: TrainConfig) -> TrainResult | None:
     return Processes.start(config.device).from_main(lambda: _finished(config))
 
 
+def best_step(scores: Mapping[int, float]) -> int | None:
+    """Return the step with the best score after step 0, the earliest of equals; None without."""
+    trained = {step: score for step, score in scores.items() if step > 0 and not math.isnan(score)}
+    return max(trained, key=lambda step: (trained[step], -step), default=None)
+
+
+def scores_from_json(scores: Iterable[tuple[int | str, float | None]]) -> dict[int, float]:
+    """Return scores by step, from JSON, where null stands for the NaN of constant embeddings."""
+    return {int(step): math.nan if score is None else float(score) for step, score in scores}
+
+
 def _finished(config: TrainConfig) -> TrainResult | None:
     folder = RunFolder(config.output)
     manifest = folder.read_manifest()
@@ -241,14 +252,3 @@ def _finished(config: TrainConfig) -> TrainResult | None:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise GradlabError(f"the results in {folder.manifest_file} are damaged") from error
     return TrainResult(folder.path, steps, scores, best, name)
-
-
-def best_step(scores: Mapping[int, float]) -> int | None:
-    """Return the step with the best score after step 0, the earliest of equals; None without."""
-    trained = {step: score for step, score in scores.items() if step > 0 and not math.isnan(score)}
-    return max(trained, key=lambda step: (trained[step], -step), default=None)
-
-
-def scores_from_json(scores: Iterable[tuple[int | str, float | None]]) -> dict[int, float]:
-    """Return scores by step, from JSON, where null stands for the NaN of constant embeddings."""
-    return {int(step): math.nan if score is None else float(score) for step, score in scores}

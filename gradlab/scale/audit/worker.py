@@ -154,6 +154,40 @@ def evaluate(
     }
 
 
+def work(rank: int, job: dict[str, Any]) -> None:
+    """Run one process, and write each case's result or the error to a file in the job's folder."""
+    folder = Path(job["folder"])
+    log = os.open(folder / f"{rank}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    try:
+        join(folder, rank, job["processes"], job["timeout"])
+        for name, measured in measure(pickle.loads(job["build"]), job, rank):
+            (folder / f"{rank}.{name}").write_bytes(pickle.dumps(measured))
+        if rank >= 0:
+            torch.distributed.barrier()  # no process leaves while another still sends
+        torch.distributed.destroy_process_group()
+    except Exception as error:
+        text = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        says = "says" if isinstance(error, GradlabError) else f"raises {type(error).__name__}"
+        traceback.print_exc()
+        (folder / f"{rank}.error").write_text(f"{says}: {text}")
+        sys.exit(1)
+
+
+def join(folder: Path, rank: int, count: int, timeout: float) -> None:
+    """Join the process group; rank -1 forms a group by itself."""
+    torch.distributed.init_process_group(
+        "gloo",
+        init_method=f"file://{folder}/{'alone' if rank < 0 else 'together'}",
+        rank=max(rank, 0),
+        world_size=1 if rank < 0 else count,
+        timeout=datetime.timedelta(seconds=timeout),
+    )
+
+
 def _gradient(leaf: Tensor) -> Tensor:
     return torch.zeros_like(leaf) if leaf.grad is None else leaf.grad.clone()
 
@@ -205,37 +239,3 @@ def _on_sentences(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
         return sum(value.values()) if isinstance(value, dict) else value  # type: ignore[return-value]  # a sum of tensors
 
     return criterion
-
-
-def work(rank: int, job: dict[str, Any]) -> None:
-    """Run one process, and write each case's result or the error to a file in the job's folder."""
-    folder = Path(job["folder"])
-    log = os.open(folder / f"{rank}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for stream in (1, 2):
-        os.dup2(log, stream)
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    try:
-        join(folder, rank, job["processes"], job["timeout"])
-        for name, measured in measure(pickle.loads(job["build"]), job, rank):
-            (folder / f"{rank}.{name}").write_bytes(pickle.dumps(measured))
-        if rank >= 0:
-            torch.distributed.barrier()  # no process leaves while another still sends
-        torch.distributed.destroy_process_group()
-    except Exception as error:
-        text = str(error).strip().splitlines()[0] if str(error).strip() else ""
-        says = "says" if isinstance(error, GradlabError) else f"raises {type(error).__name__}"
-        traceback.print_exc()
-        (folder / f"{rank}.error").write_text(f"{says}: {text}")
-        sys.exit(1)
-
-
-def join(folder: Path, rank: int, count: int, timeout: float) -> None:
-    """Join the process group; rank -1 forms a group by itself."""
-    torch.distributed.init_process_group(
-        "gloo",
-        init_method=f"file://{folder}/{'alone' if rank < 0 else 'together'}",
-        rank=max(rank, 0),
-        world_size=1 if rank < 0 else count,
-        timeout=datetime.timedelta(seconds=timeout),
-    )

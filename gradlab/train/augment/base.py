@@ -66,17 +66,6 @@ class Vocabulary:
         return str(self.tokenizer.decode(tokens.tolist(), clean_up_tokenization_spaces=False))
 
 
-def _frame(tokenizer: Any) -> tuple[int, int]:
-    """Return the numbers of special tokens before and after a sentence."""
-    plain, framed = (
-        tokenizer("a", add_special_tokens=added)["input_ids"] for added in (False, True)
-    )
-    for prefix in range(len(framed) - len(plain) + 1):
-        if framed[prefix : prefix + len(plain)] == plain:
-            return prefix, len(framed) - len(plain) - prefix
-    raise GradlabError("the tokenizer changes a sentence's own tokens where it adds special ones")
-
-
 @dataclass(frozen=True)
 class Augmentation(Settings, abc.ABC):
     """Base class of augmentations, which make a sentence's second view; its fields are settings."""
@@ -183,3 +172,14 @@ def uniform(
     """Return uniform draws in [0, 1), made on the generator's device and moved to ``device``."""
     source = torch.device("cpu") if generator is None else generator.device
     return torch.rand(tuple(shape), generator=generator, device=source).to(device)
+
+
+def _frame(tokenizer: Any) -> tuple[int, int]:
+    """Return the numbers of special tokens before and after a sentence."""
+    plain, framed = (
+        tokenizer("a", add_special_tokens=added)["input_ids"] for added in (False, True)
+    )
+    for prefix in range(len(framed) - len(plain) + 1):
+        if framed[prefix : prefix + len(plain)] == plain:
+            return prefix, len(framed) - len(plain) - prefix
+    raise GradlabError("the tokenizer changes a sentence's own tokens where it adds special ones")
