@@ -6,14 +6,13 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 
 from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError, first_line
@@ -96,13 +95,7 @@ class Trainer:
             encoder, loss, config, processes=self.processes, steps=self.steps
         )
         self._guides = self._give_loss_inputs()
-        self.objective.train()
-        freeze_unused(self.objective)
-        if config.compile:
-            self.objective.compile_encoders()
-        self._parallel: Any = self.objective
-        if not config.chunked:  # with chunks, gradients are averaged once after all chunks
-            self._parallel = self.processes.parallel(self.objective)
+        self._parallel = self._in_parallel()
         self.optimiser = build_optimiser(self.objective, config)
         self.probe = Probe(loss)
         self.recorder = Recorder(
@@ -118,6 +111,16 @@ class Trainer:
         # Of a resumed run: losses since the last record, and seconds in total and of diagnostics.
         self._losses: Sequence[float] = ()
         self._before: Sequence[float] = (0.0, 0.0)
+
+    def _in_parallel(self) -> Any:
+        """Prepare the objective to train; return it with gradients averaged over processes."""
+        self.objective.train()
+        freeze_unused(self.objective)
+        if self.config.compile:
+            self.objective.compile_encoders()
+        if self.config.chunked:  # gradients are averaged once after all chunks
+            return self.objective
+        return self.processes.parallel(self.objective)
 
     def _give_loss_inputs(self) -> dict[str, Guide]:
         """Let the objective read what the loss asks for of each row; return guide and teacher."""
@@ -348,7 +351,12 @@ class Trainer:
                 f"{checkpoint.folder} was written by {count} processes; resume with as many"
             )
         restore_callbacks(self.callbacks, state["callbacks"], str(checkpoint.folder))
-        checkpoint.load(self.objective, self.optimiser, self._tensors)
+        # Only the main process may have the files.
+        checkpoint.load(
+            self.objective,
+            self.optimiser,
+            lambda file: self.processes.tensors_from_main(lambda: load_file(file)),
+        )
         self._losses = state.get("losses", ())
         self._before = state.get("seconds", self._before)
         self.step = checkpoint.step
@@ -356,10 +364,6 @@ class Trainer:
         if self.scores:
             self.selected_by = state.get("selection", STSB_DEV)
         restore_random_state(state["random"][self.processes.rank])
-
-    def _tensors(self, file: Path) -> Mapping[str, Tensor]:
-        """Return the tensors of a file that only the main process may have."""
-        return self.processes.tensors_from_main(lambda: load_file(file))
 
     def _seconds(self) -> tuple[float, float]:
         """Return the seconds of the run so far, and how many of them diagnostics took."""
