@@ -239,7 +239,7 @@ def check_existing(
 ) -> bool:
     """Return whether files with this name exist; refuse to replace files made with other settings.
 
-    ``base.json``, an earlier run's manifest, may differ from ``manifest`` in versions and results.
+    ``base.json``, an earlier run's manifest, may differ from ``manifest`` in versions, format and results.
 
     Raises:
         GradlabError: existing files were not made with these settings, and ``overwrite`` is false.
@@ -250,7 +250,7 @@ def check_existing(
     before = None
     with contextlib.suppress(GradlabError):
         before = read_object(f"{base}.json")
-    free = {"versions": 0, "results": 0}
+    free = {"versions": 0, "results": 0, "format": 0}
     if before is None or before | free != json.loads(json.dumps(manifest | free)):
         raise GradlabError(
             f"{existing[0]} exists and was not made with these settings; pass --overwrite or "
