@@ -239,7 +239,7 @@ def check_existing(
 ) -> bool:
     """Return whether files with this name exist; refuse to replace files made with other settings.
 
-    ``base.json``, an earlier run's manifest, may differ from ``manifest`` in versions, format and results.
+    ``base.json`` of an earlier run may differ from ``manifest`` in versions, format and results.
 
     Raises:
         GradlabError: existing files were not made with these settings, and ``overwrite`` is false.
