@@ -148,28 +148,6 @@ class RunFolder:
                     f"the content of {name} ({getattr(config, name)}) has changed since {run} began"
                 )
 
-    def resumed_checkpoint(
-        self,
-        config: TrainConfig,
-        data: Mapping[str, Any],
-        steps: int,
-        say: Callable[[str], None],
-    ) -> Checkpoint | None:
-        """Return the newest intact checkpoint of the run here, if it has one; needs :meth:`held`.
-
-        Raises:
-            GradlabError: the run has another configuration, other ``data``, or more than ``steps``.
-        """
-        self.check_same(config, data)
-        self.recover()
-        checkpoint = newest_checkpoint(self.checkpoints, say)
-        if checkpoint is not None and checkpoint.step > steps:
-            raise GradlabError(
-                f"{checkpoint.folder} is of step {checkpoint.step}, and the run has {steps} "
-                "steps; delete it, or start anew"
-            )
-        return checkpoint
-
     def recover(self) -> None:
         """Clean up files and folders that a killed run left half-written; needs :meth:`held`."""
         clear_unfinished(self.path, self.manifest_file.name, self.metrics_file.name)
@@ -178,6 +156,29 @@ class RunFolder:
         for unfinished in sorted(self.checkpoints.glob(".*-step-*")):
             _, step, number, *_ = unfinished.name.split("-")
             recover_folder(self.checkpoints / f"{step}-{number}")
+
+
+def resumed_checkpoint(
+    folder: RunFolder,
+    config: TrainConfig,
+    data: Mapping[str, Any],
+    steps: int,
+    say: Callable[[str], None],
+) -> Checkpoint | None:
+    """Return the newest intact checkpoint of the run in a folder, which is held, if any.
+
+    Raises:
+        GradlabError: the run has another configuration, other ``data``, or more than ``steps``.
+    """
+    folder.check_same(config, data)
+    folder.recover()
+    checkpoint = newest_checkpoint(folder.checkpoints, say)
+    if checkpoint is not None and checkpoint.step > steps:
+        raise GradlabError(
+            f"{checkpoint.folder} is of step {checkpoint.step}, and the run has {steps} "
+            "steps; delete it, or start anew"
+        )
+    return checkpoint
 
 
 def resumable_config(

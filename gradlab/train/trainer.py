@@ -39,7 +39,13 @@ from gradlab.train.objective import Objective, freeze_unused
 from gradlab.train.optimiser import build_optimiser, learning_rate
 from gradlab.train.outputs import Output
 from gradlab.train.progress import Progress, say
-from gradlab.train.run_folder import RunFolder, TrainResult, best_step, scores_from_json
+from gradlab.train.run_folder import (
+    RunFolder,
+    TrainResult,
+    best_step,
+    resumed_checkpoint,
+    scores_from_json,
+)
 
 
 class Trainer:
@@ -224,7 +230,7 @@ class Trainer:
         checkpoint, data = None, self._data() if self._resume else {}
         if self._resume:
             checkpoint = self.processes.from_main(
-                lambda: self.folder.resumed_checkpoint(self.config, data, self.steps, self.say)
+                lambda: resumed_checkpoint(self.folder, self.config, data, self.steps, self.say)
             )
             place = checkpoint and f"after step {checkpoint.step}"
             self.say(f"Resuming {place or 'from the beginning: there is no checkpoint yet'}.")
