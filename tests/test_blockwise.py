@@ -396,7 +396,7 @@ def test_tf32_where_bfloat16_is_good_enough(allowed, rows, autocast, coarse) -> 
 def test_tf32_is_as_it_was_after_an_error() -> None:
     matmul = torch.backends.cuda.matmul
     before = getattr(matmul, "fp32_precision", matmul.allow_tf32)
-    with pytest.raises(KeyError), in_tf32(True):
+    with pytest.raises(KeyError), in_tf32():
         assert tf32_allowed()
         raise KeyError
     assert getattr(matmul, "fp32_precision", matmul.allow_tf32) == before
