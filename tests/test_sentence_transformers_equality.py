@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import gradlab
-from gradlab.monitor.library_losses import recognise, seen_by
-from gradlab.monitor.probe import Snapshot
+from gradlab.monitor.library_losses import recognise, seen_by, share_in_order
+from gradlab.monitor.probe import Probe, Snapshot
 from gradlab.settings import call_text
 
 adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")
@@ -285,10 +285,82 @@ def test_what_is_not_recognised_says_why(name, options, reason) -> None:
     assert reason in recognise(criterion)
 
 
-def test_a_cached_loss_over_prefixes_is_not_the_loss_of_one_prefix() -> None:
+@pytest.mark.parametrize("weights", [[1.0, 1.0], [1.0, 0.3], [0.0, 2.0]])
+@pytest.mark.parametrize("cached", [False, True])
+def test_matryoshka_is_a_sum_over_prefixes(cached, weights) -> None:
     model = Placeholder()
-    model.get_embedding_dimension = lambda: 4
-    criterion = losses.MatryoshkaLoss(
-        model, losses.CachedMultipleNegativesRankingLoss(model), [4, 2]
-    )
-    assert "sum over prefixes" in str(recognise(criterion))
+    model.get_embedding_dimension = lambda: DIMENSION
+    name = "CachedMultipleNegativesRankingLoss" if cached else "MultipleNegativesRankingLoss"
+    sizes = [DIMENSION, 3]
+    criterion = losses.MatryoshkaLoss(model, getattr(losses, name)(model, scale=10.0), sizes,
+                                      matryoshka_weights=weights)  # fmt: skip
+    ours = recognise(criterion)
+    rows = [row.requires_grad_() for row in columns(2)]
+    value = torch.zeros((), dtype=torch.float64)
+    for size, weight in zip(sizes, weights, strict=True):
+        first, second = (nn.functional.normalize(row[:, :size], dim=1) for row in rows)
+        target = torch.arange(COUNT)
+        value = value + weight * nn.functional.cross_entropy(10 * first @ second.T, target)
+    batch = Snapshot(rows[0], **(seen_by(criterion, rows, None) or {"positives": rows[1]})).views()
+    torch.testing.assert_close(ours.value_of(batch).mean(), value)
+    expected = torch.autograd.grad(value, rows)
+    for components, gradient, row in zip(ours.sides_of(batch), expected, rows, strict=True):
+        tangent = gradient - (gradient * row).sum(1, keepdim=True) * row
+        torch.testing.assert_close(components.gradient() / COUNT, tangent)
+
+
+def test_matryoshka_of_other_losses_and_of_drawn_prefixes_says_why() -> None:
+    model = Placeholder()
+    model.get_embedding_dimension = lambda: DIMENSION
+    ranking = losses.MultipleNegativesRankingLoss(model)
+    drawn = losses.MatryoshkaLoss(model, ranking, [DIMENSION, 3], n_dims_per_step=1)
+    assert "draws some of its prefixes" in str(recognise(drawn))
+    angle = losses.MatryoshkaLoss(model, losses.AnglELoss(model), [DIMENSION, 3])
+    assert "compares angles" in str(recognise(angle))
+
+
+RATED = ("CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "ContrastiveLoss",
+         "OnlineContrastiveLoss")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RATED)
+def test_the_order_of_rated_pairs_is_counted_pair_by_pair(name) -> None:
+    rows = columns(2, seed=3)
+    labels = torch.tensor([float(at % 3 != 0) for at in range(COUNT)])
+    cosines = (rows[0] * rows[1]).sum(1).tolist()
+    right = [
+        float(cosines[i] > cosines[j])
+        for i, j in itertools.product(range(COUNT), repeat=2)
+        if labels[i] > labels[j]
+    ]
+    criterion = getattr(losses, name)(Placeholder())
+    share = share_in_order(criterion, [5 * row for row in rows], labels)
+    assert share == pytest.approx(sum(right) / len(right))
+    assert share_in_order(criterion, rows, torch.ones(COUNT)) is None
+    equal = [rows[0][:1].repeat(COUNT, 1), rows[1][:1].repeat(COUNT, 1)]
+    assert share_in_order(criterion, equal, labels) == 0.5
+
+
+@pytest.mark.parametrize("name", ["TripletLoss", "MarginMSELoss"])
+def test_the_order_of_triplets_is_that_of_positive_and_negatives(name) -> None:
+    rows = columns(4, seed=4)
+    positive, *negatives = ((rows[0] * row).sum(1) for row in rows[1:])
+    right = [float((positive > negative).double().mean()) for negative in negatives]
+    criterion = getattr(losses, name)(Placeholder())
+    assert share_in_order(criterion, rows, None) == pytest.approx(sum(right) / len(right))
+
+
+def test_losses_without_an_order_have_none() -> None:
+    rows = columns(2)
+    ranking = losses.MultipleNegativesRankingLoss(Placeholder())
+    assert share_in_order(ranking, rows, torch.arange(COUNT)) is None
+    assert share_in_order(None, rows, None) is None
+
+
+def test_the_order_is_recorded_where_components_are_not() -> None:
+    rows = columns(2)
+    probe = Probe(losses.CosineSimilarityLoss(Placeholder()))
+    measured = probe.measure(Snapshot(*rows, labels=True, order=0.7))["diagnostics"]
+    assert measured["order"] == 0.7
+    assert "gradient_dissipation" not in measured
+    assert "order" not in probe.measure(Snapshot(*rows, labels=True))["diagnostics"]

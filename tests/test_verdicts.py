@@ -758,3 +758,20 @@ def test_weights_that_are_replaced_while_training(moved, names):
     rows = [[4 * at, "train", "weights_moved", share] for at, share in enumerate(moved)]
     verdicts = judge({"rows": rows}).verdicts
     assert {v.name for v in verdicts if v.subject == "Weights"} == names
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "grade"),
+    [
+        (0.5, 0.7, GOOD),
+        (0.5, 0.55, NOT_JUDGED),
+        (0.9, 0.7, NOT_JUDGED),
+        (0.72, 0.7, GOOD),
+        (0.5, 0.3, WATCH),
+        (0.2, 0.3, NOT_JUDGED),
+    ],
+)
+def test_the_order_of_labels_is_judged_without_components(first, last, grade):
+    rows = [[at, "diagnostics", "order", share] for at, share in enumerate([first] + [last] * 19)]
+    (verdict,) = (v for v in judge({"rows": rows}).verdicts if v.subject == "Order")
+    assert verdict.grade == grade

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradlab.errors import listed
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 
@@ -22,6 +23,12 @@ HARDNESS = {"in_batch_negatives": "in_batch", "hard_negatives": "hard", "all_neg
 # Functions that compare by cosine, and functions that do so if the model normalises embeddings.
 COSINES = {"cos_sim", "pytorch_cos_sim", "pairwise_cos_sim"}
 DOTS = {"dot_score", "pairwise_dot_score"}
+# Losses whose labels say how alike the texts of a pair are, and losses of an anchor, its positive
+# and its own negatives.
+RATED = {
+    "CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "ContrastiveLoss", "OnlineContrastiveLoss",
+}  # fmt: skip
+WITH_OWN_NEGATIVES = {"TripletLoss", "MarginMSELoss"}
 MINING = {
     "BatchAllTripletLoss": {"mining": "all", "mean_over": "active"},
     "BatchHardTripletLoss": {"mining": "hard"},
@@ -63,7 +70,7 @@ def _within_cache(loss: Any) -> Any:
     """Return the loss that a gradient cache computes in pieces, or the loss itself."""
     held = getattr(loss, "loss", None)
     # A loss that changes another one, as MatryoshkaLoss does, has its cache.
-    cached = getattr(loss, "uses_gradient_cache", False) and type(loss).__name__ not in UNKNOWN
+    cached = getattr(loss, "uses_gradient_cache", False) and type(loss).__name__ not in MAKERS
     return held if cached and callable(held) else loss
 
 
@@ -76,7 +83,9 @@ def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict
     """
     if not isinstance(recognise(loss, len(columns)), Loss):
         return {}
-    name, anchors, further = type(_within_cache(loss)).__name__, columns[0], columns[1:]
+    plain = _within_cache(loss)
+    plain = plain.loss if type(plain).__name__ == "MatryoshkaLoss" else plain
+    name, anchors, further = type(plain).__name__, columns[0], columns[1:]
     if name in MINING and labels is not None:
         return _one_view(anchors, labels.view(-1), lonely=name == "BatchHardTripletLoss")
     if name in ("EmbedDistillLoss", "MSELoss") and labels is not None:
@@ -97,6 +106,46 @@ def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict
             context["teacher"] = scores.double()
         return {"positives": further[0], "in_batch_negatives": False, "context": context}
     return {}
+
+
+def share_in_order(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> float | None:
+    """Return how many comparisons of a batch are in the right order, by cosine; ties count half.
+
+    With a score or label for each pair, two pairs with different labels are compared: the one with
+    the higher label should have the higher cosine. With negatives of its own, an anchor's positive
+    should have a higher cosine than each of them. It needs no components of the loss.
+
+    Args:
+        loss: the loss, whose kind says what its labels mean.
+        columns: embeddings of each column, (N, D).
+        labels: the labels of the batch.
+
+    Returns:
+        A share, of which chance gives 1/2; None for other losses, and where nothing is compared.
+    """
+    names = {base.__name__ for base in type(getattr(loss, "loss", loss)).__mro__}
+    names |= {base.__name__ for base in type(loss).__mro__}
+    if any(rows.shape != columns[0].shape for rows in columns):
+        return None
+    unit = [torch.nn.functional.normalize(rows.double(), dim=1) for rows in columns]
+    cosines = [(unit[0] * rows).sum(1) for rows in unit[1:]]
+    if (
+        names & RATED
+        and len(cosines) == 1
+        and labels is not None
+        and labels.numel() == len(unit[0])
+    ):
+        score = labels.reshape(-1).double()
+        higher = score[:, None] > score
+        first, second = cosines[0][:, None].expand_as(higher), cosines[0].expand_as(higher)
+        differences = (first - second)[higher]
+    elif names & WITH_OWN_NEGATIVES and len(cosines) > 1:
+        differences = torch.cat([cosines[0] - negative for negative in cosines[1:]])
+    else:
+        return None
+    if not len(differences) or not bool(differences.isfinite().all()):
+        return None
+    return float(((differences > 0).double() + (differences == 0).double() / 2).mean())
 
 
 def _one_view(rows: Tensor, labels: Tensor, lonely: bool) -> dict[str, Any]:
@@ -178,6 +227,23 @@ def _mined(loss: Any, columns: int) -> Loss | str:
     return get_loss("pool", loss=mined, negatives="same")
 
 
+def _matryoshka(loss: Any, columns: int) -> Loss | str:
+    """Return the sum over prefixes that MatryoshkaLoss is; prefixes without weight are left out."""
+    changed = recognise(loss.loss, columns)
+    if not isinstance(changed, Loss):
+        return f"MatryoshkaLoss has prefixes of a loss of which {changed or 'nothing is known'}"
+    if type(loss.loss).__name__.removeprefix("Cached") not in OF_PREFIXES:
+        return f"MatryoshkaLoss is known with {listed(OF_PREFIXES)}, not {type(loss.loss).__name__}"
+    if 0 < getattr(loss, "n_dims_per_step", -1) < len(loss.matryoshka_dims):
+        return "MatryoshkaLoss draws some of its prefixes in each step (n_dims_per_step)"
+    pairs = zip(loss.matryoshka_dims, loss.matryoshka_weights, strict=True)
+    weighed = [(int(size), float(weight)) for size, weight in pairs if weight]
+    if not weighed or min(weight for _, weight in weighed) < 0:
+        return "MatryoshkaLoss is known with weights above 0"
+    sizes, weights = zip(*weighed, strict=True)
+    return get_loss("per_prefix", loss=changed, dims=list(sizes), weights=list(weights))
+
+
 def _times(factor: float, loss: Loss) -> Loss:
     return loss if factor == 1 else get_loss("sum", losses=[loss], weights=[factor])
 
@@ -236,11 +302,13 @@ MAKERS: dict[str, Callable[[Any, int], Loss | str]] = {
     "GlobalOrthogonalRegularizationLoss": _gor,
     "CoSENTLoss": lambda loss, _: _compares(loss) or get_loss("cosent", temperature=1 / loss.scale),
     "TripletLoss": _triplet,
+    "MatryoshkaLoss": _matryoshka,
     **dict.fromkeys(MINING, _mined),
 }
+# Losses whose prefixes are known.
+OF_PREFIXES = ("MultipleNegativesRankingLoss", "CoSENTLoss", "TripletLoss")
 # Why there is no closed form, after the name of the loss.
 UNKNOWN = {
     "AnglELoss": "compares angles between complex numbers, which are no function of cosines",
     "BatchHardSoftMarginTripletLoss": "takes a softplus of the hardest triplet, not a margin",
-    "MatryoshkaLoss": "is a sum over prefixes; name it with loss='per_prefix(...)'",
 }

@@ -62,6 +62,8 @@ class Snapshot:
     # (N, D), the anchors as the encoder returns them, before any head
     encoded: Tensor | None = None
     columns: int = 2  # number of columns of sentences that the loss was given
+    # share of comparisons in the right order, as `library_losses.share_in_order` returns it
+    order: float | None = None
     # the loss with its learned settings at that step; None for the initial ones
     learned: Loss | None = None
 
@@ -92,7 +94,9 @@ class Snapshot:
     def alone(self) -> Snapshot:
         """Return a snapshot without positives that do not fit, extra negatives and context."""
         positives = self.positives if self.fits else None
-        return Snapshot(self.anchors, positives, half=self.half, encoded=self.encoded)
+        return Snapshot(
+            self.anchors, positives, half=self.half, encoded=self.encoded, order=self.order
+        )
 
     def views(self, *, on_cpu: bool = False) -> Batch:
         """Return the batch as float64 unit rows (on the CPU if need be); one view stands for both.
@@ -120,6 +124,10 @@ def in_double(structure: Any, device: torch.device) -> Any:
         return rows.double() if rows.is_floating_point() else rows
 
     return tree_map_only(Tensor, change, structure)
+
+
+def _order_of(snapshot: Snapshot) -> dict[str, float]:
+    return {} if snapshot.order is None else {"order": snapshot.order}
 
 
 class Probe:
@@ -222,7 +230,8 @@ class Probe:
         elif not snapshot.labels or (self.loss is not None and not self._why):
             return self._two_views(snapshot, views, further)
         self._give_up(self._why or why)
-        return {DIAGNOSTICS: diagnostics.embedding_statistics(views.anchors[:MOST_ANCHORS])}
+        values = diagnostics.embedding_statistics(views.anchors[:MOST_ANCHORS])
+        return {DIAGNOSTICS: values | _order_of(snapshot)}
 
     def _two_views(
         self, snapshot: Snapshot, views: Batch, further: Sequence[Statistics]
@@ -237,6 +246,7 @@ class Probe:
             encoded = unit_rows(in_double(snapshot.encoded[:MOST_ANCHORS], anchors.device))
             cosine, rank = diagnostics.mean_cosine(encoded), diagnostics.effective_rank(encoded)
             values |= {"encoder_cosine": cosine, "encoder_rank": rank}
+        values |= _order_of(snapshot)
         histograms = histogram_rows(diagnostics.distributions(anchors, positives, gradient))
         return {DIAGNOSTICS: values, HISTOGRAM: histograms}
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
-from gradlab.monitor.library_losses import seen_by
+from gradlab.monitor.library_losses import seen_by, share_in_order
 from gradlab.monitor.library_versions import require
 from gradlab.monitor.probe import Snapshot
 
@@ -231,6 +231,7 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
         value=value,
         half=_is_half(trainer),
         columns=len(features),
+        order=share_in_order(loss, columns[: len(features)], labels),
         **(seen_by(loss, columns[: len(features)], labels) or by_columns),
     )
 

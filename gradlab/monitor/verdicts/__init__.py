@@ -170,6 +170,7 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
             gradient.pull_and_push(records, unmeasured),
             embeddings.identical_views(records),
             embeddings.spread(records, running),
+            embeddings.order(records),
             weights.standstill(records),
             embeddings.duplicates(records),
         )

@@ -175,6 +175,31 @@ def spread(records: Records, running: bool) -> Verdict:
     )
 
 
+# Share of comparisons in the right order from which on labels or triplets are told, and below which
+# they are told the wrong way round.
+IN_ORDER, REVERSED = 0.6, 0.4
+
+
+def order(records: Records) -> Verdict | None:
+    """Judge whether cosines stand in the order of labels, or positives above own negatives."""
+    ends = records.ends("order")
+    if ends is None:
+        return None
+    first, last = ends
+    finding = (
+        f"{last:.0%} of the comparisons of labels, or of a positive with its negatives, are in the "
+        f"right order by cosine (in the first record {first:.0%}; chance gives 50%). This needs no "
+        "components of the loss."
+    )
+    evidence = {"first": first, "last": last}
+    if last < REVERSED and last < first:
+        change = "Check the sign of the labels, the order of columns, and what is a distance."
+        return Verdict("Order", WATCH, finding, change, "order reversed", "labels-do-not-fit",
+                       evidence)  # fmt: skip
+    grade = GOOD if last > max(IN_ORDER, first - NARROW) else NOT_JUDGED
+    return Verdict("Order", grade, finding, name="order", evidence=evidence)
+
+
 def duplicates(records: Records) -> Verdict | None:
     """Judge whether some negatives are as close as positives, with a gap below them.
 
