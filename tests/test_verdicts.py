@@ -775,3 +775,11 @@ def test_the_order_of_labels_is_judged_without_components(first, last, grade):
     rows = [[at, "diagnostics", "order", share] for at, share in enumerate([first] + [last] * 19)]
     (verdict,) = (v for v in judge({"rows": rows}).verdicts if v.subject == "Order")
     assert verdict.grade == grade
+
+
+@pytest.mark.parametrize(("in_order", "grade"), [(0.7, NOT_JUDGED), (0.55, WATCH)])
+def test_cosines_close_together_are_no_fault_where_labels_stand_in_order(in_order, grade):
+    values = {"positive_cosine": 0.9, "negative_cosine": 0.88, "order": in_order}
+    rows = [[at, "diagnostics", name, v] for at in range(20) for name, v in values.items()]
+    (verdict,) = (v for v in judge({"rows": rows}).verdicts if v.subject == "Spread")
+    assert verdict.grade == grade

@@ -805,3 +805,25 @@ def test_an_evaluation_before_training_can_be_left_out(bert, tmp_path):
     trainer, watch = _evaluating(bert, tmp_path, watched=True, evaluate_first=False)
     assert not trainer.args.eval_on_start
     assert watch.history.scores()[0].before is None
+
+
+def test_the_name_of_a_loss_is_watched_as_the_loss_is(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    rows = [torch.randn(8, 16, generator=generator) for _ in range(2)]
+    anchors, positives = (torch.nn.functional.normalize(row, dim=1) for row in rows)
+    text = "symmetric(infonce(temperature=0.1))"
+    records = []
+    for target in (text, gradlab.get_loss(text)):
+        criterion = gradlab.watch(target, output=tmp_path / str(len(records)), every=1)
+        value = criterion(anchors.clone().requires_grad_(), positives, reduction="mean")
+        records.append(
+            (float(value.detach()), criterion.to_frame().filter(regex="cosine|dissipation|ratio"))
+        )
+    logits = 10 * anchors @ positives.T
+    own = torch.arange(8)
+    halves = [torch.nn.functional.cross_entropy(side, own) for side in (logits, logits.T)]
+    assert records[0][0] == pytest.approx(float(sum(halves)) / 2, rel=1e-5)
+    assert len(records[0][1].columns) > 3
+    assert records[0][1].equals(records[1][1])
+    with pytest.raises(gradlab.GradlabError, match="infonce"):
+        gradlab.watch("infonc", output=tmp_path)

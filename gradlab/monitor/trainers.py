@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from gradlab.errors import GradlabError
+from gradlab.losses.registry import get_loss
 from gradlab.monitor.library_versions import require
 from gradlab.monitor.loop_watch import LoopWatch
 from gradlab.monitor.views import Views, is_trainer
@@ -36,8 +37,8 @@ def watch(
     Args:
         target: what to watch. A ``SentenceTransformerTrainer`` needs nothing else; a Hugging Face
             ``Trainer`` needs ``views``. For your own loop, pass its loss
-            ``loss(anchors, positives[, extra_negatives])`` and call the returned object in its
-            place, or pass None and call ``observe`` once per step.
+            ``loss(anchors, positives[, extra_negatives])`` or the name of a gradlab loss, and call
+            the returned object in its place, or pass None and call ``observe`` once per step.
         views: where the two views are. For a ``Trainer``: names of two (with extra negatives,
             three) fields of the model's output; the name of one field if the model is called once
             per view or returns (N, 2, D); the framework that the model is of, ``"tevatron"`` or
@@ -59,8 +60,8 @@ def watch(
         a `Watch`; for a loop of your own a `LoopWatch`, or for its loss a `WatchedLoss`.
 
     Raises:
-        GradlabError: a target that is watched already or cannot be, or needs ``views``; or
-            libraries that are too old.
+        GradlabError: a target that is watched already or cannot be, or needs ``views``; an unknown
+            name of a loss; or libraries that are too old.
 
     Example:
         >>> import torch, gradlab
@@ -91,6 +92,8 @@ def watch(
         raise GradlabError(
             "names of views belong to a Trainer; for a loss give a function of its arguments"
         )
+    if isinstance(target, str):
+        target = get_loss(target)
     if target is not None and not callable(target):
         raise GradlabError(
             "watch takes a Trainer or a loss, loss(anchors, positives), not "

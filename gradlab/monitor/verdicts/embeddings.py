@@ -32,6 +32,9 @@ NARROW, WIDE = 0.05, 0.3
 KEPT = 0.5
 # Copies of itself among a sentence's negatives that are worth a remark.
 MANY_COPIES = 0.02
+# Share of comparisons in the right order from which on labels or triplets are told apart, and below
+# which they are reversed.
+IN_ORDER, REVERSED = 0.6, 0.4
 PAIRS_MAY_NOT_FIT = (
     "If gradlab doctor finds that the words of a row do not belong together either, mend the pairs."
 )
@@ -155,6 +158,9 @@ def spread(records: Records, running: bool) -> Verdict:
     if records.score_rises():
         finding = f"The score rises although cosines lie close together: {cosines}."
         return Verdict("Spread", GOOD, finding, name="told apart closely", evidence=evidence)
+    if records.end("order") > IN_ORDER:
+        finding = f"Cosines lie close together, but most stand in the right order: {cosines}."
+        return Verdict("Spread", NOT_JUDGED, finding, name="close in order", evidence=evidence)
     if any("teacher" in base.looks_at for base in records.used.bases):
         finding = f"A teacher says how close sentences should be. At present {cosines}."
         return Verdict("Spread", NOT_JUDGED, finding, name="as a teacher says", evidence=evidence)
@@ -173,11 +179,6 @@ def spread(records: Records, running: bool) -> Verdict:
         symptom="loss-at-chance",
         evidence=evidence,
     )
-
-
-# Share of comparisons in the right order from which on labels or triplets are told, and below which
-# they are told the wrong way round.
-IN_ORDER, REVERSED = 0.6, 0.4
 
 
 def order(records: Records) -> Verdict | None:
