@@ -35,8 +35,8 @@ def panels(
         figure = empty_figure((COLUMN, 0.8 * height * columns if stacked else height))
         # Ratios of panels beside each other are not those of panels below each other.
         below = ("sharex", "sharey") if stacked else tuple(layout)
-        kept = {name: layout[name] for name in below if name in layout}
-        axes = figure.subplots(count, 1, squeeze=False, **kept).ravel()
+        sharing = {name: layout[name] for name in below if name in layout}
+        axes = figure.subplots(count, 1, squeeze=False, **sharing).ravel()
         for axis in axes:
             axis.tick_params(labelbottom=True)
         return figure, list(axes)

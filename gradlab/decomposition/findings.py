@@ -190,9 +190,9 @@ def _minor(
         words.append("It attracts these." if words else f"It attracts all {NOUNS[kind]}.")
     elif share >= NOTABLE and not attraction_is_known:
         where = _limit(block, cosines)
-        some = "" if where else "some "
-        part = f"{100 * share:.2g}% of the forces on them"
-        words.append(f"It attracts {some}{NOUNS[kind]}{where} ({part}).")
+        quantifier = "" if where else "some "
+        percent = f"{100 * share:.2g}% of the forces on them"
+        words.append(f"It attracts {quantifier}{NOUNS[kind]}{where} ({percent}).")
     return " ".join(words)
 
 
@@ -223,9 +223,10 @@ def _attraction(
     attracting = [kind for kind, (block, _) in by_kind.items() if (block < 0).any()]
     if len(by_kind) > 1 and len(attracting) == 1:
         block = by_kind[attracting[0]]
-        some = "all" if (block[0] <= 0).all() else "some"
-        where = "" if some == "all" else _limit(*block)
-        return f"It attracts {'' if where else f'{some} '}{NOUNS[attracting[0]]}{where} ({pulls})."
+        attracts_all = (block[0] <= 0).all()
+        where = "" if attracts_all else _limit(*block)
+        quantifier = "all " if attracts_all else "" if where else "some "
+        return f"It attracts {quantifier}{NOUNS[attracting[0]]}{where} ({pulls})."
     if where := _limit(coefficients, cosines):
         return f"It attracts negatives{where} ({pulls})."
     size, limit = np.abs(coefficients), float(np.median(cosines[attracts]))
