@@ -555,3 +555,28 @@ def test_texts_that_differ_only_in_the_prompt_of_their_column_are_counted():
     assert plain.texts.prompts == {}
     assert prompt_of(["a b"] * 9) == ""
     assert prompt_of(["a bc", "a bd"]) == ""
+
+
+def test_a_loss_given_as_code_has_a_share_of_its_gradient_alive(tmp_path):
+    """That of the loss by name, not the total push, which carries 1/N and 1/τ."""
+    rows = np.random.default_rng(0).normal(size=(2, 24, 16))
+    embeddings = dict(
+        zip(("anchors", "positives"), (unit(rows[0]), unit(rows.sum(0))), strict=True)
+    )
+
+    def code(anchors, positives):
+        return torch.nn.functional.cross_entropy(
+            anchors @ positives.T / 0.05, torch.arange(len(anchors))
+        )
+
+    by_name, by_code = (
+        gradlab.find_false_negatives(embeddings=embeddings, batch_size=12, loss=loss)
+        for loss in ("infonce", code)
+    )
+    for number in ("gradient_dissipation", "closed", "hardest_share"):
+        assert by_code.numbers[number] == pytest.approx(by_name.numbers[number], rel=1e-6)
+    by_code.write(tmp_path)
+    record = json.loads((tmp_path / "inspect.json").read_text(encoding="utf-8"))
+    assert record["format"] == 2
+    assert 0 < record["results"]["gradient_dissipation"] < 1
+    assert "dissipation" not in record["results"]
