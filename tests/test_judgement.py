@@ -69,10 +69,12 @@ def test_halves_have_no_kind_of_fault_in_common():
 
 def test_truth_of_the_cases_is_measured():
     """A faulty set-up falls short of its mended counterpart; a sound one raises its score."""
-    measured = [(case, scoring.frozen(case).get("truth")) for case in cases("held_out")]
+    measured = [(case, scoring.frozen(case).get("truth")) for case in CASES]
     truths = [(case, truth) for case, truth in measured if truth]
-    assert sum(case.is_sound for case, _ in truths) >= 30
-    assert sum(not case.is_sound for case, _ in truths) >= 30
+    for half in HALVES:
+        of_half = [case for case, _ in truths if case.half == half]
+        assert sum(case.is_sound for case in of_half) >= 30
+        assert sum(not case.is_sound for case in of_half) >= 30
     for case, truth in truths:
         low, high = ("before", "after") if case.is_sound else ("after", "mended_after")
         assert truth[low] < truth[high], case.name

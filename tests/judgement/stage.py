@@ -190,7 +190,7 @@ class Stage:
                 diagnosis = gradlab.doctor(
                     trainer, views=views, processes=processes, progress=False
                 )
-            except gradlab.GradlabError as error:
+            except Exception as error:  # a crash counts as a refusal
                 self._refuse("doctor", error)
                 return
         said = freeze.judged_doctor(diagnosis.measurements)

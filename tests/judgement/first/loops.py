@@ -12,8 +12,8 @@ from torch import nn
 import gradlab
 from tests.judgement.case import REPORT, faulty
 from tests.judgement.first.runs import infonce
-from tests.judgement.held_out.truth import keep, reciprocal_rank, truth
 from tests.judgement.stage import Stage
+from tests.judgement.truth import keep, reciprocal_rank, truth
 
 CLEARED = (
     r"zero_grad",

@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.judgement.case import DOCTOR, INSPECT, REPORT, faulty
 from tests.judgement.first.labels import inspect
-from tests.judgement.held_out.truth import suffers
 from tests.judgement.stage import Stage, pairs, triplets
+from tests.judgement.truth import suffers
 from tests.sentence_training import losses
 
 ranking = losses.MultipleNegativesRankingLoss

@@ -13,8 +13,8 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.judgement.case import faulty
 from tests.judgement.first.encoders import lora, make_decoder, uneven_pairs
-from tests.judgement.held_out.truth import reciprocal_rank, retrieval, suffers
 from tests.judgement.stage import FILLERS, Stage, pairs
+from tests.judgement.truth import reciprocal_rank, retrieval, suffers
 from tests.sentence_training import losses
 
 ranking = losses.MultipleNegativesRankingLoss

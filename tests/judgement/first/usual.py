@@ -8,13 +8,12 @@ from typing import Any
 import torch
 
 from tests.judgement.case import sound
+from tests.judgement.first.architectures import by_routes, routed
 from tests.judgement.first.encoders import lora, make_decoder
 from tests.judgement.first.labels import inspect, tuned
 from tests.judgement.first.runs import PLAN, translations
 from tests.judgement.first.runs import retrieval as searching
-from tests.judgement.held_out.architectures import by_routes, routed
-from tests.judgement.held_out.scores import _partners
-from tests.judgement.held_out.truth import learns, retrieval
+from tests.judgement.first.scores import _partners
 from tests.judgement.stage import (
     FILLERS,
     Stage,
@@ -27,6 +26,7 @@ from tests.judgement.stage import (
     triplets,
     word_cosines,
 )
+from tests.judgement.truth import learns, retrieval
 from tests.sentence_training import evaluation, losses
 
 ranking = losses.MultipleNegativesRankingLoss

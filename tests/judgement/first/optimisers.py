@@ -9,8 +9,8 @@ import torch
 from tests.judgement.case import REPORT, faulty
 from tests.judgement.first.runs import PLAN
 from tests.judgement.first.runs import retrieval as searching
-from tests.judgement.held_out.truth import suffers
 from tests.judgement.stage import STEPS, Stage, pairs, scored
+from tests.judgement.truth import suffers
 from tests.sentence_training import evaluation, losses
 
 ranking = losses.MultipleNegativesRankingLoss

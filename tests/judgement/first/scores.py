@@ -9,8 +9,8 @@ import torch
 
 from tests.judgement.case import faulty
 from tests.judgement.first.training import _inference
-from tests.judgement.held_out.truth import correlation, retrieval, suffers
 from tests.judgement.stage import Stage, classes, pairs, rated, scored, triplets, word_cosines
+from tests.judgement.truth import correlation, retrieval, suffers
 from tests.sentence_training import losses
 
 ranking = losses.MultipleNegativesRankingLoss
