@@ -42,11 +42,12 @@ def make_pages(folder: Path) -> dict[str, Path]:
     return {"report": folder / "report.html", "inspect": folder / "inspect" / "inspect.html"}
 
 
-def photograph(page: Page, stem: str, colors: int = 128) -> Path:
+def photograph(page: Page, stem: str) -> Path:
     """Write what is on the screen, in few colours."""
     image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     path = FIGURES / f"{stem}.png"
-    image.quantize(colors, dither=Image.Dither.NONE).save(path, optimize=True)
+    few = image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
     return path
 
 

@@ -267,6 +267,10 @@ def write_narrow(figure: Figure, path: Path) -> Path:
     narrow, drawn = path.with_name(f"{path.stem}-narrow.png"), io.BytesIO()
     figure.savefig(drawn, format="png", dpi=220)
     with atomic_path(narrow) as temporary:
-        colors = Image.open(drawn).convert("RGB").quantize(192, dither=Image.Dither.NONE)
+        colors = (
+            Image.open(drawn)
+            .convert("RGB")
+            .quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        )
         colors.save(temporary, format="png", optimize=True)
     return narrow
