@@ -11,7 +11,7 @@ pytest.importorskip("sentence_transformers")
 pytest.importorskip("peft")
 
 from gradlab.diagnosis.verdicts import SILENCES, judge
-from tests.judgement import boundaries, retrieval, scoring, table
+from tests.judgement import boundaries, retrieval, run_boundaries, scoring, table
 from tests.judgement.case import HALVES, TOOLS, Case, cases
 from tests.judgement.freeze import BAD, GOOD, NOT_JUDGED, WATCH, Said, judged
 from tests.judgement.mutation import Limit
@@ -144,6 +144,15 @@ def test_the_doctor_judges_either_side_of_a_limit(title, measured, grade):
     assert [verdict.grade for verdict in judged({"doctor": measured})] == [grade] * bool(grade), (
         title
     )
+
+
+@pytest.mark.parametrize(
+    ("title", "run", "subject", "grade"),
+    [pytest.param(*row, id=row[0]) for row in run_boundaries.measurements()],
+)
+def test_the_report_judges_either_side_of_a_limit(title, run, subject, grade):
+    grades = [v.grade for v in judged({"report": run}) if v.subject == subject]
+    assert grades == [grade] * bool(grade)
 
 
 def _said_alone() -> dict[str, tuple[bool, dict]]:

@@ -225,7 +225,7 @@ def preload() -> None:
 
 def mutate(root: Path, cases: Sequence[Any], only: str = "") -> Iterator[tuple[Limit, str, str]]:
     """Yield each mutant with a case or boundary that notices it, or ''."""
-    from tests.judgement import scoring
+    from tests.judgement import run_boundaries, scoring
     from tests.judgement.boundaries import measurements
 
     preload()
@@ -236,6 +236,9 @@ def mutate(root: Path, cases: Sequence[Any], only: str = "") -> Iterator[tuple[L
     }
     frozen["doctor"] += [
         (title, {"doctor": doctor_measurements}) for title, doctor_measurements, _ in measurements()
+    ]
+    frozen["report"] += [
+        (title, {"report": run}) for title, run, _, _ in run_boundaries.measurements()
     ]
     expected = {tool: dict(grades(frozen_of_tool)) for tool, frozen_of_tool in frozen.items()}
     forget_rooms()

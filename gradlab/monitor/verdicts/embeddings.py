@@ -29,7 +29,7 @@ INDISTINCT, RECORDS_OF_NEW_HEADS = 0.9, 6
 # Differences between the cosines of positives and negatives: hardly told apart, clearly told apart.
 NARROW, WIDE = 0.05, 0.3
 # Share of the first difference that must be left; below it, training has made things worse.
-KEPT = 0.5
+REMAINDER = 0.5
 # Copies of itself among a sentence's negatives that are worth a remark.
 MANY_COPIES = 0.02
 # Share of comparisons in the right order from which on labels or triplets are told apart, and below
@@ -165,7 +165,7 @@ def spread(records: Records, running: bool) -> Verdict:
         finding = f"A teacher says how close sentences should be. At present {cosines}."
         return Verdict("Spread", NOT_JUDGED, finding, name="as a teacher says", evidence=evidence)
     change = f"Train longer, or at a higher learning rate. {PAIRS_MAY_NOT_FIT}"
-    if gap < KEPT * (positive[0] - negative[0]):
+    if gap < REMAINDER * (positive[0] - negative[0]):
         change = (
             "They were told apart better in the first record: lower the learning rate, and check "
             "the sign and the margins of the loss."

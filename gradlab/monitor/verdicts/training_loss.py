@@ -21,7 +21,7 @@ JUMP, BESIDE = 1.5, 5
 COMPARED, FEWEST_OF_THIRD = 9, 3
 # Share of its first value, or of guessing, to which a loss must have fallen before it came back,
 # and share from which on it has come back.
-FALLEN, BACK = 0.8, 0.95
+FALLEN, RISEN = 0.8, 0.95
 
 
 def judge_loss(run: Recording, dataset: str) -> Verdict:
@@ -93,7 +93,7 @@ def _came_back(
     level = min(smooth[0], guessing) if guessing else losses[0]
     # Noise has no gap between the values there and at the end.
     is_apart = max(windows[smooth.index(lowest)]) < min(windows[-1])
-    if lowest > FALLEN * level or last < BACK * level or not is_apart:
+    if lowest > FALLEN * level or last < RISEN * level or not is_apart:
         return None
     place = smooth.index(lowest) / len(smooth)
     finding = (

@@ -1,0 +1,135 @@
+"""Runs on either side of a limit of the report, nearer than its half and its double.
+
+Each row holds series by the name of a quantity, a manifest, and the grade that a subject must get;
+an empty grade means that the subject is not on the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Series = dict[str, Any]
+COUNT = 40  # records of a run
+GROUPS = {"loss": "train", "learning_rate": "train", "weights_moved": "train", "stale": "train",
+          "eval_a_cosine_ndcg@10": "evaluation", "eval_loss": "evaluation"}  # fmt: skip
+NAMES = {"stale": "stale_gradient"}
+APART = {"positive_cosine": 0.8, "negative_cosine": 0.1, "effective_rank": 20.0}
+RANKING = {"config": {"loss": "infonce"}, "watch": {"known": {"": True}}}
+FIRST_COSINES = {"negative_cosine": 0.0, "positive_cosine": 0.9, "uniform_share": 1 / 15}
+LOG_16 = 2.7726
+NDCG = "eval_a_cosine_ndcg@10"
+
+
+def steadily(*ends: float) -> list[float]:
+    """Values that go from one to the next in equal parts of a run."""
+    return [
+        float(v) for v in np.interp(np.linspace(0, len(ends) - 1, COUNT), range(len(ends)), ends)
+    ]
+
+
+def at_once(first: float, last: float) -> list[float]:
+    """Values of which the first one differs."""
+    return [first, *[last] * (COUNT - 1)]
+
+
+def halves(first: float, last: float) -> list[float]:
+    """Values that change in the middle."""
+    return [first] * (COUNT // 2) + [last] * (COUNT // 2)
+
+
+def rates(share: float) -> list[float]:
+    """Rates of which a share at the end is none."""
+    still = round(share * COUNT)
+    return [1e-4] * (COUNT - still) + [0.0] * still
+
+
+def resumed(after: float) -> dict[str, Any]:
+    return {"watch": {"resumed": COUNT // 2}, "loss": [3.0] * 10 + [1.0] * 10 + [after] * 20}
+
+
+RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
+    (APART | {"negative_cosine": 0.73}, {}, "Spread", "good"),
+    (APART | {"negative_cosine": 0.765}, {}, "Spread", "watch"),
+    (APART | {"negative_cosine": steadily(0.2, 0.985, 0.985), "positive_cosine": 0.99,
+              "effective_rank": steadily(20, 5, 5)}, {}, "Spread", "bad"),
+    (APART | {"negative_cosine": steadily(0.2, 0.97, 0.97), "positive_cosine": 0.99,
+              "effective_rank": steadily(20, 5, 5)}, {}, "Spread", "watch"),
+    (APART | {"negative_cosine": steadily(0.2, 0.985, 0.985), "positive_cosine": 0.99,
+              "effective_rank": steadily(20, 7, 7)}, {}, "Spread", "bad"),
+    (APART | {"negative_cosine": steadily(0.2, 0.985, 0.985), "positive_cosine": 0.99,
+              "effective_rank": steadily(20, 14, 14)}, {}, "Spread", "watch"),
+    (APART | {"negative_cosine": 0.985, "positive_cosine": 0.99, "effective_rank": 2.2}, {},
+     "Spread", "bad"),
+    (APART | {"negative_cosine": 0.985, "positive_cosine": 0.99, "effective_rank": 4.2}, {},
+     "Spread", "watch"),
+    (APART | {"order": at_once(0.5, 0.57)}, {}, "Order", "not judged"),
+    (APART | {"order": at_once(0.5, 0.7)}, {}, "Order", "good"),
+    (APART | {"order": at_once(0.5, 0.3)}, {}, "Order", "watch"),
+    (APART | {"order": at_once(0.9, 0.7)}, {}, "Order", "not judged"),
+    (FIRST_COSINES | {"loss": at_once(2.8, 0.98 * LOG_16)}, RANKING, "Loss", "watch"),
+    (FIRST_COSINES | {"loss": at_once(2.8, 0.95 * LOG_16)}, RANKING, "Loss", "good"),
+    (APART | {"loss": at_once(1.0, 0.8)}, {}, "Loss", "good"),
+    ({"loss": steadily(1.0, 1.0, 1.05, 1.08, 1.08)}, {}, "Loss", "not judged"),
+    ({"loss": steadily(1.0, 1.0, 1.2, 1.25, 1.25)}, {}, "Loss", "watch"),
+    ({"loss": steadily(1.0, 1.0, 0.72, 0.72, 0.97, 0.97, 0.97)}, {}, "Loss", "watch"),
+    (APART | {"loss": steadily(1.0, 1.0, 0.85, 0.85, 0.97, 0.97, 0.97)}, {}, "Loss", "good"),
+    (APART | {"loss": steadily(1.0, 1.0, 0.72, 0.72, 0.93, 0.93, 0.93)}, {}, "Loss", "good"),
+    (APART | resumed(1.3), {}, "Loss", "good"),
+    (resumed(2.0), {}, "Loss", "watch"),
+    ({"weights_moved": at_once(0.0, 0.7e-4)}, {}, "Progress", "watch"),
+    ({"weights_moved": at_once(0.0, 1.4e-4)}, {}, "Progress", ""),
+    ({"weights_moved": [0.0, 0.05, 0.1, 0.5, *[0.5] * 9]}, {}, "Weights", "bad"),
+    ({"weights_moved": [0.0, 0.05, 0.1, 0.32, *[0.32] * 9]}, {}, "Weights", ""),
+    ({"weights_moved": [0.0, 0.1, 0.2, 0.6, *[0.6] * 9]}, {}, "Weights", ""),
+    ({"weights_moved": [0.0, 0.1, 0.2, 1.1, *[1.1] * 9]}, {}, "Weights", "bad"),
+    ({"learning_rate": rates(0.3)}, {}, "Schedule", ""),
+    ({"learning_rate": rates(0.5)}, {}, "Schedule", "watch"),
+    ({"learning_rate": [1e-4, 0.0, 0.0]}, {}, "Schedule", ""),
+    ({"learning_rate": [1e-4, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]}, {}, "Schedule", "watch"),
+    ({"learning_rate": halves(1e-4, 0.7e-7)}, {}, "Schedule", "watch"),
+    ({"learning_rate": halves(1e-4, 1.4e-7)}, {}, "Schedule", ""),
+    ({"stale": 6.0}, {}, "Gradient", ""),
+    ({"stale": 11.0}, {}, "Gradient", "bad"),
+    ({NDCG: at_once(0.5, 0.493)}, {}, "Scores", "watch"),
+    ({NDCG: at_once(0.5, 0.486)}, {}, "Scores", "bad"),
+    ({NDCG: at_once(0.9985, 0.9985)}, {}, "Scores", "watch"),
+    ({"eval_loss": steadily(1.0, 1.05, 1.07, 1.07)}, {}, "Scores", "not judged"),
+    ({"eval_loss": steadily(1.0, 1.1, 1.15, 1.15)}, {}, "Scores", "watch"),
+    (APART, {"steps": 7}, "Run", "watch"),
+    (APART, {"steps": 14}, "Run", "good"),
+    (APART, {"steps": 14, "total": 100}, "Run", "watch"),
+    (APART, {"steps": 28, "total": 100}, "Run", "good"),
+    (APART | {"positive_cosine": [0.8] * 6, "negative_cosine": [0.1] * 6,
+              "effective_rank": [9.0] * 6}, {"total": 100, "steps": 100}, "Run", "not judged"),
+    (APART | {"positive_cosine": [0.8] * 11, "negative_cosine": [0.1] * 11,
+              "effective_rank": [9.0] * 11}, {"total": 100, "steps": 100}, "Run", "good"),
+]  # fmt: skip
+
+
+def measurements() -> list[tuple[str, dict[str, Any], str, str]]:
+    """Return each row as a title, a frozen run, the subject and the grade of its verdict."""
+    return [
+        (f"boundary {number}: {subject} {grade}", _frozen(series, options), subject, grade)
+        for number, (series, options, subject, grade) in enumerate(RUNS)
+    ]
+
+
+def _frozen(series: Series, options: dict[str, Any]) -> dict[str, Any]:
+    """Return a frozen run of ``steps`` records, in which a number stands for equal values."""
+    count = options.get("steps", COUNT - 1)
+    groups: dict[str, list[Any]] = {}
+    watch = {"total_steps": options.get("total", count)} | options.get("watch", {})
+    for name, values in series.items():
+        if name == "watch":
+            watch |= values
+            continue
+        points: Sequence[float] = values if isinstance(values, list) else [values] * (count + 1)
+        steps = [round(at * count / max(1, len(points) - 1)) for at in range(len(points))]
+        group = GROUPS.get(name, "diagnostics")
+        groups.setdefault(group, []).append([steps, {NAMES.get(name, name): list(points)}])
+    groups["watch"] = [[list(range(count + 1)), {"run_seconds": list(range(count + 1))}]]
+    manifest = {"kind": "watched run", "status": "finished", "config": options.get("config", {})}
+    return {"manifest": manifest | {"watch": watch}, "series": groups}
