@@ -58,12 +58,13 @@ def second_round() -> None:
     factors = surface.factors_of(rows["surface"])
     drawn = {
         "heads": figures.draw_heads(rows["heads"], untrained),
-        "claims": figures.draw_claims(tables["contrasts"]),
         "interventions": figures.draw_interventions(orders, shares),
         "surface": surface.draw(factors, tables["surface-curves"], untrained),
     }
     for name in ("rates", "uniform", "long"):
         drawn[name] = over_rates.draw(over_rates.table_of(name, rows[name]), untrained)
+    for name in figures.CLAIM_PICTURES:
+        drawn[name] = figures.draw_claims(tables["contrasts"], name)
     declared = prediction.declared()
     designs = {
         "prediction": (prediction.first_runs(), prediction.FIRST),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -11,6 +14,7 @@ from PIL import Image
 from gradlab.plotting.narrow import WIDTH, restack, save_narrow
 from gradlab.plotting.style import empty_figure, save, style
 
+ROOT = Path(__file__).resolve().parents[1]
 PHONE = 358  # pixels of a figure on a screen of 390
 SMALLEST = 9  # pixels of a letter
 
@@ -79,3 +83,16 @@ def test_a_copy_stands_beside_the_picture(tmp_path):
     assert copy == tmp_path / "panels-narrow.png"
     wide, narrow = Image.open(wide), Image.open(copy)
     assert narrow.height / narrow.width > wide.height / wide.width
+
+
+def test_each_wide_picture_of_a_page_has_a_narrow_copy():
+    lacking = set()
+    for page in [*ROOT.glob("docs/**/*.md"), ROOT / "figures" / "captions.md"]:
+        text = page.read_text(encoding="utf-8")
+        for name in re.findall(r"!\[[^]]*\]\(([^)]+)\)|\{image\} (\S+)", text):
+            path = (page.parent / "".join(name)).resolve()
+            if path.suffix not in (".png", ".gif") or not path.is_file():
+                continue
+            if Image.open(path).width >= 720 and not path.with_stem(f"{path.stem}-narrow").exists():
+                lacking.add(path.relative_to(ROOT).as_posix())
+    assert not lacking

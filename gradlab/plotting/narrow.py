@@ -220,7 +220,8 @@ def _lay_legends(figure: Figure, panels: list[Axes]) -> float:
         for ax in figure.axes
         for handle, text in zip(*ax.get_legend_handles_labels(), strict=True)
     }
-    entries, titles = {}, []
+    entries: dict[str, Any] = {}
+    titles: list[str] = []
     for legend in _legends_below(figure, panels):
         for text, handle in zip(legend.get_texts(), legend.legend_handles, strict=True):
             words = text.get_text()
