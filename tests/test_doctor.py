@@ -176,6 +176,11 @@ def shuffled(table, column="positive"):
     return {**table, column: texts}
 
 
+def streamed(trainer):
+    """Its loader has a ``__len__`` that raises."""
+    trainer.train_dataset = trainer.train_dataset.to_iterable_dataset()
+
+
 def freeze(trainer):
     for parameter in trainer.model.parameters():
         parameter.requires_grad_(False)
@@ -295,6 +300,7 @@ SOUND = {
         {"batch_sampler": "no_duplicates", "per_device_train_batch_size": 8},
     ),
     "Matryoshka": (lambda m: losses.MatryoshkaLoss(m, ranking()(m), [32, 16]), PAIRS, None, {}),
+    "a stream of rows": (ranking(), PAIRS, streamed, {"max_steps": 3}),
     "a loss of one's own": (OwnLoss, PAIRS, None, {}),
     "bfloat16 by autocast": (ranking(), PAIRS, None, {"bf16": True}),
     "gathered soundly": (Gathered, PAIRS, None, {"dataloader_drop_last": True}),

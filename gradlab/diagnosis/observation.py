@@ -271,11 +271,13 @@ def _draw(trainer: Any, count: int) -> list[dict[str, Any]]:
 
 def _trials(trainer: Any, capture: Capture, views: Views) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the rows that the loader draws, and the numbers of trials of the trainer."""
+    from transformers.trainer_utils import has_length
+
     loader = trainer.get_train_dataloader()
     sizes = {name: len(rows) for name, rows in _datasets(trainer).items()}
     whole = len(sizes) == (len(trainer.train_dataset) if len(sizes) > 1 else 1)
     drawn = trials.draws(loader, sizes) if whole else {}
-    batches = len(loader) if hasattr(loader, "__len__") else None
+    batches = len(loader) if has_length(loader) else None
     texts = [
         text
         for rows in _datasets(trainer).values()
