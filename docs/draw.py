@@ -110,7 +110,8 @@ def sphere_frame(
     top, bottom = figure.subplots(2, len(paths), height_ratios=(3.6, 1))
     for (title, path), ball, curve in zip(paths.items(), top, bottom, strict=True):
         draw_sphere(ball, path, step)
-        ball.set_title(title if wide else textwrap.fill(title.replace("\n", " "), 25))
+        heading = title if wide else textwrap.fill(title.replace("\n", " "), 25)
+        ball.set_title(heading, fontsize=9.5 if wide else 8.8)
         alive = [float(parts.gradient_dissipation[0]) for _, parts in path]
         curve.fill_between(range(step + 1), alive[: step + 1], color=COLORS[0], alpha=0.15, lw=0)
         curve.plot(range(step + 1), alive[: step + 1], color=COLORS[0])
