@@ -107,7 +107,7 @@ def beginning(observation: Observation, dataset: str, batches: list[Batch]) -> N
     if not poolings or "mean" not in str(poolings[0].pooling_mode):
         return None
     leaves_out = not getattr(poolings[0], "include_prompt", True)
-    most = {"prefix": 0, "length": 1.0, "column": ""}
+    most: Numbers = {"prefix": 0, "length": 1.0, "column": ""}
     names = list(observation.table_of(dataset))
     for place, column in enumerate(batches[0].columns):
         if not {"input_ids", "attention_mask"} <= set(column):
