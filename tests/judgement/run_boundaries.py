@@ -108,6 +108,34 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
               "effective_rank": [9.0] * 11}, {"total": 100, "steps": 100}, "Run", "good"),
 ]  # fmt: skip
 
+ALIVE = APART | {"gradient_dissipation": 0.4, "active": 0.8}
+PUSHED = ALIVE | {"hardest_share": 0.5, "uniform_share": 1 / 31}
+DEAD = {"gradient_dissipation": steadily(0.4, 0.2, 1e-3), "active": steadily(0.5, 0.0, 0.0)}
+OUTWEIGHED = ALIVE | {"lemma_share": 0.4, "positive_cosine": 0.8, "ratio_median": 0.5}
+COLD = {"config": {"loss": "infonce(temperature=0.004)"}, "watch": {"known": {"": True}}}
+COOL = {"config": {"loss": "infonce(temperature=0.007)"}, "watch": {"known": {"": True}}}
+RUNS += [
+    (ALIVE | {"gradient_dissipation": 0.7e-4}, {}, "Learning", "bad"),
+    (ALIVE | {"gradient_dissipation": 1.4e-4}, {}, "Learning", "good"),
+    (APART | DEAD, {}, "Learning", "good"),
+    (APART | DEAD | {"negative_cosine": 0.58}, {}, "Learning", "watch"),
+    (APART | DEAD | {"negative_cosine": 0.42}, {}, "Learning", "good"),
+    (PUSHED, {}, "Hard negatives", "good"),
+    (PUSHED | {"hardest_share": 2.1 / 31}, {}, "Hard negatives", "watch"),
+    (PUSHED | {"hardest_share": 3.0 / 31}, {}, "Hard negatives", "good"),
+    (PUSHED | {"hardest_share": 2.1 / 31, "negative_cosine": 0.75}, {}, "Hard negatives", "watch"),
+    (PUSHED | {"hardest_share": 2.1 / 31, "negative_cosine": 0.85}, {}, "Hard negatives",
+     "not judged"),
+    (PUSHED | {"uniform_share": 1 / 6}, {}, "Hard negatives", "not judged"),
+    (PUSHED | {"uniform_share": 1 / 11}, {}, "Hard negatives", "good"),
+    (PUSHED | {"hardest_share": 0.93}, COLD, "Hard negatives", "watch"),
+    (PUSHED | {"hardest_share": 0.87}, COLD, "Hard negatives", "good"),
+    (PUSHED | {"hardest_share": 0.93}, COOL, "Hard negatives", "good"),
+    (OUTWEIGHED, {}, "Pull and push", "bad"),
+    (OUTWEIGHED | {"lemma_share": 0.6}, {}, "Pull and push", "good"),
+    (OUTWEIGHED | {"positive_cosine": 0.993}, {}, "Pull and push", "not judged"),
+]  # fmt: skip
+
 
 def measurements() -> list[tuple[str, dict[str, Any], str, str]]:
     """Return each row as a title, a frozen run, the subject and the grade of its verdict."""
