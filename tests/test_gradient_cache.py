@@ -64,7 +64,7 @@ def test_gradients_are_those_of_the_chunks_with_their_activations(
         for _ in range(2):
             batch = objective.prepare(sequences)
             if cached:
-                values.append(float(objective.accumulate(batch, 0.7).loss.detach()))
+                values.append(float(objective.backward_in_chunks(batch, 0.7).loss.detach()))
             else:
                 output = objective(batch)
                 (0.7 * output.loss).backward()
@@ -102,8 +102,10 @@ def test_no_chunk_is_encoded_with_the_activations_of_another(bert, sequences):
         return most[0]
 
     # Of two sequences, 4 rows, which are one chunk.
-    of_one_chunk = largest(lambda: objective.accumulate(objective.prepare(sequences[:2]), 1.0))
-    of_all_chunks = largest(lambda: objective.accumulate(objective.prepare(sequences), 1.0))
+    of_one_chunk = largest(
+        lambda: objective.backward_in_chunks(objective.prepare(sequences[:2]), 1.0)
+    )
+    of_all_chunks = largest(lambda: objective.backward_in_chunks(objective.prepare(sequences), 1.0))
     without_cache = largest(lambda: objective(objective.prepare(sequences)).loss.backward())
     assert of_all_chunks < 1.2 * of_one_chunk  # the loss keeps a little
     assert without_cache > 4 * of_one_chunk

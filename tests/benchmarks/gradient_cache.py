@@ -49,7 +49,7 @@ def make_step(options: argparse.Namespace, chunk_size: int | None):
         if chunk_size is None:
             objective(batch).loss.backward()
         else:
-            objective.accumulate(batch, 1.0)
+            objective.backward_in_chunks(batch, 1.0)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
 
