@@ -155,6 +155,25 @@ def test_the_report_judges_either_side_of_a_limit(title, run, subject, grade):
     assert grades == [grade] * bool(grade)
 
 
+@pytest.mark.parametrize(
+    ("series", "words"),
+    [
+        ({}, "too easy"),
+        ({"gradient_dissipation": -1.0}, "push is reversed"),
+        ({"weights_moved": [0.01] * 20 + [0.04] * 20}, "Nothing pushes"),
+        (
+            {"gradient_dissipation": 1e-6, "negative_cosine": 0.995, "effective_rank": 2.0},
+            "collapse",
+        ),
+    ],
+)
+def test_no_task_is_too_easy_beside_a_collapse_or_a_push_that_is_reversed(series, words):
+    run = run_boundaries.frozen(run_boundaries.STILL | series, {})
+    (learning,) = [v for v in judged({"report": run}) if v.subject == "Learning"]
+    assert words in learning.text
+    assert ("too easy" in learning.text) == (words == "too easy")
+
+
 def _said_alone() -> dict[str, tuple[bool, dict]]:
     """Whether it is of a trainer, and measurements of one check, by the name of their verdict."""
     alone = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -180,13 +181,18 @@ def learning_rate(observation: Observation) -> Numbers:
     rate, kind = observation.args.learning_rate, observation.args.optim
     if existing is not None:
         rate, kind = max(group["lr"] for group in existing.param_groups), type(existing).__name__
-    modules = observation.trainer.model.modules()
+    inputs = {
+        name: module.in_features for name, module in observation.trainer.model.named_modules()
+        if isinstance(module, nn.Linear)
+    }  # fmt: skip
+    of_encoder = [count for name, count in inputs.items() if not ADAPTER.search(name)]
     return {
         "rate": float(rate),
         "optimizer": str(getattr(kind, "value", kind)),
         "adapters": any(ADAPTER.search(name) for name in observation.trained),
         # Models with word embeddings only are trained at larger rates.
-        "dense": any(isinstance(module, nn.Linear) for module in modules),
+        "dense": bool(inputs),
+        "width": statistics.median_low(of_encoder) if of_encoder else 0,
     }
 
 

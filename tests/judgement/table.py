@@ -16,19 +16,21 @@ HEAD = (
     "|---|--:|--:|--:|--:|--:|--:|--:|"
 )
 NAMES = {"first": "first half", "held_out": "held-out half"}
+AT_FIRST = {"first": "at first", "held_out": "first score"}
+NOW = {"first": "now", "held_out": "after the mends of its false alarms"}
 
 
 def table() -> str:
     """Return the table of the first score and of the present one."""
     rows = [HEAD]
-    for path, when in ((scoring.FIRST_SCORE, "at first"), (scoring.SCORE, "now")):
+    for path, times in ((scoring.FIRST_SCORE, AT_FIRST), (scoring.SCORE, NOW)):
         outcomes = scoring.read(path) if path.exists() else {}
         for half in HALVES:
             of_half = {
                 key: outcome for key, outcome in outcomes.items() if key.startswith(f"{half}/")
             }
             if of_half:
-                rows.append(_row(f"{NAMES[half]}, {when}", of_half))
+                rows.append(_row(f"{NAMES[half]}, {times[half]}", of_half))
     return "\n".join(rows)
 
 

@@ -70,6 +70,11 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("loss of guessing", "score does not improve", "training hurts", "hardly told apart"),
         *("ratio too low", "temperature too high"),
     ),
+    "push reversed": (
+        *("collapse", "hardly told apart", "training hurts", "score fell", "loss rises"),
+        *("score does not improve", "loss came back"),
+    ),
+    "nothing pushes": ("collapse", "hardly told apart", "training hurts", "score fell"),
     "nothing to learn": (
         *("loss is 0", "no progress", "score does not improve", "hardly told apart"),
     ),

@@ -29,7 +29,8 @@ INDISTINCT, RECORDS_OF_NEW_HEADS = 0.9, 6
 # Differences between the cosines of positives and negatives: hardly told apart, clearly told apart.
 NARROW, WIDE = 0.05, 0.3
 # Share of the first difference that must be left; below it, training has made things worse.
-REMAINDER = 0.5
+# Multiple of it by which sentences are told apart, if different ones are farther apart too.
+REMAINDER, GROWN = 0.5, 2.0
 # Copies of itself among a sentence's negatives that are worth a remark.
 MANY_COPIES = 0.02
 # Share of comparisons in the right order from which on labels or triplets are told apart, and below
@@ -164,6 +165,12 @@ def spread(records: Records, running: bool) -> Verdict:
     if any("teacher" in base.looks_at for base in records.used.bases):
         finding = f"A teacher says how close sentences should be. At present {cosines}."
         return Verdict("Spread", NOT_JUDGED, finding, name="as a teacher says", evidence=evidence)
+    if _come_apart(records):
+        finding = (
+            f"Cosines lie close together, but the difference has grown to {short(gap)}, from "
+            f"{short(positive[0] - negative[0])} in the first record: {cosines}."
+        )
+        return Verdict("Spread", NOT_JUDGED, finding, name="coming apart", evidence=evidence)
     change = f"Train longer, or at a higher learning rate. {PAIRS_MAY_NOT_FIT}"
     if gap < REMAINDER * (positive[0] - negative[0]):
         change = (
@@ -179,6 +186,22 @@ def spread(records: Records, running: bool) -> Verdict:
         symptom="loss-at-chance",
         evidence=evidence,
     )
+
+
+def _come_apart(records: Records) -> bool:
+    """Whether sentences are told apart better than at first, in the last three records.
+
+    Three signs are due: the difference of cosines has grown, views are closer than different
+    sentences, and these are no closer to each other than they were.
+    """
+    first = records.first("positive_cosine") - records.first("negative_cosine")
+    start = records.first("negative_cosine")
+    rows = records.recent("positive_cosine", "negative_cosine")
+    return bool(rows) and all(
+        positive - negative > GROWN * first and negative < start
+        and not _is_indistinct(positive, negative)
+        for positive, negative in rows
+    )  # fmt: skip
 
 
 def order(records: Records) -> Verdict | None:

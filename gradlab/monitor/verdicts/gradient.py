@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 
+from gradlab.monitor.history import TRAIN
+from gradlab.monitor.movement import WEIGHTS_MOVED
 from gradlab.monitor.setting_advice import (
     HARDEST,
     LEARNING,
@@ -13,6 +15,7 @@ from gradlab.monitor.setting_advice import (
     sentence,
     setting_change,
 )
+from gradlab.monitor.verdicts.embeddings import collapse
 from gradlab.monitor.verdicts.records import PERSISTENT, Records
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
@@ -24,6 +27,8 @@ NOTHING = 1e-4
 EARLY, EARLY_RECORDS = 0.1, 10
 # Dissipation that moves no weight in any precision.
 VANISHED = 1e-8
+# Multiple of their first movement from which on weights go on moving; momentum alone adds less.
+MOVES_ON = 3.0
 # Cosine by which positives are nearer than other sentences where the training data are learned.
 SOLVED = 0.3
 # Share of sentences that learn: below the first it is worth a remark, above the second all learn.
@@ -57,18 +62,51 @@ def nothing_to_learn(records: Records) -> Verdict | None:
     if confirmed >= most and values[confirmed][0] > EARLY * (total or 0):
         return None
     dissipation = values[-1][1]
+    if wrong := _no_push(records, values[confirmed][0]):
+        return wrong
     easier = alternative(records.used, LEARNING, raises=True)
     return Verdict(
         "Learning",
         BAD,
         f"Almost no sentence learns: the gradient is near zero already (mean dissipation "
         f"{dissipation:.1g}).",
+        "See to the collapse first." if collapse(records) else
         "The task is too easy for this loss: use harder negatives or larger batches, or views "
         f"that differ more{easier}.",
         name="nothing to learn",
         symptom="loss-zero",
         evidence={"gradient_dissipation": dissipation},
+    )  # fmt: skip
+
+
+def _no_push(records: Records, since: int) -> Verdict | None:
+    """Judge whether the push is reversed, or absent while weights move on after step ``since``."""
+    dissipation = records.latest("gradient_dissipation")
+    evidence = {"gradient_dissipation": dissipation}
+    if dissipation < -VANISHED:
+        finding = (
+            f"The push is reversed: the mean dissipation is {dissipation:.2g}, below 0, and the "
+            "loss draws a sentence to its negatives."
+        )
+        change = (
+            "Check the sign of the loss, whether it takes distances or similarities, and that its "
+            "temperature and margin are above 0."
+        )
+        return Verdict("Learning", BAD, finding, change, "push reversed", "score-falls", evidence)
+    moved = records.history.points(TRAIN, WEIGHTS_MOVED)
+    early = max((value for step, value in moved.items() if step <= since), default=math.nan)
+    late = next(reversed(moved.values()), math.nan)
+    if dissipation > VANISHED or not late > MOVES_ON * early:
+        return None
+    finding = (
+        f"Nothing pushes sentences apart (mean dissipation {dissipation:.1g}), while the weights "
+        "move all the same."
     )
+    change = (
+        "Check that the negatives have a gradient (no detach), and that the loss compares what it "
+        "should: look at the shapes. Labels that say how close each pair should be need no push."
+    )
+    return Verdict("Learning", WATCH, finding, change, "nothing pushes", "score-falls", evidence)
 
 
 def learning(records: Records, unmeasured: str) -> Verdict:
@@ -114,9 +152,13 @@ def _share_that_learns(records: Records) -> Verdict:
 def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
     easier = alternative(records.used, LEARNING, raises=True)
     change = f"Stop here, or make the task harder: harder negatives, larger batches{easier}."
+    change = "See to the collapse first." if collapse(records) else change
     recent = records.recent("gradient_dissipation", count=1)
     latest = records.recent("gradient_dissipation") or recent
-    if max(dissipation for (dissipation,) in latest) < VANISHED:
+    largest = max(dissipation for (dissipation,) in latest)
+    if largest < -VANISHED and (reversed_ := _no_push(records, 0)):
+        return reversed_
+    if largest < VANISHED:
         finding = (
             "No sentence learns any more: the gradient has vanished (mean dissipation "
             f"{evidence['gradient_dissipation']:.1g})."
