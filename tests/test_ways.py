@@ -15,6 +15,7 @@ from blockwise_helpers import LargestTensor, exact, gradients, views
 import gradlab
 from gradlab.losses import get_loss
 from gradlab.scale import ways
+from gradlab.scale.blockwise import BlockwiseLoss
 from tests.gpu.times import times
 
 ROOT = Path(gradlab.__file__).parents[1]
@@ -87,6 +88,11 @@ def test_a_loss_that_kernels_do_not_serve_takes_the_next_way(
 ) -> None:
     monkeypatch.setattr(ways, "_precision", lambda _: "bfloat16")
     monkeypatch.setattr(ways, "fastest_way", lambda *_, served: "kernels" if served else "blocks")
+    monkeypatch.setattr(  # as on a GPU, which alone is asked for kernels
+        BlockwiseLoss,
+        "_choose",
+        lambda self, rows: ways.choose_way(self.loss, rows, served=self._served),
+    )
     rows = views(8, 0, 5, torch.float32)
     for spec, taken in (("infonce", "kernels"), ("met", "blocks")):
         loss = gradlab.blockwise(spec)

@@ -102,10 +102,6 @@ def check_batch(
         named["own_negatives"] = own_negatives
     _check_shapes(named, in_batch_negatives, negatives_elsewhere)
     rows = dict(zip(named, _check_norms(named, normalize), strict=True))
-    if labels is not None and relation is not None:
-        raise GradlabError(
-            "labels and relation both say which candidates are positives; give one of them"
-        )
     embedded = isinstance(teacher, (tuple, list))
     of_candidates = {
         "labels": labels,
@@ -114,12 +110,10 @@ def check_batch(
         "teacher": None if embedded else teacher,
     }
     arguments = of_candidates | {"owners": owners, "mask": mask, "sentences": sentences}
-    present = [name for name, argument in arguments.items() if argument is not None]
+    present = {name: argument for name, argument in arguments.items() if argument is not None}
     arrays = {}
     if present:
-        shapes = _shapes(named, in_batch_negatives, negatives_elsewhere)
-        for name in present:
-            arrays[name] = _check_argument(name, arguments[name], anchors, shapes)
+        arrays = _check_arguments(present, named, in_batch_negatives, negatives_elsewhere)
     if relation is not None:
         _check_relation(arrays["relation"])
     ruled = labels is not None or relation is not None
@@ -207,6 +201,24 @@ def _shapes(
         "relation": of_candidates,
         "scores": [(n,)],
         "teacher": of_candidates,
+    }
+
+
+def _check_arguments(
+    arguments: Mapping[str, Any],
+    named: Mapping[str, Array],
+    in_batch_negatives: bool,
+    negatives_elsewhere: bool,
+) -> dict[str, Array]:
+    """Check arguments beside the ``named`` embeddings; return them as arrays."""
+    if "labels" in arguments and "relation" in arguments:
+        raise GradlabError(
+            "labels and relation both say which candidates are positives; give one of them"
+        )
+    shapes = _shapes(named, in_batch_negatives, negatives_elsewhere)
+    return {
+        name: _check_argument(name, argument, named["anchors"], shapes)
+        for name, argument in arguments.items()
     }
 
 

@@ -28,7 +28,7 @@ from gradlab.settings import read_assignments
     "Take the batch from an .npz file: anchors, positives[, extra_negatives], one row a sentence.",
     kind=Path,
 )
-@option("--side", "View whose gradient it is: anchors, positives or both.", "anchors")
+@option("--side", "View whose gradient it is.", "anchors", metavar="anchors|positives|both")
 @option("--allow-residual", "Project a loss that is not a function of dot products.", False)
 @option("--tolerance", "Relative residual below which the decomposition counts as exact.", 1e-4)
 @output_option("figures")

@@ -32,7 +32,7 @@ def option(
         text: the text for ``--help``.
         default: the default, which the help shows; False makes a flag.
         kind: a click type, a type such as `Path`, or choices; None derives it from the default.
-        **more: further arguments of `click.option`.
+        **arguments: further arguments of `click.option`.
     """
     if not (default is None and (arguments.get("required") or arguments.get("multiple"))):
         arguments["default"] = default

@@ -225,12 +225,11 @@ def evaluate(
     if transfer:
         require_package("sklearn")
     chosen = AdamLinear(seed) if classifier == "adam" else Logistic()
-    own_name = getattr(model, "name_or_path", None) or getattr(model, "__name__", None)
-    own_pooler = getattr(model, "pooler", None)
+    model_name, pooler_name = _names_of_model(model)
     result = EvaluationResult(
         {},
-        model=name or str(own_name or type(model).__name__),
-        pooler=pooler or (own_pooler if isinstance(own_pooler, str) else "unnamed"),
+        model=name or model_name,
+        pooler=pooler or pooler_name,
         split=split,
         aggregation=aggregation,
         classifier=chosen.title if transfer else "",
@@ -245,6 +244,13 @@ def evaluate(
         if output is not None:
             result.save(output)
     return result
+
+
+def _names_of_model(model: Any) -> tuple[str, str]:
+    """Return what a model calls itself, else its class, and the name of its pooler."""
+    name = getattr(model, "name_or_path", None) or getattr(model, "__name__", None)
+    pooler = getattr(model, "pooler", None)
+    return str(name or type(model).__name__), pooler if isinstance(pooler, str) else "unnamed"
 
 
 def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds: int = 10) -> None:

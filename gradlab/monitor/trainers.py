@@ -88,6 +88,19 @@ def watch(
         return callback.attach(target)
     if model_card:
         raise GradlabError("model_card=True belongs to a trainer of sentence-transformers")
+    return _watch_loop(target, views, loss, every=every, output=output, total_steps=total_steps)
+
+
+def _watch_loop(target: Any, views: Views, loss: Any, *, output: Any, **intervals: Any) -> Any:
+    """Watch a loop of your own: return the observer, or the loss ``target`` to call in its place.
+
+    Args:
+        target, views, loss, output: as for `watch`.
+        **intervals: ``every`` and ``total_steps`` of `watch`.
+
+    Raises:
+        GradlabError: names of views, or a target that is no loss or is watched already.
+    """
     if views is not None and not callable(views):
         raise GradlabError(
             "names of views belong to a Trainer; for a loss give a function of its arguments"
@@ -104,9 +117,8 @@ def watch(
     watched = LoopWatch(
         target if loss is None else loss,
         output="gradlab-watch" if output is None else output,
-        every=every,
-        total_steps=total_steps,
         named=loss is not None,
+        **intervals,
     )
     if target is None:
         return watched

@@ -57,7 +57,11 @@ class Corpus:
 
     @classmethod
     def read(cls, config: TrainConfig, encoder: Encoder, processes: Processes) -> Self:
-        """Tokenise the training file for all processes; GradlabError if it does not fill a step."""
+        """Tokenise the training file for all processes.
+
+        Raises:
+            GradlabError: the file does not fill a step, or differs between the processes.
+        """
         if config.batch_size % processes.count:
             raise GradlabError(
                 f"a batch of {config.batch_size} does not divide into equal parts for "
@@ -71,6 +75,8 @@ class Corpus:
         count = len(columns[0])
         loss_inputs = _loss_inputs(file, count)
         held_out, order, steps = _dealt(config, count)
+        if len(set(processes.collect(columns[0].data_hash))) > 1:
+            raise GradlabError(f"the processes have different files {config.train_file!r}")
         return cls(file, columns, held_out, order, steps, loss_inputs)
 
     def take(self, rows: NDArray[np.int64]) -> tuple[list[NDArray[Any]], ...]:
@@ -202,6 +208,15 @@ class Guide:
         packed = pack(sequences, self.encoder.tokenizer.pad_token_id).to(self.encoder.device)
         rows = [self.encoder(group.input_ids, group.attention_mask) for group in packed.groups]
         return torch.cat(rows).float()[packed.order]
+
+
+def guides_of(config: TrainConfig, corpus: Corpus, processes: Processes) -> dict[str, Guide]:
+    """Load the guide and the teacher that the configuration names, by these two words."""
+    return {
+        name: Guide(model, config, corpus, processes)
+        for name, model in (("guide", config.guide), ("teacher", config.teacher))
+        if model is not None
+    }
 
 
 def _tokenised(

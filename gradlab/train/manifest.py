@@ -1,4 +1,4 @@
-"""The manifest of a training run: what it takes to repeat it."""
+"""The manifest of a training run: what it takes to repeat it, and how far it came."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from gradlab.data.tokens import hash_file
-from gradlab.files import commit, versions
+from gradlab.files import commit, versions, write_json
 from gradlab.losses.base import Loss
 from gradlab.losses.mask import pairs_files
 from gradlab.monitor.run_reader import RUNNING
@@ -16,7 +16,7 @@ from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus, Guide
 from gradlab.train.distributed import Processes
 from gradlab.train.hardware import Precision, device_name
-from gradlab.train.run_folder import FORMAT
+from gradlab.train.run_folder import FORMAT, RunFolder
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy")
 
@@ -64,3 +64,14 @@ def data_entry(
         "held_out": len(corpus.held_out),
         "contents": contents,
     }
+
+
+def recorded_precision(folder: RunFolder) -> str:
+    """Return the precision that the run in a folder trains in."""
+    return str(folder.read_manifest()["config"].get("precision", "auto"))
+
+
+def write_status(folder: RunFolder, status: str, why: str = "", **entries: Any) -> None:
+    """Write the status of a run into its manifest; ``why`` is the error that ended the run."""
+    manifest = {**folder.read_manifest(), "status": status, "why": why, **entries}
+    write_json(folder.manifest_file, manifest)

@@ -35,6 +35,7 @@ from gradlab.train.branch import (
     tokens_in,
 )
 from gradlab.train.config import TrainConfig
+from gradlab.train.cpu import attention_for
 from gradlab.train.distributed import Processes, Views, share_batch, shared_loss
 from gradlab.train.fgsm import FGSM, PreviousFGSM
 from gradlab.train.heads import heads
@@ -384,6 +385,13 @@ class Objective(nn.Module):
         all_rows = torch.ones_like(packed.order, dtype=torch.bool)
         with torch.set_grad_enabled(torch.is_grad_enabled() and flows):
             return self._momentum_branch(packed, all_rows, cache=cache if flows else None)[0]
+
+
+def load_encoder(config: TrainConfig, device: torch.device) -> Encoder:
+    """Load the encoder to train; the projection heads of ``cls_mlp`` are the objective's."""
+    pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
+    options: dict[str, Any] = {"attention": attention_for(device), "device": device}
+    return Encoder.load(config.model, pooler, dropout=config.dropout, **options)
 
 
 def freeze_unused(objective: Objective) -> None:

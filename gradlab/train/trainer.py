@@ -14,7 +14,6 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged, GradlabError, first_line
 from gradlab.evaluate.selection import STSB_DEV, Selection, selection
 from gradlab.files import for_json, write_json
@@ -29,13 +28,12 @@ from gradlab.seeds import random_state, restore_random_state, seed_everything, u
 from gradlab.train.callback import Callback, restore_callbacks, states_of
 from gradlab.train.checkpoint import Checkpoint, save_checkpoint
 from gradlab.train.config import TrainConfig
-from gradlab.train.corpus import Corpus, Guide
-from gradlab.train.cpu import attention_for
+from gradlab.train.corpus import Corpus, guides_of
 from gradlab.train.distributed import Processes
 from gradlab.train.hardware import Precision, choose_precision, encode_in
 from gradlab.train.interruption import Interruption
-from gradlab.train.manifest import data_entry, run_manifest
-from gradlab.train.objective import Objective, freeze_unused
+from gradlab.train.manifest import data_entry, recorded_precision, run_manifest, write_status
+from gradlab.train.objective import Objective, freeze_unused, load_encoder
 from gradlab.train.optimiser import build_optimiser, learning_rate
 from gradlab.train.outputs import Output
 from gradlab.train.progress import Progress, say
@@ -88,19 +86,17 @@ class Trainer:
         with processes.together():
             # Reads the development data, to report bad files now and not at the first evaluation.
             self.selection = None if config.eval_data is None else selection(config.eval_data)
-            encoder = _encoder(config, processes.device)
+            encoder = load_encoder(config, processes.device)
         self.selected_by = STSB_DEV if self.selection is None else self.selection.name
         self.corpus = Corpus.read(config, encoder, processes)
         with processes.together():
             check_pairs(loss, len(self.corpus.tokens))
-        hashes = processes.collect(self.corpus.tokens.data_hash)
-        if len(set(hashes)) > 1:
-            raise GradlabError(f"the processes have different files {config.train_file!r}")
         self.steps = self.corpus.steps
         self.objective = objective(
             encoder, loss, config, processes=self.processes, steps=self.steps
         )
-        self._guides = self._give_loss_inputs()
+        self._guides = guides_of(config, self.corpus, processes)
+        self._give_loss_inputs()
         self._parallel = self._in_parallel()
         self.optimiser = build_optimiser(self.objective, config)
         self.probe = Probe(loss)
@@ -128,27 +124,17 @@ class Trainer:
             return self.objective
         return self.processes.parallel(self.objective)
 
-    def _give_loss_inputs(self) -> dict[str, Guide]:
-        """Let the objective read what the loss asks for of each row; return guide and teacher."""
-        config, device = self.config, self.processes.device
-        guides = {
-            name: Guide(model, config, self.corpus, self.processes)
-            for name, model in (("guide", config.guide), ("teacher", config.teacher))
-            if model is not None
-        }
+    def _give_loss_inputs(self) -> None:
+        """Let the objective read what the loss asks for of each row."""
         for name, entries in self.corpus.loss_inputs.items():
-            self.objective.loss_inputs[name] = torch.from_numpy(entries).to(device).__getitem__
-        self.objective.loss_inputs.update(guides)
-        return guides
+            by_row = torch.from_numpy(entries).to(self.processes.device)
+            self.objective.loss_inputs[name] = by_row.__getitem__
+        self.objective.loss_inputs.update(self._guides)
 
     def _choose_precision(self, precision: str) -> Precision:
         """Return the precision to train in; a resumed run keeps that of its manifest."""
-
-        def recorded() -> str:
-            return str(self.folder.read_manifest()["config"].get("precision", "auto"))
-
         if self._resume and precision == "auto":
-            precision = self.processes.from_main(recorded)
+            precision = self.processes.from_main(lambda: recorded_precision(self.folder))
         return choose_precision(precision, self.processes.device)
 
     def run(self) -> TrainResult:
@@ -164,7 +150,7 @@ class Trainer:
                 why = f"{type(error).__name__}: {first_line(error)}"
                 with contextlib.suppress(GradlabError):  # the disk may be full
                     if self._under_way:
-                        self._write_status(CRASHED, why)
+                        write_status(self.folder, CRASHED, why)
                 raise
 
     def _run(self) -> TrainResult:
@@ -200,7 +186,7 @@ class Trainer:
                     self._save()
                 if stop:
                     if self.processes.is_main:
-                        self._write_status(ENDED)
+                        write_status(self.folder, ENDED)
                     self.say(f"Stopped after step {self.step}; continue with --resume.")
                     raise KeyboardInterrupt
         return self._finish()
@@ -249,18 +235,13 @@ class Trainer:
             before = self.folder.read_manifest().get("data", {})
             # What the run did not have before, such as `eval_data`, is compared from now on.
             contents = {**before.get("contents", {}), **data["contents"]}
-            self._write_status(RUNNING, data={**before, "contents": contents})
+            write_status(self.folder, RUNNING, data={**before, "contents": contents})
         if not checkpoint and self.config.diagnostics_every:
             self.measure([])
         for callback in self.callbacks:
             callback.on_start(self)
         if not checkpoint and self.config.eval_start:
             self._evaluate()
-
-    def _write_status(self, status: str, why: str = "", **entries: Any) -> None:
-        """Write the status of the run into its manifest; ``why`` is the error that ended it."""
-        manifest = {**self.folder.read_manifest(), "status": status, "why": why, **entries}
-        write_json(self.folder.manifest_file, manifest)
 
     def _step(self, progress: Progress) -> tuple[Output, dict[str, Any]]:
         """Take an optimiser step; return the last batch's output, gradient norm, learning rate."""
@@ -399,7 +380,7 @@ class Trainer:
             "seconds": seconds,
             "diagnostics_seconds": diagnostics_seconds,
         }
-        self._write_status(FINISHED, results=results)
+        write_status(self.folder, FINISHED, results=results)
         self._under_way = False
         for tracker in self._trackers:
             tracker.finish()
@@ -465,10 +446,3 @@ class Trainer:
     def best_step(self) -> int | None:
         """The step with the best score after step 0, the earliest of equals; None without one."""
         return best_step(self.scores)
-
-
-def _encoder(config: TrainConfig, device: torch.device) -> Encoder:
-    """Return the encoder to train."""
-    pooler = "cls" if config.pooler == "cls_mlp" else config.pooler
-    options: dict[str, Any] = {"attention": attention_for(device), "device": device}
-    return Encoder.load(config.model, pooler, dropout=config.dropout, **options)
