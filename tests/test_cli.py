@@ -304,6 +304,7 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
         ("evaluate", gradlab.evaluate, 6),
         ("inspect", gradlab.inspect, 8),
         ("mine", mine, 4),
+        ("decompose", gradlab.decompose, 3),
     ],
 )
 def test_options_have_the_defaults_of_their_function(name, function, fewest) -> None:

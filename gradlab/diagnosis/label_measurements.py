@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gradlab.diagnosis.observation import Batch, Observation
+from gradlab.diagnosis.observation import Observation, ObservedBatch
 
 LABEL_COLUMNS = ("label", "labels", "score", "scores")
 # Other rows with which the words of a row and of its neighbour in the batch are compared.
@@ -26,7 +26,7 @@ OTHER_ROWS = 8
 Numbers = dict[str, Any]
 
 
-def labels(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def labels(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the range of the labels, and whether the loss ignores them."""
     cells = label_cells(observation, dataset)
     if not cells or not all(isinstance(cell, int | float) for cell in cells):
@@ -57,7 +57,7 @@ def label_cells(observation: Observation, dataset: str) -> list[Any]:
     return list(rows[: observation.most_rows][names[0]]) if names else []
 
 
-def classes(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def classes(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the share of rows with another row of their class in their batch."""
     cells, drawn = label_cells(observation, dataset), observation.draws.get(dataset)
     is_class = all(isinstance(cell, int) for cell in cells)
@@ -73,7 +73,7 @@ def classes(observation: Observation, dataset: str, batches: list[Batch]) -> Num
     return {"rows": rows, "with_mate": mates / rows, "single_class": single}
 
 
-def order(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def order(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return whether rows come in the order of the data set, and whether neighbours are alike."""
     table, drawn = observation.table_of(dataset), observation.draws.get(dataset)
     columns = [column for column in table.values() if column]
@@ -113,13 +113,13 @@ def _ranks(words: Sequence[set[str]], pairs: Sequence[tuple[int, int]]) -> Itera
         yield sum((size < near) + (size == near) / 2 for size in far) / len(far)
 
 
-def outside(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def outside(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the factor between the trainer's loss and that of the loss function."""
     factor = batches[0].factor
     return None if factor is None else {"factor": factor, "half": batches[0].half}
 
 
-def margin(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def margin(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the margin of a loss, and the largest distance of its embeddings if there is one."""
     loss, embedded = batches[0].loss, batches[0].embedded
     size = getattr(loss, "triplet_margin", getattr(loss, "margin", None))
@@ -148,7 +148,7 @@ def _are_unit(embedded: Sequence[Tensor]) -> bool:
     return bool(((lengths - 1).abs() < 1e-2).all())
 
 
-def teacher(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def teacher(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the largest margin of a teacher's scores, and that which the student can reach."""
     batch = batches[0]
     function, embedded = getattr(batch.loss, "similarity_fct", None), batch.embedded
@@ -170,7 +170,9 @@ def teacher(observation: Observation, dataset: str, batches: list[Batch]) -> Num
     }
 
 
-def vocabulary(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def vocabulary(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
     """Return the share of tokens of each column that the tokenizer does not know."""
     tokenizer = getattr(observation.trainer.model, "tokenizer", None)
     unknown = getattr(tokenizer, "unk_token_id", None)

@@ -25,7 +25,7 @@ from gradlab.diagnosis import (
     shape_measurements,
     shortcut_measurements,
 )
-from gradlab.diagnosis.observation import Batch, Observation, positions_of
+from gradlab.diagnosis.observation import Observation, ObservedBatch, positions_of
 from gradlab.errors import first_line
 from gradlab.monitor.library_losses import DOTS
 from gradlab.scale.audit import Audit
@@ -263,7 +263,7 @@ def processes(observation: Observation) -> Numbers:
 
 
 def _of_texts(
-    observation: Observation, table: Mapping[str, Sequence[str]], batch: Batch
+    observation: Observation, table: Mapping[str, Sequence[str]], batch: ObservedBatch
 ) -> dict[str, Numbers | None]:
     """Return the measurements of a data set's texts: columns, empty texts and duplicates."""
     if not table or not all(table.values()):
@@ -311,7 +311,7 @@ def _repeats(counts: Mapping[Any, int]) -> int:
     return sum(count * (count - 1) // 2 for count in counts.values())
 
 
-def views(batches: list[Batch]) -> Numbers | None:
+def views(batches: list[ObservedBatch]) -> Numbers | None:
     """Return cosines of anchors to positives and to other candidates."""
     cosines = [batch.cosines for batch in batches if batch.cosines is not None]
     if not cosines:
@@ -330,7 +330,7 @@ def views(batches: list[Batch]) -> Numbers | None:
     }
 
 
-def loss(batches: list[Batch]) -> Numbers:
+def loss(batches: list[ObservedBatch]) -> Numbers:
     """Return the loss of each batch, and the number of candidates of InfoNCE."""
     first = batches[0]
     is_infonce = first.registered is not None and first.registered.name == "infonce"
@@ -342,7 +342,7 @@ def loss(batches: list[Batch]) -> Numbers:
     }
 
 
-def pairs(batches: list[Batch], texts: Sequence[Sequence[str]]) -> Numbers | None:
+def pairs(batches: list[ObservedBatch], texts: Sequence[Sequence[str]]) -> Numbers | None:
     """Return how often positives are nearer than other candidates, by embeddings and by words.
 
     ``texts`` are the columns of the data set.
@@ -393,7 +393,7 @@ def _word_ranks(texts: Sequence[Sequence[str]]) -> Iterable[float]:
             yield sum((s < own) + (s == own) / 2 for s in shared) / len(shared)
 
 
-def hard_negatives(batches: list[Batch]) -> Numbers | None:
+def hard_negatives(batches: list[ObservedBatch]) -> Numbers | None:
     """Return the shares of hard negatives that are the positive's text, and that are nearer."""
     same, nearer = 0.0, []
     for batch in batches:
@@ -406,7 +406,7 @@ def hard_negatives(batches: list[Batch]) -> Numbers | None:
     return {"same": same, "nearer": float(torch.cat(nearer).mean())}
 
 
-def temperature(batches: list[Batch]) -> Numbers | None:
+def temperature(batches: list[ObservedBatch]) -> Numbers | None:
     """Return the temperature and the published one.
 
     None is published for losses with a teacher: it differs with the teacher's scores.
@@ -419,7 +419,7 @@ def temperature(batches: list[Batch]) -> Numbers | None:
     return {"temperature": float(base.temperature), "published": published}
 
 
-def logits(batches: list[Batch]) -> Numbers | None:
+def logits(batches: list[ObservedBatch]) -> Numbers | None:
     """Return the mean length of embeddings whose dot products are scaled as if they were cosines.
 
     None where the loss compares by something else, or a temperature is known.
@@ -435,7 +435,7 @@ def logits(batches: list[Batch]) -> Numbers | None:
     return {"scale": float(scale), "length": float(lengths.mean())}
 
 
-def gradient_cache(batches: list[Batch]) -> Numbers | None:
+def gradient_cache(batches: list[ObservedBatch]) -> Numbers | None:
     """Return the largest differences of a gradient cache from plain training."""
     cached = [batch for batch in batches if batch.replay is not None or batch.plain is not None]
     if not cached:

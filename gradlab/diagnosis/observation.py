@@ -58,7 +58,7 @@ class Call:
 
 
 @dataclasses.dataclass(frozen=True)
-class Batch:
+class ObservedBatch:
     """A batch of a trainer with its loss and gradients."""
 
     dataset: str  # name of the data set; empty if there is only one
@@ -127,7 +127,7 @@ class Observation:
 
     trainer: Any
     title: str
-    batches: list[Batch]
+    batches: list[ObservedBatch]
     trained: dict[str, Tensor]  # parameters of the model that require gradients
     frozen: list[str]
     silent: list[str]  # dropout layers that stay off in training
@@ -164,9 +164,9 @@ class Observation:
         datasets = _datasets(self.trainer)
         return datasets.get(dataset, datasets.get(""))
 
-    def of_losses(self) -> dict[str, list[Batch]]:
+    def of_losses(self) -> dict[str, list[ObservedBatch]]:
         """Return the batches of each loss, by the name of its data set."""
-        batches: dict[str, list[Batch]] = {}
+        batches: dict[str, list[ObservedBatch]] = {}
         for batch in self.batches:
             batches.setdefault(batch.dataset, []).append(batch)
         return batches
@@ -298,7 +298,7 @@ def _trials(trainer: Any, capture: Capture, views: Views) -> tuple[dict[str, Any
 
 def _try(
     trainer: Any, inputs: dict[str, Any], capture: Capture, trained: dict[str, Tensor]
-) -> Batch:
+) -> ObservedBatch:
     dataset, (_, loss) = str(inputs.get("dataset_name", "")), loss_of(trainer, inputs)
     own = {id(tensor) for tensor in trainer.model.parameters()}
     parameters = dict(loss.named_parameters()) if isinstance(loss, nn.Module) else {}
@@ -317,7 +317,7 @@ def _try(
     norm = math.sqrt(sum(_norm(tensor) ** 2 for tensor in trained.values()))
     depends = trials.dependence(trainer, inputs, loss, columns, labels)
     labelled = labels is not None and not depends["ignores"]
-    batch = Batch(
+    batch = ObservedBatch(
         dataset, loss, columns, labelled, float(value), snapshot, problem, gradients,
         embedded=_by_column(forward, columns), ignores_labels=depends["ignores"],
         factor=depends["factor"], met=depends["met"], norm=norm,
@@ -436,7 +436,7 @@ def _same_input(call: Call, repeated: Call) -> bool:
 
 
 def _beside_plain(
-    trainer: Any, batch: Batch, inputs: Mapping[str, Any], trained: dict[str, Tensor]
+    trainer: Any, batch: ObservedBatch, inputs: Mapping[str, Any], trained: dict[str, Tensor]
 ) -> float | None:
     """Return the relative difference of a gradient cache's gradients from plain training, or None.
 
@@ -483,7 +483,7 @@ def _beside_plain(
     return math.sqrt(difference / size) if size else (math.inf if difference else 0.0)
 
 
-def _audit(trainer: Any, batch: Batch, processes: int) -> Any:
+def _audit(trainer: Any, batch: ObservedBatch, processes: int) -> Any:
     """Return an audit of a loss on given embeddings, or why it failed; None without gathering."""
     if not (gathers(batch.loss) or _mentions_gathering(batch.loss)):
         return None

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradlab.diagnosis.label_measurements import label_cells
-from gradlab.diagnosis.observation import Batch, Observation
+from gradlab.diagnosis.observation import Observation, ObservedBatch
 
 Numbers = dict[str, Any]
 
@@ -108,7 +108,9 @@ def stopping(observation: Observation) -> Numbers | None:
     }
 
 
-def last_batch(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def last_batch(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
     """Return the share of batches of one row, where a loss compares the rows of a batch."""
     drawn, first = observation.draws.get(dataset), batches[0]
     if not drawn or not drawn["batches"] or first.labelled or len(first.columns) < 2:

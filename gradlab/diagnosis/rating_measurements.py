@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from gradlab.diagnosis.label_measurements import label_cells, name_of_loss
-from gradlab.diagnosis.observation import Batch, Observation
+from gradlab.diagnosis.observation import Observation, ObservedBatch
 from gradlab.diagnosis.row_measurements import RATING, WORDED_ROWS, rank_correlation, word_overlap
 from gradlab.diagnosis.shortcut_measurements import words_of
 
@@ -24,7 +24,7 @@ OTHERS = 16
 Numbers = dict[str, Any]
 
 
-def balance(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def balance(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the commonest label, and the lowest and highest one beside the range of the others."""
     cells = _labels(observation, dataset)
     name = name_of_loss(batches[0].loss)
@@ -50,7 +50,9 @@ def balance(observation: Observation, dataset: str, batches: list[Batch]) -> Num
     }
 
 
-def contradictions(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def contradictions(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
     """Return the share of rows whose texts stand in another row with another label."""
     cells, texts = _labels(observation, dataset), _texts(observation, dataset)
     if not cells or not texts or len(texts[0]) != len(cells) or batches[0].ignores_labels:
@@ -76,7 +78,9 @@ def contradictions(observation: Observation, dataset: str, batches: list[Batch])
     }  # fmt: skip
 
 
-def relation(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def relation(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
     """Return how labels of pairs go with common words and cosines, and how much these vary."""
     cells, texts = _labels(observation, dataset), _texts(observation, dataset)
     if name_of_loss(batches[0].loss) not in RATING or len(texts) != 2 or not cells:
@@ -100,7 +104,9 @@ def relation(observation: Observation, dataset: str, batches: list[Batch]) -> Nu
     }
 
 
-def grouping(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def grouping(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
     """Return how often a text has more words in common with its class than with others.
 
     Ranks are among texts of other classes; ``nearest`` is the mean of the largest shares.
@@ -133,7 +139,7 @@ def grouping(observation: Observation, dataset: str, batches: list[Batch]) -> Nu
     }
 
 
-def met(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def met(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the loss over its value where rows exchange labels, without dropout, or None."""
     values = [batch.met for batch in batches if batch.met is not None]
     return {"share": sum(values) / len(values)} if values else None

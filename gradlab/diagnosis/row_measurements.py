@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from gradlab.diagnosis.label_measurements import label_cells, name_of_loss
-from gradlab.diagnosis.observation import Batch, Observation
+from gradlab.diagnosis.observation import Observation, ObservedBatch
 
 # Rows whose words are compared, and other rows with which each is compared.
 WORDED_ROWS, COMPARED_ROWS = 512, 16
@@ -29,7 +29,9 @@ Numbers = dict[str, Any]
 Overlap = Callable[[int, int, int, int], float]
 
 
-def agreement(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def agreement(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
     """Return rank correlations of the labels with common words and with initial cosines."""
     cells, texts = label_cells(observation, dataset), _texts(observation, dataset)
     is_rating = name_of_loss(batches[0].loss) in RATING
@@ -51,7 +53,9 @@ def agreement(observation: Observation, dataset: str, batches: list[Batch]) -> N
     }
 
 
-def preference(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def preference(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
     """Return how often a teacher, and the words, prefer the first negative to the positive."""
     cells, texts = label_cells(observation, dataset), _texts(observation, dataset)
     if name_of_loss(batches[0].loss) not in TAUGHT or len(texts) < 3 or not cells:
@@ -71,7 +75,7 @@ def preference(observation: Observation, dataset: str, batches: list[Batch]) -> 
 
 
 def taught_embeddings(
-    observation: Observation, dataset: str, batches: list[Batch]
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
 ) -> Numbers | None:
     """Return the rank correlation of a teacher's cosines of two texts with their common words."""
     cells, texts = label_cells(observation, dataset), _texts(observation, dataset)
@@ -93,7 +97,7 @@ def taught_embeddings(
     }
 
 
-def shift(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def shift(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the share of rows whose second text fits the first text of the row before or after.
 
     It fits better than its own row's and all other rows' that are compared, and better than the

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gradlab.diagnosis.observation import Batch, Observation
+from gradlab.diagnosis.observation import Observation, ObservedBatch
 from gradlab.scale.audit.worker import MODEL, GivenModel
 
 # Rows of the batches on which a loss is tried, and their dimensions.
@@ -22,7 +22,9 @@ TRIED, WIDTH = 6, 32
 Numbers = dict[str, Any]
 
 
-def direction(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def direction(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
     """Return values of a loss on batches whose answer is known; None for losses with labels.
 
     ``solved``: positives equal their anchors, which are orthogonal, and negatives are orthogonal to
@@ -71,7 +73,9 @@ def _value(loss: Any, stand_in: GivenModel, columns: list[Tensor]) -> float:
         return float(loss(features, None))
 
 
-def prefixes(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def prefixes(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
     """Return the dimensions and weights of a Matryoshka loss, beside those of the embeddings."""
     loss = batches[0].loss
     dims = getattr(loss, "matryoshka_dims", None)
@@ -85,13 +89,13 @@ def prefixes(observation: Observation, dataset: str, batches: list[Batch]) -> Nu
     }
 
 
-def width(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def width(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the dimensions of the embeddings; None where they are unknown."""
     size = _width(observation, batches)
     return {"width": size} if size else None
 
 
-def _width(observation: Observation, batches: list[Batch]) -> int:
+def _width(observation: Observation, batches: list[ObservedBatch]) -> int:
     """Return the dimensions of embeddings, before a loss cuts them; 0 if they are unknown."""
     model = observation.trainer.model
     whole = getattr(model, "get_sentence_embedding_dimension", lambda: None)()

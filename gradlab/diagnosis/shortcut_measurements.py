@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from gradlab.diagnosis.observation import Batch, Observation
+from gradlab.diagnosis.observation import Observation, ObservedBatch
 
 # Rows that are read; words that a text has at least for being contained to mean something, and how
 # many times as long the other one is: a pair that differs by a word or two is an augmentation.
@@ -28,7 +28,7 @@ MARKUP = re.compile(
 Numbers = dict[str, Any]
 
 
-def markers(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def markers(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the word that tells positives from negatives best, and the shares that have it."""
     texts = _texts(observation, dataset)
     if len(texts) < 3:
@@ -46,7 +46,9 @@ def markers(observation: Observation, dataset: str, batches: list[Batch]) -> Num
     }
 
 
-def contained(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def contained(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
     """Return shares of rows whose anchor holds the positive, or whose texts share a number."""
     texts = _texts(observation, dataset)
     if len(texts) < 2 or batches[0].labelled:
@@ -74,7 +76,7 @@ def _holds(text: Sequence[str], phrase: Sequence[str]) -> bool:
     return f" {' '.join(phrase)} " in f" {' '.join(text)} "
 
 
-def remains(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def remains(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the column with most texts that stand for a missing one, or that hold markup."""
     table = observation.table_of(dataset)
     shares = {
@@ -97,7 +99,9 @@ def remains(observation: Observation, dataset: str, batches: list[Batch]) -> Num
     }  # fmt: skip
 
 
-def beginning(observation: Observation, dataset: str, batches: list[Batch]) -> Numbers | None:
+def beginning(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
     """Return how many tokens all texts of a column begin with, where a mean is taken over them.
 
     None where another pooling is used, or the tokens of prompts are left out.

@@ -17,8 +17,8 @@ from gradlab.simulation import exact, monte_carlo
 from gradlab.simulation.result import SimulationResult
 from gradlab.simulation.setting import Setting
 
-# Points per axis and batches per cell, where not given, of a loss that is differentiated.
-POINTS_OF_GRADIENTS, BATCHES_OF_GRADIENTS = 16, 8
+# Points per axis, where not given, of a loss that is differentiated.
+POINTS_OF_GRADIENTS = 16
 
 
 @takes_loss
@@ -130,7 +130,7 @@ def simulate(
     settings: dict[str, Any] = {}
     if estimate is None:
         if batches is None:
-            batches = BATCHES_OF_GRADIENTS if by_gradients else 1000
+            batches = monte_carlo.BATCHES_OF_GRADIENTS if by_gradients else monte_carlo.BATCHES
         known_seed = int(seed) if isinstance(seed, (int, np.integer)) else None
         settings = {"batches": int(batches), "seed": known_seed, "device": device}
         sampling = monte_carlo.Sampling(int(batches), random_generator(seed), device, progress)

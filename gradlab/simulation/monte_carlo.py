@@ -25,6 +25,8 @@ from gradlab.simulation.setting import Setting
 from gradlab.waiting import progress_bar
 
 DRAWS_A_BLOCK = 1 << 22  # normal draws held at a time (32 MiB)
+# Batches per cell, where not given, and those of a loss that is differentiated.
+BATCHES, BATCHES_OF_GRADIENTS = 1000, 8
 PASS = 0.01  # smallest dissipation at which a batch counts for the hardest share
 Grid = Float[np.ndarray, "p q"]
 
