@@ -18,6 +18,7 @@ from gradlab import GradlabError
 from gradlab.monitor.history import read_metrics
 from gradlab.train import Callback, train
 from gradlab.train.distributed import Processes
+from gradlab.train.trainer import Trainer
 from tests.gradient_worker import SETTINGS, gradient, two_steps, work
 from tests.processes import gradlab_command, start, together
 from tests.tiny_models import make_sentences
@@ -173,6 +174,14 @@ def test_batch_that_does_not_divide_is_refused(bert, tmp_path):
     )  # fmt: skip
     assert 2 in codes
     assert "does not divide into equal parts for 2 processes" in log.read_text()
+
+
+def test_processes_with_different_files_are_refused(bert, tmp_path, monkeypatch):
+    config = small_config(bert, tmp_path)
+    Trainer(config)
+    monkeypatch.setattr(Processes, "collect", lambda _, content: [content, f"not {content}"])
+    with pytest.raises(GradlabError, match="the processes have different files"):
+        Trainer(config)
 
 
 class StopOneProcess(Callback):
