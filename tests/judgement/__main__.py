@@ -144,14 +144,19 @@ def mutate(half: str, only: str) -> None:
 
     import gradlab
     from tests.judgement.case import cases
+    from tests.judgement.mutation import limits
     from tests.judgement.mutation import mutate as mutants
 
     root, count, unnoticed = Path(gradlab.__file__).parents[1], 0, []
+    of = sum(len([*limit.mutants()]) for limit in limits(root) if only in limit.where)
+    click.echo(f"{of} mutants; judging all cases without one first")
     for limit, text, witness in mutants(root, cases(half), only):
         count += 1
         if not witness:
             unnoticed.append(limit)
-        click.echo(f"{limit.where}: {limit.text} -> {text}: {witness or 'NOT NOTICED'}")
+        click.echo(
+            f"{count}/{of} {limit.where}: {limit.text} -> {text}: {witness or 'NOT NOTICED'}"
+        )
     places = {limit.where for limit in unnoticed}
     click.echo(
         f"{count - len(unnoticed)} of {count} mutants noticed; "

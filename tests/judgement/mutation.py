@@ -8,6 +8,7 @@ the changed module. A mutant is noticed if any tool says anything else of any fr
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -20,10 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# Rooms that judge, modules that do so in them, and the tool whose verdicts they make.
-ROOMS = {"monitor": "report", "diagnosis": "doctor", "inspection": "inspect"}
+# Rooms that judge, modules that do so in them, and the tool whose verdicts they make. The report,
+# which takes most time, comes last.
+ROOMS = {"diagnosis": "doctor", "inspection": "inspect", "monitor": "report"}
 JUDGING = ("verdicts/*.py", "*verdicts.py", "advice.py", "advice.toml")
 FACTORS = (2.0, 0.5)
+# A module of these rooms without limits, which imports nothing of them and remembers what it has
+# measured: no fork needs its own, which would take most of the time.
+KEPT = "gradlab.monitor.setting_advice"
 
 
 @dataclass(frozen=True)
@@ -203,6 +208,8 @@ def forget_rooms() -> None:
     """Let the rooms that judge be imported anew in each fork, and whatever imports from them."""
     judging = tuple(f"gradlab.{room}" for room in ROOMS)
     for name in list(sys.modules):
+        if name == KEPT:
+            continue
         if name.startswith((*judging, "gradlab.report", "tests.judgement.freeze")):
             del sys.modules[name]
             parent, _, last = name.rpartition(".")
@@ -230,18 +237,20 @@ def mutate(root: Path, cases: Sequence[Any], only: str = "") -> Iterator[tuple[L
 
     preload()
     measured = {f"{case.half}/{case.name}": scoring.frozen(case) for case in cases}
-    frozen = {
-        tool: [(name, {tool: tools[tool]}) for name, tools in measured.items() if tool in tools]
-        for tool in ROOMS.values()
-    }
+    # Boundaries come first: they take least time, and most mutants are noticed by one.
+    frozen: dict[str, list[tuple[str, Any]]] = {tool: [] for tool in ROOMS.values()}
     frozen["doctor"] += [
         (title, {"doctor": doctor_measurements}) for title, doctor_measurements, _ in measurements()
     ]
     frozen["report"] += [
         (title, {"report": run}) for title, run, _, _ in run_boundaries.measurements()
     ]
+    for tool, of_tool in frozen.items():
+        of_tool += [(name, {tool: tools[tool]}) for name, tools in measured.items()
+                    if tool in tools]  # fmt: skip
     expected = {tool: dict(grades(frozen_of_tool)) for tool, frozen_of_tool in frozen.items()}
     forget_rooms()
+    gc.freeze()  # a collection in a fork would copy all pages
     for limit in limits(root):
         if only in limit.where:
             for text in limit.mutants():

@@ -71,6 +71,8 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     (COMING | {"positive_cosine": at_once(0.901, 0.893)}, {}, "Spread", "watch"),
     (COMING | {"positive_cosine": at_once(0.899, 0.902)}, {}, "Spread", "not judged"),
     (COMING | {"positive_cosine": at_once(0.92, 0.92)}, {}, "Spread", "watch"),
+    (COMING | {"positive_cosine": at_once(0.893, 0.894)}, {}, "Spread", "not judged"),
+    (COMING | {"positive_cosine": at_once(0.893, 0.8855)}, {}, "Spread", "watch"),
     (COMING | {"negative_cosine": at_once(0.89, 0.893), "positive_cosine": at_once(0.901, 0.92)},
      {}, "Spread", "watch"),
     (APART | {"order": at_once(0.5, 0.57)}, {}, "Order", "not judged"),
