@@ -179,7 +179,9 @@ def test_batch_that_does_not_divide_is_refused(bert, tmp_path):
 def test_processes_with_different_files_are_refused(bert, tmp_path, monkeypatch):
     config = small_config(bert, tmp_path)
     Trainer(config)
-    monkeypatch.setattr(Processes, "collect", lambda _, content: [content, f"not {content}"])
+    monkeypatch.setattr(
+        Processes, "collect", lambda _, content: [content, content and content[::-1]]
+    )
     with pytest.raises(GradlabError, match="the processes have different files"):
         Trainer(config)
 
