@@ -172,6 +172,7 @@ OF_TRAINERS: list[tuple[str, dict[str, Any], str]] = [
     ("gold", {"answers": [GOLD | {"words": 0.31, "low": 0.1, "high": 0.3}]}, ""),
     ("gold", {"answers": [GOLD | {"words": 0.0, "low": 0.1, "high": 0.17}]}, ""),
     ("gold", {"answers": [GOLD | {"words": 0.0, "distinct": 2, "low": 0.07, "high": 0.4}]}, ""),
+    ("gold", {"answers": [GOLD | {"words": 0.0, "distinct": 3, "low": 0.1, "high": 0.4}]}, "watch"),
     (
         "gold",
         {"answers": [GOLD | {"words": 0.0, "distinct": 2, "low": 0.03, "high": 0.4}]},
@@ -286,6 +287,7 @@ OF_LOSSES: list[tuple[str, dict[str, Any], str]] = [
     ("balance", BALANCE | {"loss": "ContrastiveLoss", "commonest": 0.97}, "watch"),
     ("relation", RELATION, "watch"),
     ("relation", RELATION | {"rows": 70}, ""),
+    ("relation", RELATION | {"distinct": 1, "low": 0.03}, ""),
     ("relation", RELATION | {"words": 0.11}, "watch"),  # 1.3 standard errors
     ("relation", RELATION | {"words": 0.22}, ""),  # 2.6 standard errors
     ("relation", RELATION | {"embeddings": 0.4}, "watch"),  # 2.3 standard errors

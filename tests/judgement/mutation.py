@@ -2,7 +2,7 @@
 
 A limit is a number that a judging module compares with, or holds in a constant. Each is doubled and
 halved in turn, a probability by its distance to 1 as well, in a fork of this process that imports
-the changed module. A mutant is noticed if any tool says anything else of any frozen case.
+the changed module. A mutant is noticed if any tool grades any frozen case otherwise.
 """
 
 from __future__ import annotations

@@ -46,6 +46,12 @@ def rates(share: float) -> list[float]:
     return [1e-4] * (COUNT - still) + [0.0] * still
 
 
+def point(count: int) -> Series:
+    """Embeddings that are one point in ``count`` records."""
+    values = {"negative_cosine": 0.985, "positive_cosine": 0.99, "effective_rank": 2.2}
+    return {name: [value] * count for name, value in values.items()}
+
+
 def resumed(after: float) -> dict[str, Any]:
     return {"watch": {"resumed": COUNT // 2}, "loss": [3.0] * 10 + [1.0] * 10 + [after] * 20}
 
@@ -53,6 +59,10 @@ def resumed(after: float) -> dict[str, Any]:
 # Different sentences come apart, though not by much.
 COMING = {"negative_cosine": at_once(0.89, 0.875), "effective_rank": at_once(8.0, 9.0)}
 RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
+    (APART | {"positive_cosine": 1.0, "negative_cosine": 0.85}, {}, "Batch", "bad"),
+    (APART | {"positive_cosine": 1.0, "negative_cosine": 0.93}, {}, "Batch", ""),
+    (APART | {"positive_cosine": 1 - 0.7e-6}, {}, "Batch", "bad"),
+    (APART | {"positive_cosine": 1 - 1.4e-6}, {}, "Batch", ""),
     (APART | {"negative_cosine": 0.73}, {}, "Spread", "good"),
     (APART | {"negative_cosine": 0.765}, {}, "Spread", "watch"),
     (APART | {"negative_cosine": steadily(0.2, 0.985, 0.985), "positive_cosine": 0.99,
@@ -75,6 +85,8 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     (COMING | {"positive_cosine": at_once(0.893, 0.8855)}, {}, "Spread", "watch"),
     (COMING | {"negative_cosine": at_once(0.89, 0.893), "positive_cosine": at_once(0.901, 0.92)},
      {}, "Spread", "watch"),
+    (point(14), {}, "Spread", "bad"),
+    (point(7), {}, "Spread", "watch"),
     (APART | {"order": at_once(0.5, 0.57)}, {}, "Order", "not judged"),
     (APART | {"order": at_once(0.5, 0.7)}, {}, "Order", "good"),
     (APART | {"order": at_once(0.5, 0.3)}, {}, "Order", "watch"),
