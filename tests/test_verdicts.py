@@ -777,6 +777,22 @@ def test_the_order_of_labels_is_judged_without_components(first, last, grade):
     assert verdict.grade == grade
 
 
+@pytest.mark.parametrize(("in_order", "cause"), [(0.38, "Order"), (0.5, "Spread")])
+def test_reversed_order_explains_a_collapse_and_a_fallen_score(in_order, cause):
+    """As CoSENT on reversed labels, where a larger scale, the advice on a collapse, is no help."""
+    rows = []
+    for at in range(20):
+        near = 0.9 + 0.095 * min(at, 8) / 8
+        values = {"positive_cosine": near + 0.001, "negative_cosine": near, "order": in_order}
+        values |= {} if at else {"positive_cosine": 0.95, "order": 0.52}
+        rows += [[at, "diagnostics", name, value] for name, value in values.items()]
+    rows += [[at, "evaluation", "eval_dev_spearman_cosine", v] for at, v in ((0, 0.39), (19, 0.3))]
+    judged = judge({"rows": rows})
+    assert judged.headline.startswith(f"{cause}: ")
+    (scores,) = (v for v in judged.verdicts if v.subject == "Scores")
+    assert scores.change.startswith(f"“{cause}” explains this")
+
+
 @pytest.mark.parametrize(("in_order", "grade"), [(0.7, NOT_JUDGED), (0.55, WATCH)])
 def test_cosines_close_together_are_no_fault_where_labels_stand_in_order(in_order, grade):
     values = {"positive_cosine": 0.9, "negative_cosine": 0.88, "order": in_order}

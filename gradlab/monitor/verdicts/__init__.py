@@ -54,6 +54,11 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("score does not improve", "held-out loss rises", "none learns", "gradient has vanished"),
         *("temperature too high", "ratio too low", "nothing to learn"),
     ),
+    # Training towards reversed labels draws all sentences together, and lowers a score.
+    "order reversed": (
+        *("collapse", "training hurts", "score fell", "hardly told apart"),
+        *("loss of guessing", "score does not improve"),
+    ),
     **{
         name: ("loss of guessing", "hardly told apart", "score does not improve", "ratio too low")
         for name in ("own similarity", "softmax twice", "loss cannot fall", "mistaken formula")
