@@ -54,11 +54,11 @@ def test_the_worst_grade():
 
 
 def record(folder: str, spread: float) -> None:
-    """Record ten batches in which embeddings are ``spread`` apart."""
+    """Record twelve batches in which embeddings move apart, in the end by ``spread``."""
     watch = gradlab.watch(loss="infonce", output=folder, every=1)
     generator = torch.Generator().manual_seed(0)
-    for _ in range(10):
-        common = torch.ones(32, 16)
+    for step in range(12):
+        common = torch.ones(32, 16) * (12 - step)
         anchors = common + spread * torch.randn(32, 16, generator=generator)
         watch.observe(anchors, anchors + 0.1 * spread * torch.randn(32, 16, generator=generator))
     watch.finish()
