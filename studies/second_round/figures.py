@@ -37,7 +37,7 @@ CLAIMS = {
     "lengthening": "ESimCSE, Table 10: longer sentences",
     "augmentations": "MoCoSE, Table 5, Figure 9: augmentations",
     "dimension": "MoCoSE, Table 6a, Figure 10: width of the projection",
-    "batch-size": "MoCoSE, Table 6b, Figure 10: batch size",
+    "batch-size": "MoCoSE, Table 6b: batch size",
     "random-queue": "MoCoSE, Figures 11, 12: random vectors in the queue",
     "paths": "MoCoSE, Figure 4: alignment and uniformity",
     "fgsm": "MoCoSE, Table 9: FGSM",
