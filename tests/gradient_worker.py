@@ -15,7 +15,7 @@ import gradlab
 from gradlab.encoder.model import Encoder
 from gradlab.seeds import seed_everything
 from gradlab.train.config import TrainConfig
-from gradlab.train.distributed import Processes
+from gradlab.train.distributed import RunProcesses
 from gradlab.train.objective import Objective, freeze_unused
 from tests.train_helpers import ESIMCSE, MOCOSE, gradients, make_objective, sequences_of
 
@@ -45,7 +45,7 @@ class Scaled(torch.nn.Module):
 
 
 def gradient(
-    model: str, loss: str, sequences: list[np.ndarray], processes: Processes
+    model: str, loss: str, sequences: list[np.ndarray], processes: RunProcesses
 ) -> dict[str, torch.Tensor]:
     """The gradient of one batch over all processes, dropout off, in float64 unless said otherwise.
 
@@ -101,7 +101,7 @@ def gradient(
 
 
 def two_steps(
-    model: str, name: str, sequences: list[np.ndarray], processes: Processes
+    model: str, name: str, sequences: list[np.ndarray], processes: RunProcesses
 ) -> dict[str, torch.Tensor]:
     """The gradient of the second step (float64, no dropout), and what the branches then hold."""
     seed_everything(0)
@@ -122,7 +122,7 @@ def two_steps(
 
 
 def work(model: str, sentences: list[str], output: str, names: list[str]) -> None:
-    processes = Processes.start("cpu")
+    processes = RunProcesses.start("cpu")
     sequences = sequences_of(model, sentences)
     for name in names:
         tensors = (two_steps if name in SETTINGS else gradient)(model, name, sequences, processes)

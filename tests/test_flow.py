@@ -9,8 +9,8 @@ import torch
 
 import gradlab
 from gradlab.flow import flow, synthetic_batch
-from gradlab.flow.forces import Forces
 from gradlab.flow.integration import runge_kutta_step
+from gradlab.flow.velocity import VelocityField
 from gradlab.losses.registry import get_loss
 
 
@@ -162,21 +162,27 @@ def test_shuffled_batches_come_closer_to_the_simplex_than_a_partition():
 def test_the_velocity_is_minus_the_gradient_of_both_sides():
     anchors, positives = views(5, 4)
     loss = get_loss("infonce(temperature=0.2)")
-    forces = Forces(loss, {"anchors": anchors, "positives": positives}, ("anchors", "positives"))
+    velocity_field = VelocityField(
+        loss, {"anchors": anchors, "positives": positives}, ("anchors", "positives")
+    )
     sides = gradlab.components(loss, anchors, positives, side="both")
     expected = np.concatenate([-side.gradient() for side in sides])
-    np.testing.assert_allclose(forces(forces.start).rows, expected, atol=1e-12)
+    np.testing.assert_allclose(velocity_field(velocity_field.start).rows, expected, atol=1e-12)
 
 
 def test_steps_have_order_three_and_their_error_estimate_order_two():
     loss = get_loss("infonce(temperature=0.5)")
     anchors, positives = views(6, 4)
-    forces = Forces(loss, {"anchors": anchors, "positives": positives}, ("anchors", "positives"))
+    velocity_field = VelocityField(
+        loss, {"anchors": anchors, "positives": positives}, ("anchors", "positives")
+    )
 
     def end_of(steps, time=0.4):
-        rows, velocity = forces.start, forces(forces.start)
+        rows, velocity = velocity_field.start, velocity_field(velocity_field.start)
         for _ in range(steps):
-            rows, velocity, *_, error, _ = runge_kutta_step(forces, rows, velocity, time / steps)
+            rows, velocity, *_, error, _ = runge_kutta_step(
+                velocity_field, rows, velocity, time / steps
+            )
         return rows, error
 
     exact, _ = end_of(128)

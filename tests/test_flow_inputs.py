@@ -13,10 +13,10 @@ from PIL import Image
 import gradlab
 from gradlab.errors import GradlabError
 from gradlab.flow import Flows, flow, minibatches, synthetic_batch
-from gradlab.flow import forces as forces_module
-from gradlab.flow.forces import Forces
+from gradlab.flow import velocity as velocity_module
 from gradlab.flow.picture import animate
 from gradlab.flow.result import Flow
+from gradlab.flow.velocity import VelocityField
 from gradlab.losses.registry import get_loss
 
 RNG = np.random.default_rng(0)
@@ -136,9 +136,9 @@ def test_blocks_have_the_same_velocity(loss, monkeypatch):
     """Losses that need all similarities at once fall back on them."""
     arguments = {"anchors": torch.from_numpy(VIEWS[0]), "positives": torch.from_numpy(VIEWS[1])}
     moving = ("anchors", "positives")
-    plain = Forces(get_loss(loss), arguments, moving)
-    monkeypatch.setattr(forces_module, "BLOCKS_FROM", 2)
-    blocks = Forces(get_loss(loss), arguments, moving)
+    plain = VelocityField(get_loss(loss), arguments, moving)
+    monkeypatch.setattr(velocity_module, "BLOCKS_FROM", 2)
+    blocks = VelocityField(get_loss(loss), arguments, moving)
     assert blocks._blockwise is not None
     assert plain._blockwise is None
     velocity, velocity_of_blocks = plain(plain.start), blocks(blocks.start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,3 +91,12 @@ def test_placeholders_are_counted_where_they_are_bound() -> None:
     )
     placeholders = [name for name in bound_names(tree) if name in PLACEHOLDERS]
     assert sorted(placeholders) == ["each", "found", "given", "one", "other", "part"]
+
+
+def test_each_class_has_a_name_of_its_own() -> None:
+    classes = collections.defaultdict(list)
+    for file in sorted((ROOT / "gradlab").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                classes[node.name].append(f"{file.relative_to(ROOT)}:{node.lineno}")
+    assert {name: places for name, places in classes.items() if len(places) > 1} == {}

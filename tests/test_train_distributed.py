@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from gradlab import GradlabError
 from gradlab.monitor.history import read_metrics
 from gradlab.train import Callback, train
-from gradlab.train.distributed import Processes
+from gradlab.train.distributed import RunProcesses
 from gradlab.train.trainer import Trainer
 from tests.gradient_worker import SETTINGS, gradient, two_steps, work
 from tests.processes import gradlab_command, start, together
@@ -98,7 +98,7 @@ def computed(bert, tmp_path_factory):
 def test_two_processes_compute_what_one_does(bert, sequences, computed, name):
     """The gradient, and the same queue and momentum branch in both."""
     single, compute = (
-        Processes(0, 1, torch.device("cpu")),
+        RunProcesses(0, 1, torch.device("cpu")),
         two_steps if name in SETTINGS else gradient,
     )
     expected = compute(str(bert), name.partition(":")[0], sequences, single)
@@ -180,7 +180,7 @@ def test_processes_with_different_files_are_refused(bert, tmp_path, monkeypatch)
     config = small_config(bert, tmp_path)
     Trainer(config)
     monkeypatch.setattr(
-        Processes, "collect", lambda _, content: [content, content and content[::-1]]
+        RunProcesses, "collect", lambda _, content: [content, content and content[::-1]]
     )
     with pytest.raises(GradlabError, match="the processes have different files"):
         Trainer(config)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from gradlab.train.batches import Group
+from gradlab.train.batches import SequenceGroup
 from gradlab.train.fgsm import FGSM
 from tests.tiny_models import make_sentences
 from tests.train_helpers import make_objective, sequences_of
@@ -69,10 +69,10 @@ def test_share_of_changed_entries(size, expected):
     rows = torch.full((2, 3, 4), size)
     mask = torch.tensor([[1, 1, 1], [1, 0, 0]])
     fgsm = FGSM(5e-9)
-    (after,) = fgsm([rows], [Group(mask, mask)], lambda moved: moved[0].sum())
+    (after,) = fgsm([rows], [SequenceGroup(mask, mask)], lambda moved: moved[0].sum())
     assert float(fgsm.changed) == expected
     assert float((after != rows).float().mean()) == expected
-    fgsm([rows * 1e-3], [Group(mask, mask)], lambda moved: moved[0][0].sum())
+    fgsm([rows * 1e-3], [SequenceGroup(mask, mask)], lambda moved: moved[0][0].sum())
     # Of four tokens the one without a gradient stays.
     assert float(fgsm.changed) == pytest.approx(3 / 4)
     assert math.isnan(float(FGSM(1.0).changed))
@@ -81,7 +81,7 @@ def test_share_of_changed_entries(size, expected):
 def test_reduced_precision_is_widened():
     mask = torch.ones(1, 1, dtype=torch.int64)
     rows = torch.full((1, 1, 2), 0.05, dtype=torch.bfloat16)
-    (after,) = FGSM(5e-9)([rows], [Group(mask, mask)], lambda moved: moved[0].sum())
+    (after,) = FGSM(5e-9)([rows], [SequenceGroup(mask, mask)], lambda moved: moved[0].sum())
     assert after.dtype == torch.float32
     assert (after != rows.float()).all()
 

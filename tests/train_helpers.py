@@ -18,7 +18,7 @@ import gradlab
 from gradlab.encoder.model import Encoder
 from gradlab.monitor.history import read_metrics
 from gradlab.train import Callback, Objective, TrainConfig, train
-from gradlab.train.distributed import Processes
+from gradlab.train.distributed import RunProcesses
 from tests.tiny_models import make_sentences
 
 # The parts of the recipes, on a small scale.
@@ -85,7 +85,7 @@ def make_objective(
     model: str | Path,
     dropout: float | None = 0.0,
     dtype: torch.dtype = torch.float64,
-    processes: Processes | None = None,
+    processes: RunProcesses | None = None,
     **settings: Any,
 ) -> Objective:
     """What a run of four steps with these settings trains."""

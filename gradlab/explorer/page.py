@@ -28,7 +28,7 @@ from gradlab.explorer.scene import (
     stored_scenes,
 )
 from gradlab.files import write_text
-from gradlab.flow.forces import has_gate
+from gradlab.flow.velocity import has_gate
 from gradlab.losses.base import Loss
 from gradlab.losses.formula_markup import formula_html
 from gradlab.losses.registry import by_text, loss_names, taught_names

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from gradlab.arrays import Int
-from gradlab.flow.forces import Forces, Velocity, has_gate
 from gradlab.flow.integration import largest
+from gradlab.flow.velocity import Velocity, VelocityField, has_gate
 from gradlab.gradient.diagnostics import ACTIVE, effective_rank
 
 STOPPED = 1e-4  # relative push below which a loss has stopped
@@ -47,12 +47,14 @@ class Course:
         fastest: largest velocity so far.
     """
 
-    def __init__(self, forces: Forces, groups: Int[np.ndarray, "n"] | None, bar: Any) -> None:
-        self.forces, self.groups, self.bar = forces, groups, bar
+    def __init__(
+        self, velocity_field: VelocityField, groups: Int[np.ndarray, "n"] | None, bar: Any
+    ) -> None:
+        self.velocity_field, self.groups, self.bar = velocity_field, groups, bar
         self.curves: dict[str, list[float]] = {name: [] for name in CURVES}
         self.path: list[np.ndarray] = []
         self.fastest = 0.0
-        self.share = 1.0 if forces.is_scalar else 1 / forces.batch.count
+        self.share = 1.0 if velocity_field.is_scalar else 1 / velocity_field.batch.count
         self._next, self._last_step = 0.0, 0
 
     def due(self, time: float, step: int) -> bool:
@@ -65,11 +67,13 @@ class Course:
         step: int,
         rows: Tensor,
         velocity: Velocity,
-        batches: Iterable[tuple[Forces, Tensor]],
+        batches: Iterable[tuple[VelocityField, Tensor]],
     ) -> np.ndarray:
         """Add a record; return the relative push on anchors of the batches, (n,)."""
         push: np.ndarray = np.abs(
-            np.concatenate([forces.relative_push(state) for forces, state in batches])
+            np.concatenate(
+                [velocity_field.relative_push(state) for velocity_field, state in batches]
+            )
         )
         numbers = {
             "time": time,
@@ -78,7 +82,7 @@ class Course:
             "relative_push": float(push.mean()),
             "learning": float(np.mean(push >= ACTIVE)),
             "speed": largest(velocity.rows),
-            **cosine_statistics(self.forces, rows, self.groups),
+            **cosine_statistics(self.velocity_field, rows, self.groups),
         }
         if self.curves["steps"] and self.curves["steps"][-1] == step:  # the end replaces a record
             for curve in self.curves.values():
@@ -97,15 +101,15 @@ class Course:
 
     def stopped(self, push: np.ndarray, speed: float) -> bool:
         """Return whether no anchor is pushed any more, nor anything pulled."""
-        closed = has_gate(self.forces.loss) and float(push.max()) <= STOPPED
+        closed = has_gate(self.velocity_field.loss) and float(push.max()) <= STOPPED
         return closed and (speed <= STOPPED * self.fastest or self.fastest == 0)
 
 
 def cosine_statistics(
-    forces: Forces, rows: Tensor, groups: Int[np.ndarray, "n"] | None
+    velocity_field: VelocityField, rows: Tensor, groups: Int[np.ndarray, "n"] | None
 ) -> dict[str, float]:
     """Return the statistics of a state that need no loss."""
-    batch = forces.batch_at(rows)
+    batch = velocity_field.batch_at(rows)
     anchors = batch.anchors[:COMPARED]
     count, whole = len(anchors), batch.count
     own = torch.arange(count)

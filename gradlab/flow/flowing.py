@@ -14,11 +14,11 @@ from gradlab.arrays import Array, Float, Int, to_numpy
 from gradlab.batch.batch import KINDS, unit_rows
 from gradlab.errors import GradlabError, check_whole
 from gradlab.flow.course import Course
-from gradlab.flow.forces import Forces
 from gradlab.flow.integration import Stepper, bounded_step, fixed_size, largest
 from gradlab.flow.minibatches import Minibatches
 from gradlab.flow.references import best_reference, descends
 from gradlab.flow.result import Flow
+from gradlab.flow.velocity import VelocityField
 from gradlab.gradient.paradigm import check_side
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss, takes_loss
@@ -100,7 +100,7 @@ def flow(
     if negatives_move:
         kinds = ("extra_negatives", "own_negatives")
         moving += tuple(name for name in kinds if arguments.get(name) is not None)
-    forces = Forces(loss, arguments, moving)
+    velocity_field = VelocityField(loss, arguments, moving)
     labels = _group_numbers(context.get("labels") if groups is None else groups, len(anchors))
     settings = {
         "side": side,
@@ -113,7 +113,7 @@ def flow(
         "tolerance": tolerance,
     }
     with progress_bar(None, progress, desc=loss.name, total=steps, unit="step") as bar:
-        course = Course(forces, labels, bar)
+        course = Course(velocity_field, labels, bar)
         if batch_size is None:
             end = _all_at_once(course, steps, last_time, tolerance)
         else:
@@ -126,14 +126,14 @@ def flow(
         loss=loss,
         embeddings={
             name: kind.numpy()
-            for name, kind in zip(KINDS, forces.batch_at(rows).embeddings, strict=True)
+            for name, kind in zip(KINDS, velocity_field.batch_at(rows).embeddings, strict=True)
             if kind is not None
         },
         curves={name: np.array(curve) for name, curve in course.curves.items()},
         end=end.name,
         jump=end.jump,
-        descent=descends(forces, rows) if judged else None,
-        reference=None if batch_size is not None else best_reference(forces, course.share),
+        descent=descends(velocity_field, rows) if judged else None,
+        reference=None if batch_size is not None else best_reference(velocity_field, course.share),
         path=tuple(course.path),
         groups=labels,
         settings=settings,
@@ -150,9 +150,9 @@ class _End(NamedTuple):
 
 def _all_at_once(course: Course, steps: int, last_time: float, tolerance: float) -> _End:
     """Follow the flow of the whole batch."""
-    forces, stepper = course.forces, Stepper(tolerance)
-    rows = forces.start
-    velocity, time, window = forces(rows), 0.0, rows
+    velocity_field, stepper = course.velocity_field, Stepper(tolerance)
+    rows = velocity_field.start
+    velocity, time, window = velocity_field(rows), 0.0, rows
     for step in range(steps + 1):
         speed = largest(velocity.rows)
         course.fastest = max(course.fastest, speed)
@@ -168,12 +168,12 @@ def _all_at_once(course: Course, steps: int, last_time: float, tolerance: float)
         if not name and (step == steps or time >= last_time):
             name = "at rest" if _rests(course, speed, time, stepper) else "still moving"
         if name or course.due(time, step):
-            push = course.record(time, step, rows, velocity, [(forces, rows)])
+            push = course.record(time, step, rows, velocity, [(velocity_field, rows)])
             if course.stopped(push, speed):
                 name, jump = "stopped learning", False
         if name:
             return _End(name, rows, jump)
-        (rows, velocity, *_), size = stepper.step(forces, rows, velocity, last_time - time)
+        (rows, velocity, *_), size = stepper.step(velocity_field, rows, velocity, last_time - time)
         time = last_time if size == last_time - time else time + size
         course.bar.update()
     raise AssertionError("the loop returns at its last step")
@@ -189,14 +189,14 @@ def _in_batches(
     course: Course, batches: Minibatches, steps: int, last_time: float, tolerance: float
 ) -> _End:
     """Follow the flow of one batch after another, in steps of a fixed size."""
-    forces, rows, time, size = course.forces, course.forces.start, 0.0, 0.0
-    share = batches.size / forces.batch.count
+    velocity_field, rows, time, size = course.velocity_field, course.velocity_field.start, 0.0, 0.0
+    share = batches.size / velocity_field.batch.count
     for step, (drawn, places) in enumerate(batches):
         moving = rows[places]
         velocity = drawn(moving)
         over = step >= steps or time >= last_time
         if over or course.due(time, step):
-            whole = forces(rows)
+            whole = velocity_field(rows)
             pairs = [(piece, rows[numbers]) for piece, numbers in batches.epoch()]
             push = course.record(time, step, rows, whole, pairs)
             if course.stopped(push, largest(velocity.rows)):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gradlab.flow.forces import Forces, Velocity
+from gradlab.flow.velocity import Velocity, VelocityField
 
 LARGEST_ANGLE = 0.1  # radians; largest displacement of a row in one step
 RELATIVE_ERROR = 0.1  # largest estimated error of a step, as a share of its displacement
@@ -31,7 +31,7 @@ SMALLEST_JUMP_ANGLE = 10.0  # the least such displacement, in tolerances
 NEAR_JUMP = 10  # steps after a jump in which another is expected
 
 
-class Step(NamedTuple):
+class FlowStep(NamedTuple):
     """Rows (r, d) after a step, the velocity there, its displacement and error in radians.
 
     ``change`` is the largest change of a row's velocity over the step.
@@ -44,16 +44,18 @@ class Step(NamedTuple):
     change: float
 
 
-def runge_kutta_step(forces: Forces, rows: Tensor, velocity: Velocity, size: float) -> Step:
+def runge_kutta_step(
+    velocity_field: VelocityField, rows: Tensor, velocity: Velocity, size: float
+) -> FlowStep:
     """Take one step of this size in time."""
     first = velocity.rows
-    second = forces(_on_sphere(rows + size / 2 * first)).rows
-    third = forces(_on_sphere(rows + 3 * size / 4 * second)).rows
+    second = velocity_field(_on_sphere(rows + size / 2 * first)).rows
+    third = velocity_field(_on_sphere(rows + 3 * size / 4 * second)).rows
     shift = size * (2 / 9 * first + 1 / 3 * second + 4 / 9 * third)
     after = _on_sphere(rows + shift)
-    last = forces(after)
+    last = velocity_field(after)
     error = size * (-5 / 72 * first + 1 / 12 * second + 1 / 9 * third - 1 / 8 * last.rows)
-    return Step(after, last, largest(shift), largest(error), largest(last.rows - first))
+    return FlowStep(after, last, largest(shift), largest(error), largest(last.rows - first))
 
 
 def largest(rows: Tensor) -> float:
@@ -94,14 +96,14 @@ class Stepper:
         return refined
 
     def step(
-        self, forces: Forces, rows: Tensor, velocity: Velocity, longest: float
-    ) -> tuple[Step, float]:
+        self, velocity_field: VelocityField, rows: Tensor, velocity: Velocity, longest: float
+    ) -> tuple[FlowStep, float]:
         """Take one step of at most ``longest`` in time; return it with its size."""
         speed = largest(velocity.rows)
         self.fastest = max(self.fastest, speed)
         size = min(self.size or self.tolerance / speed, LARGEST_ANGLE / speed, longest)
         while True:
-            step = runge_kutta_step(forces, rows, velocity, size)
+            step = runge_kutta_step(velocity_field, rows, velocity, size)
             allowed = min(self.tolerance, RELATIVE_ERROR * step.displacement)
             if step.error <= allowed or self._crosses_jump(step):
                 break
@@ -115,7 +117,7 @@ class Stepper:
         self.jumps = self.jumps + 1 if self.near_jump else 0
         return step, size
 
-    def _crosses_jump(self, step: Step) -> bool:
+    def _crosses_jump(self, step: FlowStep) -> bool:
         steep = step.change > STEEP * self.fastest * step.displacement
         return step.displacement <= self.jump_angle and (steep or self.near_jump > 0)
 
@@ -125,17 +127,21 @@ def _factor(allowed: float, error: float) -> float:
     return 0.9 * (allowed / error) ** (1 / 3) if error > 0 else GROWTH
 
 
-def fixed_size(forces: Forces, rows: Tensor, velocity: Velocity, tolerance: float) -> float:
+def fixed_size(
+    velocity_field: VelocityField, rows: Tensor, velocity: Velocity, tolerance: float
+) -> float:
     """Return a step size for batches: small in angle, and accurate on this batch."""
     size = LARGEST_ANGLE / max(largest(velocity.rows), 1e-300)
     while True:
-        step = runge_kutta_step(forces, rows, velocity, size)
+        step = runge_kutta_step(velocity_field, rows, velocity, size)
         if step.error <= max(RELATIVE_ERROR * step.displacement, tolerance):
             return size
         size /= 2
 
 
-def bounded_step(forces: Forces, rows: Tensor, velocity: Velocity, size: float) -> Tensor:
+def bounded_step(
+    velocity_field: VelocityField, rows: Tensor, velocity: Velocity, size: float
+) -> Tensor:
     """Return the rows after one step, shortened if it moved a row by more than `LARGEST_ANGLE`."""
     size = min(size, LARGEST_ANGLE / max(largest(velocity.rows), 1e-300))
-    return runge_kutta_step(forces, rows, velocity, size).rows
+    return runge_kutta_step(velocity_field, rows, velocity, size).rows

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gradlab.errors import GradlabError, check_whole
-from gradlab.flow.forces import Arguments, Forces
+from gradlab.flow.velocity import Arguments, VelocityField
 from gradlab.losses.base import Loss
 
 
@@ -46,21 +46,21 @@ class Minibatches:
         self.size, self._shuffle, self._generator = batch_size, shuffle, generator
         self._order = np.arange(count)
 
-    def __iter__(self) -> Iterator[tuple[Forces, Tensor]]:
-        """Yield the forces on a batch, and the places of its moving rows in the whole state."""
+    def __iter__(self) -> Iterator[tuple[VelocityField, Tensor]]:
+        """Yield the velocity field of a batch, and its moving rows' places in the whole state."""
         while True:
             if self._shuffle:
                 self._order = self._generator.permutation(self._order)
             yield from self.epoch()
 
-    def epoch(self) -> Iterator[tuple[Forces, Tensor]]:
+    def epoch(self) -> Iterator[tuple[VelocityField, Tensor]]:
         """Yield the batches of the current epoch, as iteration does."""
         for start in range(0, len(self._order) - self.size + 1, self.size):
-            yield self._forces(torch.as_tensor(self._order[start : start + self.size]))
+            yield self._velocity_field(torch.as_tensor(self._order[start : start + self.size]))
 
-    def _forces(self, rows: Tensor) -> tuple[Forces, Tensor]:
+    def _velocity_field(self, rows: Tensor) -> tuple[VelocityField, Tensor]:
         arguments, columns = self._cut(rows)
-        forces = Forces(self._loss, arguments, self._moving)
+        velocity_field = VelocityField(self._loss, arguments, self._moving)
         places, offset = [], 0
         for name in self._moving:
             index = columns if name == "extra_negatives" else rows
@@ -68,7 +68,7 @@ class Minibatches:
             width = embeddings.shape[1] if embeddings.ndim == 3 else 1
             places.append(offset + (index[:, None] * width + torch.arange(width)).flatten())
             offset += len(embeddings) * width
-        return forces, torch.cat(places)
+        return velocity_field, torch.cat(places)
 
     def _cut(self, rows: Tensor) -> tuple[dict[str, Any], Tensor]:
         """Return the arguments of these sentences, and which extra negatives they have."""

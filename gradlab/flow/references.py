@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gradlab.arrays import Float
 from gradlab.batch.candidates import UNSUPERVISED
-from gradlab.flow.forces import Forces
+from gradlab.flow.velocity import VelocityField
 from gradlab.losses.components import project
 
 LANCZOS_STEPS = 80
@@ -36,7 +36,7 @@ class Reference:
     different: float
 
 
-def best_reference(forces: Forces, share: float) -> Reference | None:
+def best_reference(velocity_field: VelocityField, share: float) -> Reference | None:
     """Return the known arrangement with the lowest loss; None if none fits the batch.
 
     Of N sentences in D dimensions: the regular simplex for N <= D + 1 (Lu and Steinerberger 2020),
@@ -45,10 +45,10 @@ def best_reference(forces: Forces, share: float) -> Reference | None:
     of C <= D + 1 classes: each class in a point, the points a simplex (Graf et al. 2021).
 
     Args:
-        forces: the loss and the batch.
+        velocity_field: the loss and the batch.
         share: factor from the sum of the loss to its mean.
     """
-    batch = forces.batch
+    batch = velocity_field.batch
     beside = (batch.extra_negatives, batch.own_negatives, batch.mask, batch.guide, batch.teacher)
     unlabelled = dataclasses.replace(batch.supervision, labels=None)
     plain = (
@@ -56,20 +56,20 @@ def best_reference(forces: Forces, share: float) -> Reference | None:
         and unlabelled == UNSUPERVISED
         and batch.in_batch_negatives
     )
-    if not plain or set(forces.places) != {"anchors", "positives"}:
+    if not plain or set(velocity_field.places) != {"anchors", "positives"}:
         return None
     best = None
-    for arrangement in _arrangements(forces):
-        reference = _measured(forces, *arrangement)
+    for arrangement in _arrangements(velocity_field):
+        reference = _measured(velocity_field, *arrangement)
         # Of equal ones the first, which is simpler, up to the accuracy of δ.
         if best is None or reference.value < best.value - 1e-9 * abs(best.value):
             best = reference
     return None if best is None else dataclasses.replace(best, value=best.value * share)
 
 
-def _arrangements(forces: Forces) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    count, dim = forces.batch.anchors.shape
-    labels = forces.batch.supervision.labels
+def _arrangements(velocity_field: VelocityField) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    count, dim = velocity_field.batch.anchors.shape
+    labels = velocity_field.batch.supervision.labels
     classes = np.arange(count) if labels is None else np.unique(labels, return_inverse=True)[1]
     groups = int(classes.max()) + 1
     if 2 <= groups <= dim + 1:
@@ -78,21 +78,21 @@ def _arrangements(forces: Forces) -> Iterator[tuple[str, np.ndarray, np.ndarray]
     if labels is not None:
         return
     if 2 <= count <= dim:
-        views = _double_constant(_least_along(forces), count, dim)
+        views = _double_constant(_least_along(velocity_field), count, dim)
         yield "the double-constant embedding", *views
     if count == 2 * dim:
         points = np.concatenate([np.eye(dim), -np.eye(dim)])
         yield "the cross-polytope", points, points
 
 
-def _least_along(forces: Forces) -> float:
+def _least_along(velocity_field: VelocityField) -> float:
     """Return the distance δ of both views from the simplex that has the lowest loss."""
     from scipy.optimize import minimize_scalar
 
-    count, dim = forces.batch.anchors.shape
+    count, dim = velocity_field.batch.anchors.shape
 
     def loss_at(distance: float) -> float:
-        return _measured(forces, "", *_double_constant(distance, count, dim)).value
+        return _measured(velocity_field, "", *_double_constant(distance, count, dim)).value
 
     lowest = minimize_scalar(loss_at, bounds=(0, 4), method="bounded", options={"xatol": 1e-10})
     return float(lowest.x)
@@ -116,37 +116,39 @@ def _double_constant(distance: float, count: int, dim: int) -> tuple[np.ndarray,
     return (points + apart) / length, (points - apart) / length
 
 
-def _measured(forces: Forces, name: str, anchors: np.ndarray, positives: np.ndarray) -> Reference:
+def _measured(
+    velocity_field: VelocityField, name: str, anchors: np.ndarray, positives: np.ndarray
+) -> Reference:
     views = torch.from_numpy(anchors), torch.from_numpy(positives)
-    batch = dataclasses.replace(forces.batch, anchors=views[0], positives=views[1])
+    batch = dataclasses.replace(velocity_field.batch, anchors=views[0], positives=views[1])
     with torch.no_grad():
-        total = float(forces.loss.value_of(batch).sum())
+        total = float(velocity_field.loss.value_of(batch).sum())
     cosines = anchors @ positives.T
     different = cosines[~np.eye(len(cosines), dtype=bool)]
     return Reference(name, total, float(np.trace(cosines)) / len(cosines), float(different.mean()))
 
 
-def descends(forces: Forces, rows: Tensor) -> bool | None:
+def descends(velocity_field: VelocityField, rows: Tensor) -> bool | None:
     """Return whether a direction of descent remains at a point of rest.
 
     Lanczos iteration from a fixed start bounds the smallest curvature from above, so True is proof
     up to rounding. False means that `LANCZOS_STEPS` steps found none. None: the gradients are not
     those of a function.
     """
-    if any(base.surrogate for base in forces.loss.bases):
+    if any(base.surrogate for base in velocity_field.loss.bases):
         return None
     generator = torch.Generator().manual_seed(0)
     direction = torch.randn(rows.shape, generator=generator, dtype=rows.dtype)
-    curvatures = _lanczos(_curvature(forces, rows), project(direction, rows))
+    curvatures = _lanczos(_curvature(velocity_field, rows), project(direction, rows))
     return bool(curvatures[0] < -DESCENT * np.abs(curvatures).max())
 
 
-def _curvature(forces: Forces, rows: Tensor) -> Callable[[Tensor], Tensor]:
+def _curvature(velocity_field: VelocityField, rows: Tensor) -> Callable[[Tensor], Tensor]:
     """Return the product of the Hessian on the sphere with a tangent direction (r, d)."""
 
     def velocity(shift: Tensor) -> Tensor:
         moved = rows + shift
-        return forces(moved / torch.linalg.vector_norm(moved, dim=-1, keepdim=True)).rows
+        return velocity_field(moved / torch.linalg.vector_norm(moved, dim=-1, keepdim=True)).rows
 
     def product(direction: Tensor) -> Tensor:
         size = DIFFERENCE / float(torch.linalg.vector_norm(direction, dim=-1).max())

@@ -44,7 +44,7 @@ class ModelSource:
         from gradlab.data.tokens import cutting_encoder_of
         from gradlab.encoder.model import Encoder, check_loads
         from gradlab.train.cpu import attention_for
-        from gradlab.train.distributed import Processes, find_device
+        from gradlab.train.distributed import RunProcesses, find_device
         from gradlab.train.objective import Objective
 
         encoder = model
@@ -57,7 +57,7 @@ class ModelSource:
         self.encoder, self.texts, self.max_length = encoder, texts, max_length
         # Packs and embeds sequences as in training; the loss is not used.
         self._objective = Objective(
-            encoder, get_loss("infonce"), processes=Processes(0, 1, encoder.device)
+            encoder, get_loss("infonce"), processes=RunProcesses(0, 1, encoder.device)
         )
         self._tokenize = cutting_encoder_of(encoder.tokenizer, max_length)
         self.cuts = Cuts(max_length)

@@ -35,7 +35,7 @@ _TABLE = 2**22  # places of the tables of frequencies and capitals
 _PAIRS = 1 << 16  # pairs that are compared at a time
 
 
-class Reading(NamedTuple):
+class WordSets(NamedTuple):
     """The words of some texts."""
 
     hashes: NDArray[np.int64]  # (n,) of the normalised texts
@@ -46,7 +46,7 @@ class Reading(NamedTuple):
     capitals: tuple[NDArray[np.int64], NDArray[np.int64]]  # places, and what to add there
 
 
-def read_words(texts: Sequence[str]) -> Reading:
+def read_words(texts: Sequence[str]) -> WordSets:
     """Return the words of some texts; equal in all processes."""
     from rensa import RMinHash
 
@@ -60,7 +60,7 @@ def read_words(texts: Sequence[str]) -> Reading:
     # Equal bands give equal numbers; the few other bands that do are told apart by words.
     bands = (minima * constants).sum(2, dtype=np.uint64).T >> np.uint64(32)
     numerals = [number for word, number in numbers.items() if any(map(str.isdigit, word))]
-    return Reading(
+    return WordSets(
         np.array([_hash(key) for key in keys], dtype=np.int64),
         bands.astype(np.uint32),
         np.fromiter(itertools.chain.from_iterable(ids), np.int32),
@@ -158,7 +158,7 @@ def chunks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
         yield chunk
 
 
-def _readings(texts: Texts | Sequence[str], count: int) -> Iterator[Reading]:
+def _readings(texts: Texts | Sequence[str], count: int) -> Iterator[WordSets]:
     """Yield the words of all texts in order, read by other processes if there are many."""
     pieces = chunks(texts, _CHUNK)
     if count < PARALLEL:

@@ -24,7 +24,7 @@ Capture = Callable[[Any, dict[str, Any], list[Any], Tensor], Snapshot]
 
 
 @dataclasses.dataclass(frozen=True)
-class Preset:
+class FrameworkPreset:
     """Where a framework has the embeddings of N queries and of their N·G passages.
 
     Passages come query by query, the positive first.
@@ -47,8 +47,8 @@ class Preset:
 
 
 PRESETS = {
-    "tevatron": Preset(fields=("q_reps", "p_reps")),
-    "flagembedding": Preset(method="encode"),
+    "tevatron": FrameworkPreset(fields=("q_reps", "p_reps")),
+    "flagembedding": FrameworkPreset(method="encode"),
 }
 
 

@@ -20,7 +20,7 @@ from gradlab.scale.evaluation import Evaluation, refuse_second_derivatives
 from gradlab.scale.graph import Graphs, is_recordable
 from gradlab.scale.kernels import check_kernels, check_rows, kernels_are_available
 from gradlab.scale.links import NotServed
-from gradlab.scale.processes import Group, Processes
+from gradlab.scale.processes import Processes, ProcessGroup
 from gradlab.scale.products import reading_is_free
 from gradlab.scale.share import (
     check_share,
@@ -125,7 +125,7 @@ class BlockwiseLoss(LossModule):
             check_whole("block_size", block_size, 1)
         self.block_size = block_size
         self._group = group
-        with contextlib.suppress(TypeError):  # weakly, as in `gradlab.scale.processes.Group`
+        with contextlib.suppress(TypeError):  # weakly, as in `gradlab.scale.processes.ProcessGroup`
             self._group = weakref.ref(group)
         self.average, self.way = average, way
         self._served = True  # whether kernels are available and serve the loss, as far as is known
@@ -183,7 +183,7 @@ class BlockwiseLoss(LossModule):
         if torch.compiler.is_compiling():  # it cannot trace autograd within the forward pass
             eager = torch.compiler.disable(self.forward)
             return eager(*rows, reduction, **options, **context)  # type: ignore[no-any-return]  # as of `forward`
-        if self._group is not None and (group := Group(self.group)).count > 1:
+        if self._group is not None and (group := ProcessGroup(self.group)).count > 1:
             return self._over_processes(group, rows, reduction, options, context)
         check_reduction(reduction)
         way = self._chosen = self._choose(anchors)
@@ -266,7 +266,7 @@ class BlockwiseLoss(LossModule):
 
     def _over_processes(
         self,
-        group: Group,
+        group: ProcessGroup,
         rows: tuple[Any, ...],
         reduction: str,
         options: dict[str, Any],

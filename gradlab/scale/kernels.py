@@ -192,7 +192,7 @@ class KernelBlocks(Served, Blocks):
         self.used = True
         rows = blocks[0].rows
         arguments = self, blocks, link, torch.is_grad_enabled(), self._totals.get(id(rows))
-        sums: Tensor = _LogSumExp.apply(rows, self.trigger, *arguments)
+        sums: Tensor = _KernelLogSumExp.apply(rows, self.trigger, *arguments)
         return sums
 
     def own_cosines(self, block: Block, first: int) -> Tensor:
@@ -382,7 +382,7 @@ def _in_tf32(rows: Tensor) -> Tensor:
     return ((rows.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
 
 
-class _LogSumExp(torch.autograd.Function):
+class _KernelLogSumExp(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,

@@ -92,7 +92,7 @@ class Processes:
             self.agree({}, {}, error)
 
 
-class Group(Processes):
+class ProcessGroup(Processes):
     """The processes of a torch.distributed group.
 
     The group is referenced weakly: a graph that outlives ``destroy_process_group()`` must not keep

@@ -13,7 +13,7 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.scale.processes import Group, Processes
+from gradlab.scale.processes import Processes, ProcessGroup
 
 _NOT_ACROSS = (
     "says nothing of pairs across processes; "
@@ -28,7 +28,7 @@ def refuse_masks(loss: Loss) -> None:
 
 
 def check_share(
-    group: Group, embeddings: tuple[Any, ...], context: dict[str, Any], **options: Any
+    group: ProcessGroup, embeddings: tuple[Any, ...], context: dict[str, Any], **options: Any
 ) -> Batch:
     """Check anchors, positives and extra negatives of one process, and return them as a `Batch`.
 

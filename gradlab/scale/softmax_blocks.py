@@ -40,7 +40,7 @@ class SoftmaxBlocks(Blocks):
         """Return ``log Σ_k exp(cos θ_ik / τ)`` of each row, (n,)."""
         rows = blocks[0].rows
         arguments = blocks, temperature, self.gradients, self._totals.get(id(rows)), self._memory
-        sums: Tensor = _LogSumExp.apply(rows, self.trigger, *arguments)
+        sums: Tensor = _BlockLogSumExp.apply(rows, self.trigger, *arguments)
         return sums
 
 
@@ -65,7 +65,7 @@ class SoftmaxColumns(Negatives):
         return torch.logaddexp(shared, torch.logsumexp(of_own, -1))
 
 
-class _LogSumExp(torch.autograd.Function):
+class _BlockLogSumExp(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,

@@ -50,7 +50,7 @@ class BatchOrder:
         return self._permutation[place * self._batch_size : (place + 1) * self._batch_size]
 
 
-class Group(NamedTuple):
+class SequenceGroup(NamedTuple):
     """Sequences of similar length, padded on the right to the longest of them."""
 
     input_ids: Tensor  # (rows, length)
@@ -62,7 +62,7 @@ class Group(NamedTuple):
 class Packed:
     """Sequences grouped by length; ``torch.cat(group embeddings)[order]`` has the given order."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[SequenceGroup, ...]
     order: Tensor  # (sequences,) row of each sequence in the concatenated groups
 
     def to(self, device: torch.device) -> Packed:
@@ -86,7 +86,7 @@ class Packed:
             piece.view(tensor.shape) for piece, tensor in zip(pieces, tensors, strict=True)
         )
         groups = [
-            Group(ids, mask, group.padded)
+            SequenceGroup(ids, mask, group.padded)
             for ids, mask, group in zip(views[::2], views[1::2], self.groups, strict=True)
         ]
         return Packed(tuple(groups), order)
@@ -126,7 +126,7 @@ def pack(
         ids = np.full(mask.shape, padding, dtype=np.int64)
         ids[mask] = np.concatenate([sequences[row] for row in chosen])
         views = torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64))
-        built.append(Group(*views, padded=not mask.all()))
+        built.append(SequenceGroup(*views, padded=not mask.all()))
     return Packed(tuple(built), torch.from_numpy(np.argsort(by_length)))
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gradlab.encoder.model import Encoder
 from gradlab.scale.gradient_cache import GradientCache, saved_bytes
 from gradlab.train.augment import EmbeddingAugmentation
-from gradlab.train.batches import Group, Packed, pack
+from gradlab.train.batches import Packed, SequenceGroup, pack
 from gradlab.train.config import TrainConfig
 from gradlab.train.cpu import fast_dropout
 
@@ -168,7 +168,7 @@ def tokens_in(memory: float, branch: Branch) -> int:
 def takes_broadcast_masks(encoder: Encoder) -> bool:
     """Return whether an encoder computes exactly the same from the masks of `broadcast_mask`."""
 
-    def embed(group: Group) -> Tensor:
+    def embed(group: SequenceGroup) -> Tensor:
         mask = broadcast_mask if group.padded else no_mask
         embeddings: Tensor = encoder(group.input_ids, group.attention_mask, model_mask=mask)
         return embeddings
@@ -179,7 +179,7 @@ def takes_broadcast_masks(encoder: Encoder) -> bool:
 def takes_embeddings(encoder: Encoder) -> bool:
     """Return whether an encoder computes exactly the same from looked-up embeddings as from ids."""
 
-    def embed(group: Group) -> Tensor:
+    def embed(group: SequenceGroup) -> Tensor:
         embeds = encoder.model.get_input_embeddings()(group.input_ids)
         embeddings: Tensor = encoder(None, group.attention_mask, inputs_embeds=embeds)
         return embeddings
@@ -188,7 +188,7 @@ def takes_embeddings(encoder: Encoder) -> bool:
 
 
 @torch.no_grad()
-def _computes_the_same(encoder: Encoder, embed: Callable[[Group], Tensor]) -> bool:
+def _computes_the_same(encoder: Encoder, embed: Callable[[SequenceGroup], Tensor]) -> bool:
     """Return whether ``embed`` gives the embeddings of the encoder, with and without padding."""
     ids = encoder.tokenizer("a probe of a few words")["input_ids"]
     probe = [np.array(ids), np.array([*ids[:2], *ids[-1:]])]

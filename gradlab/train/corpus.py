@@ -22,7 +22,7 @@ from gradlab.errors import GradlabError, counted
 from gradlab.losses.registry import get_loss
 from gradlab.train.batches import BatchOrder, pack, split_held_out
 from gradlab.train.config import TrainConfig
-from gradlab.train.distributed import Processes
+from gradlab.train.distributed import RunProcesses
 from gradlab.train.progress import say
 
 # Numbers that a guide caches for later epochs, 256 MiB in float32; the rest is embedded again.
@@ -56,7 +56,7 @@ class Corpus:
         return self.columns[0]
 
     @classmethod
-    def read(cls, config: TrainConfig, encoder: Encoder, processes: Processes) -> Self:
+    def read(cls, config: TrainConfig, encoder: Encoder, processes: RunProcesses) -> Self:
         """Tokenise the training file for all processes.
 
         Raises:
@@ -169,7 +169,7 @@ class Guide:
     """
 
     def __init__(
-        self, model: str, config: TrainConfig, corpus: Corpus, processes: Processes
+        self, model: str, config: TrainConfig, corpus: Corpus, processes: RunProcesses
     ) -> None:
         """Load a model; GradlabError if its tokenizer omits other sentences than ``corpus``."""
         self.encoder = Encoder.load(model, device=processes.device).requires_grad_(False)
@@ -210,7 +210,7 @@ class Guide:
         return torch.cat(rows).float()[packed.order]
 
 
-def guides_of(config: TrainConfig, corpus: Corpus, processes: Processes) -> dict[str, Guide]:
+def guides_of(config: TrainConfig, corpus: Corpus, processes: RunProcesses) -> dict[str, Guide]:
     """Load the guide and the teacher that the configuration names, by these two words."""
     return {
         name: Guide(model, config, corpus, processes)
@@ -220,7 +220,7 @@ def guides_of(config: TrainConfig, corpus: Corpus, processes: Processes) -> dict
 
 
 def _tokenised(
-    file: TrainingFile, encoder: Encoder, max_length: int, processes: Processes
+    file: TrainingFile, encoder: Encoder, max_length: int, processes: RunProcesses
 ) -> tuple[Tokens, ...]:
     """Return the tokens of the columns; the main process fills the cache before the others."""
     columns: tuple[Tokens, ...] = ()

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Processes:
+class RunProcesses:
     """The processes of a run, started by ``accelerate launch`` or ``torchrun``; usually one."""
 
     rank: int  # number of this process
@@ -37,7 +37,7 @@ class Processes:
     device: torch.device  # where this process computes
 
     @classmethod
-    def start(cls, device: str) -> Processes:
+    def start(cls, device: str) -> RunProcesses:
         """Join the processes that a launcher started, if any; for ``device`` see `find_device`."""
         chosen = find_device(device)
         if launched() == 1:
@@ -176,7 +176,7 @@ def prints() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
-def shared_loss(loss: Loss, processes: Processes) -> BlockwiseLoss | None:
+def shared_loss(loss: Loss, processes: RunProcesses) -> BlockwiseLoss | None:
     """Return the loss of a batch of which every process has its rows; see :func:`share_batch`.
 
     The result is None if every process has to compute the whole loss.
@@ -190,7 +190,7 @@ def shared_loss(loss: Loss, processes: Processes) -> BlockwiseLoss | None:
 
 
 def share_batch(
-    processes: Processes, views: Views, context: Mapping[str, Any], hard: int = 0
+    processes: RunProcesses, views: Views, context: Mapping[str, Any], hard: int = 0
 ) -> tuple[Views, dict[str, Any]]:
     """Return this process's part of a batch that all processes have.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from gradlab.train.batches import Group
+from gradlab.train.batches import SequenceGroup
 from gradlab.train.branch import Embedded
 from gradlab.train.outputs import Component, Output
 
@@ -27,7 +27,9 @@ class FGSM(Component):
         # Share of entries of the last batch's tokens for which x' != x.
         self.changed: Tensor = torch.tensor(float("nan"))
 
-    def forward(self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf) -> Embedded:
+    def forward(
+        self, embedded: Embedded, groups: Sequence[SequenceGroup], loss_of: LossOf
+    ) -> Embedded:
         """Return ``x'``, (rows, length, D) for each group; gradient flows through to ``x``."""
         moved, changed, entries = [], [], []
         gradients = self.gradients(embedded, groups, loss_of)
@@ -42,7 +44,7 @@ class FGSM(Component):
         return moved
 
     def gradients(
-        self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf
+        self, embedded: Embedded, groups: Sequence[SequenceGroup], loss_of: LossOf
     ) -> Sequence[Tensor]:
         """Return the loss's gradient, from a separate pass with the dropout of the next pass."""
         leaves = [rows.detach().requires_grad_() for rows in embedded]
@@ -79,7 +81,7 @@ class PreviousFGSM(FGSM):
             self.signs.copy_(gradient.sign())
 
     def gradients(
-        self, embedded: Embedded, groups: Sequence[Group], loss_of: LossOf
+        self, embedded: Embedded, groups: Sequence[SequenceGroup], loss_of: LossOf
     ) -> list[Tensor]:
         """Return the signs of the tokens' gradients in the previous step."""
         return [self.signs[group.input_ids] for group in groups]

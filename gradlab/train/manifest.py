@@ -14,7 +14,7 @@ from gradlab.losses.mask import pairs_files
 from gradlab.monitor.run_reader import RUNNING
 from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus, Guide
-from gradlab.train.distributed import Processes
+from gradlab.train.distributed import RunProcesses
 from gradlab.train.hardware import Precision, device_name
 from gradlab.train.run_folder import FORMAT, RunFolder
 
@@ -22,7 +22,7 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate",
 
 
 def run_manifest(
-    config: TrainConfig, data: Mapping[str, Any], processes: Processes, precision: Precision
+    config: TrainConfig, data: Mapping[str, Any], processes: RunProcesses, precision: Precision
 ) -> dict[str, Any]:
     """Return the manifest before training; ``data`` is its entry from `data_entry`."""
     return {

@@ -36,7 +36,7 @@ from gradlab.train.branch import (
 )
 from gradlab.train.config import TrainConfig
 from gradlab.train.cpu import attention_for
-from gradlab.train.distributed import Processes, Views, share_batch, shared_loss
+from gradlab.train.distributed import RunProcesses, Views, share_batch, shared_loss
 from gradlab.train.fgsm import FGSM, PreviousFGSM
 from gradlab.train.heads import heads
 from gradlab.train.momentum import Momentum
@@ -71,7 +71,7 @@ class Objective(nn.Module):
         loss: Loss,
         config: TrainConfig | None = None,
         *,
-        processes: Processes | None = None,
+        processes: RunProcesses | None = None,
         steps: int = 1,
     ) -> None:
         """Put together what ``config`` asks for; None adds nothing to encoder and loss.
@@ -80,7 +80,7 @@ class Objective(nn.Module):
         """
         super().__init__()
         config = config or TrainConfig(model="-", train_file="-", output="-", length_groups=2)
-        self.config, self.processes = config, processes or Processes(0, 1, encoder.device)
+        self.config, self.processes = config, processes or RunProcesses(0, 1, encoder.device)
         self.loss_inputs: dict[str, Callable[[Tensor], Any]] = {}
         device = encoder.device
         head, projection, predictor = (layers.to(device) for layers in heads(config, encoder))
@@ -429,7 +429,7 @@ def _fgsm(config: TrainConfig, encoder: Encoder) -> FGSM | None:
     return FGSM(config.fgsm)
 
 
-def _criterion(loss: Loss, processes: Processes, chunked: bool) -> LossModule:
+def _criterion(loss: Loss, processes: RunProcesses, chunked: bool) -> LossModule:
     """Return the loss as a module, which trains what it learns; block by block for chunks."""
     learns = bool(learned_settings(loss))
     if chunked and learns:

@@ -10,7 +10,7 @@ from gradlab.errors import GradlabError
 from gradlab.train.callback import Callback
 from gradlab.train.config import TrainConfig
 from gradlab.train.default_settings import MOST_THREADS
-from gradlab.train.distributed import Processes, prints
+from gradlab.train.distributed import RunProcesses, prints
 from gradlab.train.hardware import free_threads, using_threads
 from gradlab.train.objective import Objective
 from gradlab.train.progress import say
@@ -71,7 +71,7 @@ def _threads(config: TrainConfig, resume: bool) -> int:
     if config.threads is not None:
         return config.threads
     if resume:
-        processes, folder = Processes.start(config.device), RunFolder(config.output)
+        processes, folder = RunProcesses.start(config.device), RunFolder(config.output)
         recorded = processes.from_main(lambda: folder.read_manifest().get("device", {}))
         threads = recorded.get("threads")
         if isinstance(threads, int) and 1 <= threads <= MOST_THREADS:

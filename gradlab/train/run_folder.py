@@ -22,7 +22,7 @@ from gradlab.monitor.run_reader import FINISHED
 from gradlab.settings.objects import named_modules
 from gradlab.train.checkpoint import Checkpoint, newest_checkpoint
 from gradlab.train.config import TrainConfig
-from gradlab.train.distributed import Processes, launched
+from gradlab.train.distributed import RunProcesses, launched
 from gradlab.train.former_names import RENAMED
 
 # Increase when an older gradlab could misread the manifest or the checkpoints of a run.
@@ -202,7 +202,7 @@ def resumable_config(
         check_code(content, code, str(folder.manifest_file))
         return content
 
-    content = settings() if launched() == 1 else Processes.start(device).from_main(settings)
+    content = settings() if launched() == 1 else RunProcesses.start(device).from_main(settings)
     return TrainConfig.from_dict({**content, "output": str(output)})
 
 
@@ -223,7 +223,7 @@ def finished(config: TrainConfig) -> TrainResult | None:
     """Return the run's result in ``config.output``; None if unfinished or configured otherwise."""
     if launched() == 1:
         return _finished(config)
-    return Processes.start(config.device).from_main(lambda: _finished(config))
+    return RunProcesses.start(config.device).from_main(lambda: _finished(config))
 
 
 def best_step(scores: Mapping[int, float]) -> int | None:

@@ -29,7 +29,7 @@ from gradlab.train.callback import Callback, restore_callbacks, states_of
 from gradlab.train.checkpoint import Checkpoint, save_checkpoint
 from gradlab.train.config import TrainConfig
 from gradlab.train.corpus import Corpus, guides_of
-from gradlab.train.distributed import Processes
+from gradlab.train.distributed import RunProcesses
 from gradlab.train.hardware import Precision, choose_precision, encode_in
 from gradlab.train.interruption import Interruption
 from gradlab.train.manifest import data_entry, recorded_precision, run_manifest, write_status
@@ -75,7 +75,7 @@ class Trainer:
         self.callbacks = list(callbacks)
         self.folder = RunFolder(config.output)
         self._resume = resume
-        self.processes = processes = Processes.start(config.device)
+        self.processes = processes = RunProcesses.start(config.device)
         if not resume:
             processes.from_main(self.folder.check_free)
         self.say: Callable[[str], None] = say if processes.is_main else lambda message: None

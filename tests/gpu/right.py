@@ -27,7 +27,7 @@ from gradlab.monitor.history import DIAGNOSTICS
 from gradlab.monitor.trainers import watch
 from gradlab.scale import blockwise
 from gradlab.scale.audit import audit
-from gradlab.scale.processes import Group
+from gradlab.scale.processes import ProcessGroup
 from tests.gpu.machine import Case, Machine, kernels_on, matrix_products
 from tests.gpu.speed import Stopped, train_on
 from tests.process_worker import noting
@@ -250,7 +250,7 @@ def _process(rank: int, count: int, port: int, machine: Machine, outcomes: Any) 
     rows = dict(zip(VIEWS, views, strict=True))
     own, calls = slice(rank * COUNT, (rank + 1) * COUNT), []
     noting(calls)
-    error = _collectives(Group("world"), device)
+    error = _collectives(ProcessGroup("world"), device)
     for spec in ("infonce", "symmetric(infonce)"):
         value, *expected = differentiated(get_loss(spec), rows)
         measured = differentiated(
@@ -262,7 +262,7 @@ def _process(rank: int, count: int, port: int, machine: Machine, outcomes: Any) 
     torch.distributed.destroy_process_group()
 
 
-def _collectives(group: Group, device: torch.device) -> float:
+def _collectives(group: ProcessGroup, device: torch.device) -> float:
     """Check every kind of communication of a group, of one process too, which needs none."""
     error, ranks = 0.0, range(group.count)
     sizes = [rank + 2 for rank in ranks]

@@ -39,7 +39,7 @@ class Velocity(NamedTuple):
     rows: Tensor
 
 
-class Forces:
+class VelocityField:
     """The velocity of the moving rows of a batch under a loss.
 
     The state of a flow is one tensor (r, d): the moving kinds of embeddings one after another, own
