@@ -2,7 +2,7 @@
 
 It is written by somebody who does not look at the limits, as `tests.judgement.first` is: modules
 with functions under `tests.judgement.case.faulty` and `sound`. The kinds of both halves are listed
-by `python -m tests.judgement kinds`. The first score of this half was made with gradlab as of
-commit 619fcb13, before a verdict was mended by it; it stays in `first_score.json`. Of most cases
-`tests.judgement.truth` has measured whether training helps, beside a mended counterpart.
+by `python -m tests.judgement kinds`. The first score of this half, made before a verdict is mended
+by it, stays in `first_score.json`; cases by which verdicts are then mended join the first half. Of
+most cases `tests.judgement.truth` measures whether training helps, beside a mended counterpart.
 """

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.optimisation import _ranked
-from tests.judgement.held_out.own_loops import (
+from tests.judgement.first.optimisation import _ranked
+from tests.judgement.first.own_loops import (
     RATE,
     Learned,
     Loop,

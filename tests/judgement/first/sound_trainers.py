@@ -9,10 +9,10 @@ import torch.nn.functional as F
 
 from tests.judgement.case import sound
 from tests.judgement.first.labels import tuned
+from tests.judgement.first.optimisation import Bound, averaging
+from tests.judgement.first.rows import _foreign
 from tests.judgement.first.runs import PLAN, translations
 from tests.judgement.first.runs import retrieval as searching
-from tests.judgement.held_out.optimisation import Bound, averaging
-from tests.judgement.held_out.rows import _foreign
 from tests.judgement.stage import (
     Stage,
     facts,
