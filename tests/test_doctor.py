@@ -12,7 +12,7 @@ import torch.distributed.nn.functional
 from torch import nn
 
 import gradlab
-from gradlab.diagnosis.measurements import _word_ranks
+from gradlab.diagnosis.data_measurements import _word_ranks
 from gradlab.diagnosis.verdicts import EFFECTS, judge
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict, with_causes
 from tests.processes import fork_audits

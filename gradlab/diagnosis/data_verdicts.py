@@ -1,6 +1,6 @@
 """Do the texts of a row belong together, do views differ, and are there copies?
 
-Arguments are measured by the functions of the same names in `gradlab.diagnosis.measurements`.
+Arguments are measured by the functions of the same names in `gradlab.diagnosis.data_measurements`.
 """
 
 from __future__ import annotations

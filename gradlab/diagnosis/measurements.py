@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -25,14 +24,15 @@ from gradlab.diagnosis import (
     shape_measurements,
     shortcut_measurements,
 )
-from gradlab.diagnosis.observation import Observation, ObservedBatch, positions_of
+from gradlab.diagnosis.data_measurements import hard_negatives, of_texts, pairs, views
+from gradlab.diagnosis.observation import Observation, ObservedBatch
+from gradlab.diagnosis.trial_step import positions_of
 from gradlab.errors import first_line
 from gradlab.monitor.library_losses import DOTS
 from gradlab.scale.audit import Audit
 from gradlab.settings import declarations
 
 ADAPTER = re.compile(r"lora_|adapter|ia3_|vera_|prompt_encoder")
-WORDED_ROWS, COMPARED_ROWS = 512, 16  # rows whose words are compared, each with so many other rows
 HALF_WEIGHTS = 4096  # weights of each half-precision tensor for which an update is tried
 Numbers = dict[str, Any]
 
@@ -53,7 +53,7 @@ def measure(observation: Observation) -> dict[str, Any]:
     losses = {}
     for dataset, batches in observation.of_losses().items():
         table = observation.tables.get(dataset) or observation.tables.get("", {})
-        checks: dict[str, Numbers | None] = _of_texts(observation, table, batches[0])
+        checks: dict[str, Numbers | None] = of_texts(observation, table, batches[0])
         checks |= {check.__name__: check(batches) for check in LOSS_CHECKS}
         checks["pairs"] = pairs(batches, list(table.values()))
         checks |= {
@@ -63,7 +63,7 @@ def measure(observation: Observation) -> dict[str, Any]:
         losses[dataset] = _measured(checks)
     # Data sets that share a loss have texts of their own.
     for dataset in observation.tables.keys() - losses.keys() - {""}:
-        checks = _of_texts(observation, observation.tables[dataset], observation.batches[0])
+        checks = of_texts(observation, observation.tables[dataset], observation.batches[0])
         losses[dataset] = _measured(checks)
     trainer["unmeasured"] = {"failures": failures} if failures else None
     return {"trainer": _measured(trainer), "losses": losses}
@@ -262,74 +262,6 @@ def processes(observation: Observation) -> Numbers:
     }
 
 
-def _of_texts(
-    observation: Observation, table: Mapping[str, Sequence[str]], batch: ObservedBatch
-) -> dict[str, Numbers | None]:
-    """Return the measurements of a data set's texts: columns, empty texts and duplicates."""
-    if not table or not all(table.values()):
-        return {}
-    labelled, is_registered = batch.labelled, batch.registered is not None
-    names, cells = list(table), list(table.values())
-    counts = [Counter(column) for column in cells]
-    alike = [[row_measurements.plain(text) for text in column] for column in cells[:2]]
-    rows, pairs = len(cells[0]), sum(_repeats(Counter(column)) for column in alike)
-    if len(cells) > 1:
-        pairs -= _repeats(Counter(zip(*alike, strict=True)))
-    text, repeats = max((count.most_common(1)[0] for count in counts), key=lambda most: most[1])
-    sampler = str(getattr(getattr(observation.args, "batch_sampler", ""), "value", "")).lower()
-    shares = {name: _share(column, lambda text: not text.strip()) for name, column in table.items()}
-    are_numbers = {name: _share(column, _is_number) for name, column in table.items()}
-    repeated = {
-        name: [*count.most_common(1)[0], rows] for name, count in zip(names, counts, strict=True)
-    }
-    duplicates = {
-        "pairs": pairs,
-        "rows": rows,
-        "batch": int(observation.args.train_batch_size),
-        "kept_apart": "no_duplicates" in sampler,
-        "most_repeated": text,
-        "repeats": repeats,
-    }
-    by_order = {"names": names, "row": [column[0] for column in cells]}
-    return {
-        "columns": None if labelled or len(names) < 2 else by_order,
-        "texts": {"empty": shares, "numbers": are_numbers, "repeated": repeated},
-        "duplicates": duplicates if is_registered and not labelled else None,
-    }
-
-
-def _share(texts: Sequence[str], condition: Callable[[str], bool]) -> float:
-    return sum(map(condition, texts)) / max(1, len(texts))
-
-
-def _is_number(text: str) -> bool:
-    return text.strip().lstrip("-").replace(".", "", 1).isdigit()
-
-
-def _repeats(counts: Mapping[Any, int]) -> int:
-    """Return the number of pairs of rows with the same text."""
-    return sum(count * (count - 1) // 2 for count in counts.values())
-
-
-def views(batches: list[ObservedBatch]) -> Numbers | None:
-    """Return cosines of anchors to positives and to other candidates."""
-    cosines = [batch.cosines for batch in batches if batch.cosines is not None]
-    if not cosines:
-        return None
-    positives = torch.cat([square.diagonal() for square in cosines])
-    candidates = torch.cat(
-        [square[~torch.eye(*square.shape, dtype=torch.bool)] for square in cosines]
-    )
-    rounding = 1e-3 if batches[0].half else 1e-6
-    return {
-        "positive": float(positives.mean()),
-        "candidate": float(candidates.mean()) if len(candidates) else math.nan,
-        "lowest": float(candidates.min()) if len(candidates) else math.nan,
-        "equal": float((positives > 1 - rounding).double().mean()),
-        "same_texts": all(_same_texts(batch.columns) > 0.5 for batch in batches),
-    }
-
-
 def loss(batches: list[ObservedBatch]) -> Numbers:
     """Return the loss of each batch, and the number of candidates of InfoNCE."""
     first = batches[0]
@@ -340,70 +272,6 @@ def loss(batches: list[ObservedBatch]) -> Numbers:
         "guided": hasattr(first.loss, "guide"),
         "half": first.half,
     }
-
-
-def pairs(batches: list[ObservedBatch], texts: Sequence[Sequence[str]]) -> Numbers | None:
-    """Return how often positives are nearer than other candidates, by embeddings and by words.
-
-    ``texts`` are the columns of the data set.
-    """
-    cosines = [batch.cosines for batch in batches if batch.cosines is not None]
-    spread = [square for square in cosines if square.shape[1] > 1 and float(square.std()) > 1e-6]
-    if not spread:
-        return None
-    ranks = torch.cat([_rank(square) for square in spread])
-    words = list(_word_ranks([column[:WORDED_ROWS] for column in texts]))
-    return {
-        "anchors": len(ranks),
-        "share": float(ranks.mean()),
-        "rows": len(words),
-        "word_share": sum(words) / len(words) if words else math.nan,
-    }
-
-
-def _rank(cosines: torch.Tensor) -> torch.Tensor:
-    """Return each anchor's share of candidates farther than its positive, (N,); ties count half."""
-    positives = cosines.diagonal()[:, None]
-    ties = ((cosines == positives).double().sum(1) - 1) / 2
-    return ((cosines < positives).double().sum(1) + ties) / (cosines.shape[1] - 1)
-
-
-def _word_ranks(texts: Sequence[Sequence[str]]) -> Iterable[float]:
-    """Yield each row's share of other rows whose second text has fewer words of its first text.
-
-    Rare words count more; ties count half.
-    """
-    if len(texts) < 2:
-        return
-    columns = [[set(re.findall(r"\w+", text.lower())) for text in column] for column in texts[:2]]
-    count = len(columns[0])
-    frequency = Counter(word for column in columns for words in column for word in words)
-    weight = {word: math.log(2 * count / times) for word, times in frequency.items()}
-    shifts = range(1, min(COMPARED_ROWS, count - 1) + 1)
-
-    def overlap(row: int, partner: int) -> float:
-        common = columns[0][row] & columns[1][partner]
-        union = columns[0][row] | columns[1][partner]
-        return sum(map(weight.__getitem__, common)) / (sum(map(weight.__getitem__, union)) or 1.0)
-
-    for row in range(count):
-        own = overlap(row, row)
-        shared = [overlap(row, (row + shift) % count) for shift in shifts]
-        if shared:
-            yield sum((s < own) + (s == own) / 2 for s in shared) / len(shared)
-
-
-def hard_negatives(batches: list[ObservedBatch]) -> Numbers | None:
-    """Return the shares of hard negatives that are the positive's text, and that are nearer."""
-    same, nearer = 0.0, []
-    for batch in batches:
-        count, cosines = len(batch.columns) - 2, batch.cosines
-        if count < 1 or cosines is None or cosines.shape[1] != len(cosines) * (count + 1):
-            return None
-        same = max(same, *(_same_texts([batch.columns[1], column]) for column in batch.columns[2:]))
-        positives, *hard = (square.diagonal() for square in cosines.split(len(cosines), dim=1))
-        nearer += [(cosine > positives).double() for cosine in hard]
-    return {"same": same, "nearer": float(torch.cat(nearer).mean())}
 
 
 def temperature(batches: list[ObservedBatch]) -> Numbers | None:
@@ -447,21 +315,6 @@ def gradient_cache(batches: list[ObservedBatch]) -> Numbers | None:
         "batches": len(cached),
         "half": cached[0].half,
     }
-
-
-def _same_texts(columns: list[Mapping[str, Any]]) -> float:
-    """Return the share of rows with equal tokens in the first two columns; 1 for one column."""
-    if len(columns) < 2:
-        return float(len(columns))
-    if any("input_ids" not in column or "attention_mask" not in column for column in columns[:2]):
-        return 0.0
-    rows = [
-        [ids[mask.bool()].tolist() for ids, mask in zip(
-            column["input_ids"], column["attention_mask"], strict=True
-        )]
-        for column in columns[:2]
-    ]  # fmt: skip
-    return sum(first == second for first, second in zip(*rows, strict=True)) / len(rows[0])
 
 
 # Measurements of a trainer, and of the batches of each of its losses.

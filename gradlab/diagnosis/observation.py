@@ -9,7 +9,7 @@ import functools
 import inspect
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,18 +17,17 @@ from torch import Tensor, nn
 
 from gradlab.decomposition.adapters import gathers, name_of
 from gradlab.diagnosis import trials
+from gradlab.diagnosis.cache_trials import beside_plain, replay
+from gradlab.diagnosis.trial_step import by_column, norm_of, size_of, trial_step
 from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
 from gradlab.monitor.library_losses import recognise
 from gradlab.monitor.probe import Snapshot, in_double
 from gradlab.monitor.views import (
-    ROWS,
     Capture,
     Views,
-    batch_size,
     capture_of,
     columns_of,
-    in_order,
     loss_of,
 )
 from gradlab.scale.audit import audit
@@ -40,21 +39,6 @@ from gradlab.waiting import progress_bar
 MOST_DRAWN = 64
 TEXTS = 100_000  # rows of a data set that are searched for duplicates and empty texts
 NAME_OF_SET = "dataset_name"  # column that a trainer of several data sets adds
-PLAIN_ROWS = 64  # rows of a batch for which a gradient cache is compared with plain training
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Call:
-    """A forward pass through the model."""
-
-    tokens: Any  # None unless the model was given input_ids
-    with_gradient: bool
-    output: Any
-
-    @property
-    def rows(self) -> Tensor | None:
-        """Embeddings of a sentence-transformers model; None for another model."""
-        return self.output.get("sentence_embedding") if isinstance(self.output, Mapping) else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -307,180 +291,26 @@ def _try(
         f"loss.{n}": tensor for n, tensor in learned.items() if tensor.requires_grad
     }
     columns, labels = columns_of(trainer, inputs)
-    value, forward, backward = _step(trainer, inputs, tensors)
+    value, forward, backward = trial_step(trainer, inputs, tensors)
     snapshot, problem = None, ""
     try:
         snapshot = capture(trainer, inputs, [call.output for call in forward], value)
     except (GradlabError, RuntimeError, ValueError, IndexError) as error:
         problem = first_line(error)
-    gradients = {name: _size(tensor) for name, tensor in tensors.items()}
-    norm = math.sqrt(sum(_norm(tensor) ** 2 for tensor in trained.values()))
+    gradients = {name: size_of(tensor) for name, tensor in tensors.items()}
+    norm = math.sqrt(sum(norm_of(tensor) ** 2 for tensor in trained.values()))
     depends = trials.dependence(trainer, inputs, loss, columns, labels)
     labelled = labels is not None and not depends["ignores"]
     batch = ObservedBatch(
         dataset, loss, columns, labelled, float(value), snapshot, problem, gradients,
-        embedded=_by_column(forward, columns), ignores_labels=depends["ignores"],
+        embedded=by_column(forward, columns), ignores_labels=depends["ignores"],
         factor=depends["factor"], met=depends["met"], norm=norm,
         labels=labels if isinstance(labels, Tensor) else None,
     )  # fmt: skip
     if backward and not any(call.with_gradient for call in forward):
-        plain = _beside_plain(trainer, batch, inputs, trained)
-        return dataclasses.replace(batch, replay=_replay(forward, backward), plain=plain)
+        plain = beside_plain(trainer, batch, inputs, trained)
+        return dataclasses.replace(batch, replay=replay(forward, backward), plain=plain)
     return batch
-
-
-def _step(
-    trainer: Any, inputs: Mapping[str, Any], tensors: Mapping[str, Tensor]
-) -> tuple[Tensor, list[Call], list[Call]]:
-    """Compute loss and gradients as in training; return loss, and calls before and in backward."""
-    for tensor in tensors.values():
-        tensor.grad = None
-    with _calls_of(trainer.model) as calls:
-        try:
-            # Call the method of the class, because `gradlab.watch` replaces that of the object.
-            with trainer.compute_loss_context_manager():
-                value = type(trainer).compute_loss(trainer, trainer.model, dict(inputs))
-            before = len(calls)
-            if value.requires_grad:
-                value.backward()
-        except Exception as error:
-            why = f"{type(error).__name__}: {first_line(error)}{_reason(trainer.model)}"
-            raise GradlabError(f"the trainer's loss cannot be computed: {why}") from error
-    return value.detach(), calls[:before], calls[before:]
-
-
-def _reason(model: Any) -> str:
-    """Return a known reason why a model cannot embed some texts, after the error; empty if none."""
-    limit, positions = getattr(model, "max_seq_length", None), positions_of(model)
-    if isinstance(limit, int) and 0 < positions < limit:
-        return (
-            f". max_seq_length is {limit}, and the encoder has {positions} positions: "
-            f"set it to {positions}"
-        )
-    return ""
-
-
-@contextlib.contextmanager
-def _calls_of(model: nn.Module) -> Iterator[list[Call]]:
-    calls: list[Call] = []
-
-    def keep(module: nn.Module, args: Any, keywords: Any, output: Any) -> None:
-        features = args[0] if args and isinstance(args[0], Mapping) else keywords
-        rows = output.get("sentence_embedding") if isinstance(output, Mapping) else None
-        # Other outputs would keep the activations of a gradient cache alive.
-        if isinstance(rows, Tensor):
-            places = {ROWS: output[ROWS]} if ROWS in output else {}
-            output = {"sentence_embedding": rows.detach()} | places
-        calls.append(Call(features.get("input_ids"), torch.is_grad_enabled(), output))
-
-    with model.register_forward_hook(keep, with_kwargs=True):
-        yield calls
-
-
-def _by_column(forward: Sequence[Call], columns: Sequence[Mapping[str, Any]]) -> list[Tensor]:
-    """Return the embeddings of each column; those of each pass if they do not add up."""
-    passes = [call for call in forward if call.rows is not None]
-    embedded = [call.rows for call in passes if call.rows is not None]
-    if not passes or not columns:
-        return embedded
-    alike = [rows for rows in embedded if rows.shape[1:] == embedded[0].shape[1:]]
-    rows, count = torch.cat(alike), batch_size(columns[0], len(torch.cat(alike)) // len(columns))
-    if not count or len(rows) != count * len(columns):
-        return embedded
-    return list(in_order(rows, [call.output for call in passes], count).split(count))
-
-
-def positions_of(model: Any) -> int:
-    """Return the tokens of a text for which an encoder has learned positions; 0 if unlimited."""
-    for module in getattr(model, "modules", list)():
-        table = getattr(module, "position_embeddings", None)
-        if isinstance(table, nn.Embedding):
-            # RoBERTa and its kin begin to count behind the place of padding.
-            return table.num_embeddings - (table.padding_idx + 1 if table.padding_idx else 0)
-    return 0
-
-
-def _size(parameter: Tensor) -> float:
-    gradient = _gradient(parameter)
-    return float(gradient.abs().max()) if gradient is not None else 0.0
-
-
-def _norm(parameter: Tensor) -> float:
-    gradient = _gradient(parameter)
-    return float(gradient.double().norm()) if gradient is not None else 0.0
-
-
-def _gradient(parameter: Tensor) -> Tensor | None:
-    gradient = parameter.grad
-    if gradient is None:
-        return None
-    gradient = gradient.coalesce().values() if gradient.is_sparse else gradient
-    return gradient.detach() if gradient.numel() else None
-
-
-def _replay(cached: list[Call], repeated: list[Call]) -> float | None:
-    """Return the largest relative difference of embeddings between passes; None if none match."""
-    left, errors = list(cached), []
-    for call in repeated:
-        first = next((before for before in left if _same_input(before, call)), None)
-        if first is None or first.rows is None or call.rows is None:
-            continue
-        left.remove(first)
-        errors.append((call.rows - first.rows).norm(dim=1) / first.rows.norm(dim=1))
-    return float(torch.cat(errors).max()) if errors else None
-
-
-def _same_input(call: Call, repeated: Call) -> bool:
-    tensors = isinstance(call.tokens, Tensor) and isinstance(repeated.tokens, Tensor)
-    return tensors and torch.equal(call.tokens, repeated.tokens)
-
-
-def _beside_plain(
-    trainer: Any, batch: ObservedBatch, inputs: Mapping[str, Any], trained: dict[str, Tensor]
-) -> float | None:
-    """Return the relative difference of a gradient cache's gradients from plain training, or None.
-
-    Both are without dropout, on the first rows, which fit without a cache. The loss of plain
-    training is computed from the embeddings; None if that is impossible.
-    """
-    loss, model = batch.loss, trainer.model
-    count = len(batch.snapshot.anchors) if batch.snapshot else 0
-    rows = {
-        n: tensor
-        for n, tensor in inputs.items()
-        if isinstance(tensor, Tensor) and len(tensor) == count
-    }
-    few = {**inputs, **{name: tensor[:PLAIN_ROWS] for name, tensor in rows.items()}}
-    columns, labels = columns_of(trainer, few)
-    if hasattr(loss, "guide") or not columns:
-        return None
-    criterion: Callable[[list[Tensor]], Any]
-    if hasattr(loss, "compute_loss_from_embeddings"):
-        criterion = functools.partial(loss.compute_loss_from_embeddings, labels=labels)
-    elif hasattr(loss, "calculate_loss"):
-        criterion = lambda columns: loss.calculate_loss([[tensor] for tensor in columns])  # noqa: E731
-    else:
-        return None
-    names = [name for name in ("mini_batch_size", "chunk_size") if getattr(loss, name, None)]
-    sizes = {name: getattr(loss, name) for name in names}
-    for name, size in sizes.items():  # several pieces, of different sizes
-        setattr(loss, name, min(size, 2 * PLAIN_ROWS // 5))
-    model.eval()
-    _step(trainer, few, trained)
-    for name, size in sizes.items():
-        setattr(loss, name, size)
-    with trainer.compute_loss_context_manager(), torch.enable_grad():
-        embedded = [model(dict(column))["sentence_embedding"] for column in columns]
-        value = criterion(embedded * 2 if len(embedded) == 1 else embedded)
-    model.train()
-    tensors = list(trained.values())
-    expected = torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True)
-    difference = size = 0.0
-    for tensor, plain in zip(tensors, expected, strict=True):
-        cached = torch.zeros_like(tensor) if tensor.grad is None else tensor.grad
-        difference += float((cached - plain).double().square().sum())
-        size += float(plain.double().square().sum())
-    return math.sqrt(difference / size) if size else (math.inf if difference else 0.0)
 
 
 def _audit(trainer: Any, batch: ObservedBatch, processes: int) -> Any:
