@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -36,45 +37,26 @@ def theory() -> None:
 
 def first_round() -> None:
     """The pictures of the first round."""
-    from studies.evidence import figures
-    from studies.evidence.analysis import read_frames
+    from studies.evidence.declarations import FIRST_ROUND, read_first_round
+    from studies.evidence.report import first_drawings
 
-    folder = STUDY / "evidence"
-    rows, untrained = read_frames(folder), pd.read_csv(folder / "untrained.csv")
-    drawings = figures.drawings_of(rows, tables_of(folder), untrained)
-    for name, (draw, *content) in drawings.items():
-        save_narrow(draw(*content), folder / f"{name}.png")
+    tables = tables_of(FIRST_ROUND)
+    _save_narrow(FIRST_ROUND, first_drawings(FIRST_ROUND, read_first_round(), tables))
 
 
 def second_round() -> None:
     """The pictures of the second round."""
-    from studies.second_round import figures, over_rates, prediction, surface
-    from studies.second_round.declarations import declaration, read_rows
+    from studies.evidence import pictures
+    from studies.evidence.declarations import SECOND_ROUND, read_second_round
 
-    folder = STUDY / "second_round"
-    rows, tables = read_rows(folder), tables_of(folder)
-    untrained = 100 * declaration()["protocol"]["untrained"]
-    orders, shares = tables["interventions-orders"], tables["interventions-left-out"]
-    factors = surface.factors_of(rows["surface"])
-    drawn = {
-        "heads": figures.draw_heads(rows["heads"], untrained),
-        "interventions": figures.draw_interventions(orders, shares),
-        "surface": surface.draw(factors, tables["surface-curves"], untrained),
-    }
-    for name in ("rates", "uniform", "long"):
-        drawn[name] = over_rates.draw(over_rates.table_of(name, rows[name]), untrained)
-    for name in figures.CLAIM_PICTURES:
-        drawn[name] = figures.draw_claims(tables["contrasts"], name)
-    declared = prediction.declared()
-    designs = {
-        "prediction": (prediction.first_runs(), prediction.FIRST),
-        "declared-prediction": (prediction.runs_of(rows, declared), declared),
-    }
-    for name, (runs, design) in designs.items():
-        errors = tables[f"{name}-errors"]
-        drawn[name] = figures.draw_prediction(tables["features"], runs, design, errors)
-    for name, figure in drawn.items():
-        save_narrow(figure, folder / f"{name}.png")
+    tables = tables_of(SECOND_ROUND)
+    drawings = pictures.second_round(read_second_round(), tables, tables["features"])
+    _save_narrow(SECOND_ROUND, drawings)
+
+
+def _save_narrow(folder: Path, drawings: dict[str, tuple[Any, ...]]) -> None:
+    for name, (draw, *content) in drawings.items():
+        save_narrow(draw(*content), folder / f"{name}.png")
 
 
 def conjectures() -> None:

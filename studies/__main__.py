@@ -10,10 +10,9 @@ import click
 from gradlab.cli import main, option
 from studies import options
 from studies.conjectures.report import rewrite_report
-from studies.evidence.report import write_report
-from studies.second_round.results import write_results, write_splits
+from studies.evidence.declarations import STUDY
+from studies.evidence.report import write_first_round, write_second_round, write_splits
 
-STUDY = Path(__file__).parents[1] / "figures/study"
 SWEEPS = Path(__file__).with_name("sweeps")
 COMMANDS = {
     "python -m studies.conjectures": "three conjectures, tested on an encoder of yours; 15 minutes",
@@ -53,26 +52,17 @@ def listing() -> Iterator[str]:
         yield f"  {name:{max(map(len, names))}}  {options.first_sentence(file)}"
 
 
-def write_first_round(folder: Path) -> Iterator[str]:
-    """Write tables, pictures and ``report.md`` of the first round."""
-    yield f"Wrote {write_report(folder / 'evidence')}"
-
-
-def write_second_round(folder: Path) -> Iterator[str]:
-    """Write tables and pictures of the second round."""
-    yield from write_results(folder / "second_round")
-
-
 def write_conjectures(folder: Path) -> Iterator[str]:
     """Draw the pictures of the three conjectures, and write their pages, from their tables."""
     for path in rewrite_report(folder):
         yield f"Wrote {path}"
 
 
+# Name of a report -> the function that writes it, and its folder in figures/study.
 REPORTS = {
-    "conjectures": write_conjectures,
-    "first-round": write_first_round,
-    "second-round": write_second_round,
+    "conjectures": (write_conjectures, ""),
+    "first-round": (write_first_round, "evidence"),
+    "second-round": (write_second_round, "second_round"),
 }
 
 
@@ -88,7 +78,8 @@ def report(names: tuple[str, ...], splits: bool, folder: Path | None) -> None:
     """
     for name in names or REPORTS:
         click.echo(f"== {name}")
-        for line in REPORTS[name](folder or STUDY):
+        write, place = REPORTS[name]
+        for line in write((folder or STUDY) / place):
             click.echo(line)
     if splits:
         click.echo(write_splits((folder or STUDY) / "second_round"))

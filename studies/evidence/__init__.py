@@ -1,6 +1,6 @@
-"""What each component does: factorial, repairs taken apart, controls for dissipation, prediction.
+"""The finished experiments: what was declared, and every table and picture from committed rows.
 
-The trainings are sweeps, `studies/sweeps/evidence/*.toml`, which `gradlab sweep` runs on an
-encoder. The rows of a second regime, a linear head on cached embeddings, are committed and analysed
-with them. What is claimed is fixed in ``contrasts.toml``; `analysis` judges it.
+`first_round` has what each component does, `second_round` what was declared after it. Declarations
+are ``contrasts.toml`` and ``studies/second_round/*.toml``. Nothing here trains: the commits that
+did stand beside the rows, in ``figures/study/README.md``.
 """

@@ -1,33 +1,31 @@
-"""The report of the evidence: pictures first, then the numbers behind them."""
+"""Both rounds from their committed rows: tables, pictures, and the first round's page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from gradlab.files import read_object, write_text
-from gradlab.sweep import read_spec
-from studies.evidence import analysis
-from studies.evidence.figures import REGIMES, draw
+from studies.drawing import write_picture
+from studies.evidence import first_round, pictures, second_round, surface
+from studies.evidence.declarations import Frames, read_first_round, read_second_round
+from studies.evidence.pictures import Drawings
 from studies.pages import render, write_table
 
 SHOWN_STEPS = (1, 2, 5, 10, 20, 60, 120)
+# Tables of the second round that were measured beside the scores of its parts.
+MEASURED = ("features", "interventions")
 
 
-def write_report(folder: Path) -> Path:
-    """Analyse the rows in ``folder``, write tables and pictures there, and ``report.md``."""
-    rows = analysis.read_frames(folder)
-    predictions = {name: pd.read_csv(folder / f"{name}-predictions.csv") for name in REGIMES}
-    tables = analysis.analyse(rows, predictions)
-    spec = read_spec(analysis.SWEEPS / "factorial.toml").with_base({"backbone": "bert-base"})
-    rates = {point.label: float(point.settings["learning_rate"]) for point in spec.points({})}
-    tables["encoder-rates"] = analysis.rates_and_ratios(rows["encoder-factorial"], rates)
-    untrained = pd.read_csv(folder / "untrained.csv")
-    for name, table in tables.items():
-        write_table(folder / f"{name}.csv", table)
+def write_first_round(folder: Path) -> Iterator[str]:
+    """Write tables, pictures and ``report.md`` of the first round beside its rows."""
+    rows = read_first_round(folder)
+    predicted = {name: _table(folder, f"{name}-predictions") for name in first_round.REGIMES}
+    tables = first_round.analyse(rows, predicted)
+    yield from _write(folder, tables, first_drawings(folder, rows, tables))
     steps = rows["encoder-steps"]
     steps = steps[steps.step.isin(SHOWN_STEPS)]
     half, full = (
@@ -38,17 +36,48 @@ def write_report(folder: Path) -> Path:
         "evidence",
         "report.md",
         FILTERS,
-        names=REGIMES,
+        names=first_round.REGIMES,
         rows=rows,
         tables=tables,
-        untrained=untrained,
-        pictures=draw(rows, tables, untrained, folder),
-        weight_share=analysis.weight_share,
+        untrained=_table(folder, "untrained"),
+        weight_share=first_round.weight_share,
         steps=steps.groupby(["loss", "step"], as_index=False, sort=False).mean(),
         half=100 * (half - full),  # SimCSE in bfloat16 minus float32, points by seed
         manifests=[_manifest(path) for path in sorted(folder.glob("*-manifest.json"))],
     )
-    return write_text(folder / "report.md", page)
+    yield f"Wrote {write_text(folder / 'report.md', page)}"
+
+
+def write_second_round(folder: Path) -> Iterator[str]:
+    """Write tables and pictures of the second round beside its rows, and say what they hold."""
+    rows, measured = read_second_round(folder), {name: _table(folder, name) for name in MEASURED}
+    tables = second_round.analyse(rows, measured)
+    yield from second_round.summary(rows, tables, measured["features"])
+    drawings = pictures.second_round(rows, tables, measured["features"])
+    yield from _write(folder, tables, drawings)
+
+
+def write_splits(folder: Path) -> str:
+    """Write ``surface-splits.csv`` beside the response surface's rows; takes minutes."""
+    splits = surface.splits(surface.factors_of(_table(folder, "surface")))
+    return f"Wrote {write_table(folder / 'surface-splits.csv', splits)}"
+
+
+def first_drawings(folder: Path, rows: Frames, tables: Frames) -> Drawings:
+    """The pictures of the first round, beside the untrained encoder's committed scores."""
+    untrained = _table(folder, "untrained").set_index("label")
+    return pictures.first_round(rows, tables, 100 * untrained.loc["cls, as it is"])
+
+
+def _table(folder: Path, name: str) -> pd.DataFrame:
+    return pd.read_csv(folder / f"{name}.csv")
+
+
+def _write(folder: Path, tables: Frames, drawings: Drawings) -> Iterator[str]:
+    for name, table in tables.items():
+        yield f"Wrote {write_table(folder / f'{name}.csv', table)}"
+    for name, (draw, *content) in drawings.items():
+        yield f"Wrote {write_picture(folder / f'{name}.png', draw, *content)}"
 
 
 def _manifest(path: Path) -> tuple[str, str, str]:

@@ -3,14 +3,19 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
-from studies.second_round.prediction import (
+from gradlab import GradlabError
+from studies.evidence.declarations import UNTRAINED, read_second_round
+from studies.evidence.prediction import (
     CONSTANT,
+    DECLARED,
     PREDICTORS,
-    declared,
+    by_part,
     errors,
     predicted,
     runs_of,
+    summary,
 )
 
 
@@ -74,7 +79,7 @@ def test_errors_and_their_intervals(table):
         assert row.low == pytest.approx(-high, abs=0.1 * spread)
         assert row.high == pytest.approx(-low, abs=0.1 * spread)
         assert row.error_above == pytest.approx(
-            np.sqrt((wrong[predictions.score > 41.6887] ** 2).mean())
+            np.sqrt((wrong[predictions.score > UNTRAINED] ** 2).mean())
         )
 
 
@@ -116,10 +121,79 @@ def test_the_declared_runs_are_tested_run_by_run():
         "fresh": pd.DataFrame({"label": labels[3:4], "sts": [0.45]}),
         "native": pd.DataFrame({"label": labels[4:] * 2, "sts": [0.5, 0.2, 0.52, 0.22]}),
     }
-    predictions = predicted(features, runs_of(rows, declared()), declared())
+    predictions = predicted(features, runs_of(rows, DECLARED), DECLARED)
     assert sorted(predictions.loss) == ["0: τ=4"] + ["met"] * 4
     assert sorted(predictions.score) == pytest.approx([20, 22, 45, 50, 52])
     assert predictions[CONSTANT].to_numpy() == pytest.approx(40)
     line = np.polyfit(np.log([1e-5, 1e-4, 1e-3]), [30, 50, 40], 1)
     slow = predictions[predictions.score.round() == 20]
     assert slow["learning rate"].item() == pytest.approx(np.polyval(line, np.log(1e-3)))
+
+
+# Losses by what is made to tell their scores: the feature, a rival, both, or nothing.
+OUTCOMES = {
+    "success": ("feature",),
+    "worse than alignment and uniformity": ("alignment", "uniformity"),
+    "not told apart from STS-B dev at step 10": ("feature", "stsb_dev"),
+    "not told apart from mean of the softmax runs": (),
+}
+
+
+def synthetic(telling):
+    """All declared runs of the prediction, and features of which some tell the scores."""
+    rng, rows = np.random.default_rng(0), read_second_round()
+    parts = {name: rows[name] for name in (*DECLARED.fitted, *DECLARED.tested)}
+    runs = runs_of(parts, DECLARED)
+    features = runs[["part", "label"]].drop_duplicates().reset_index(drop=True)
+    scores = rng.normal(50, 9, len(features))
+    for name in ("feature", "alignment", "uniformity", "stsb_dev"):
+        noise = rng.normal(size=len(features))
+        features[name] = (scores - 50) / 9 + 0.3 * noise if name in telling else noise
+    # The declared feature is their mean.
+    features["feature_0"] = features.feature - features.uniformity
+    features["feature_10"] = features.feature + features.uniformity
+    features["learning_rate"] = 10 ** rng.uniform(-5, -3, len(features))
+    runs = runs.merge(features.assign(score=scores)[["part", "label", "score"]].rename(
+        columns={"score": "mean"}), on=["part", "label"])  # fmt: skip
+    runs["score"] = runs["mean"] + rng.normal(size=len(runs))
+    return features, runs[["part", "label", "score"]]
+
+
+@pytest.mark.parametrize(("verdict", "telling"), OUTCOMES.items())
+def test_the_declared_prediction_is_judged_as_declared(verdict, telling):
+    """The lines of the report, and the errors of each part and step beside lines by numpy."""
+    features, runs = synthetic(telling)
+    table = predicted(features, runs, DECLARED)
+    tables = {"declareds": table, "declared-errors": errors(table)}
+    lines = list(summary("declared", tables, features, runs, DECLARED))
+    assert lines[0] == "declared: 174 tested runs of 46 losses, errors in points"
+    (outcome,) = (line for line in lines[1:] if line.startswith("declared: "))
+    assert verdict in outcome
+    assert ("no success" in outcome) == (verdict != "success")
+    rows = runs.merge(features, on=["part", "label"])
+    fitted, tested = rows[rows.part == "surface"], rows[rows.part != "surface"]
+    for step in (0, 10):
+        own = np.polyfit(fitted[f"feature_{step}"], fitted.score, 1)
+        error = np.sqrt(((np.polyval(own, tested[f"feature_{step}"]) - tested.score) ** 2).mean())
+        (line,) = (line for line in lines if line.startswith(f"feature after {step} steps"))
+        assert f"not declared: {error:.1f}; " in line
+    line = np.polyfit(fitted.feature, fitted.score, 1)
+    parts = by_part(table).set_index(["part", "predictor"])
+    names = ["error", "rank_correlation", "score", "deviation"]
+    for experiment in DECLARED.tested:
+        own = rows[rows.part == experiment]
+        guess = np.polyval(line, own.feature)
+        error = np.sqrt(((guess - own.score) ** 2).mean())
+        rank = stats.spearmanr(guess, own.score).statistic
+        expected = [error, rank, own.score.mean(), np.std(own.score)]
+        assert parts.loc[experiment, "feature"][names].to_list() == pytest.approx(expected)
+    assert np.isnan(parts.rank_correlation["native", "mean of the softmax runs"])
+
+
+def test_a_feature_that_is_no_number_is_an_error():
+    features, runs = synthetic(("feature",))
+    features.loc[features.index[features.part == "native"][-1], "feature"] = np.nan
+    with pytest.raises(
+        GradlabError, match="of 'native' has no features, or some that are no numbers"
+    ):
+        predicted(features, runs, DECLARED)

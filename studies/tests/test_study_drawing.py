@@ -1,35 +1,34 @@
 """Pictures of differences: all of each interval is inside its axis, and labels are words."""
 
-from pathlib import Path
+from collections import defaultdict
 
 import pandas as pd
 import pytest
 
 from gradlab.plotting import plot_style
-from studies.drawing import draw_differences, figure_legend, in_lines, panels
-from studies.evidence.figures import in_words
-from studies.second_round.figures import draw_claims
-
-FIGURES = Path(__file__).resolve().parents[2] / "figures" / "study"
+from studies.drawing import figure_legend, in_lines, panels
+from studies.evidence import pictures
+from studies.evidence.declarations import FIRST_ROUND, SECOND_ROUND, read_second_round
 
 
-def test_every_interval_is_inside_its_axis():
-    table = pd.read_csv(FIGURES / "evidence" / "contrasts.csv")
-    encoder = table[(table.regime == "encoder") & (table.seeds > 2)]
-    labels = [in_words(row.part, row.name) for row in encoder.itertuples(index=False)]
-    claims = pd.read_csv(FIGURES / "second_round" / "contrasts.csv")
-    for figure in (
-        draw_differences(encoder.assign(label=labels), ""),
-        draw_claims(claims, "claims"),
-    ):
-        large, small = figure.axes
-        for axis in (large, small):
-            low, high = axis.get_xlim()
-            points = [x for line in axis.lines for x in line.get_xdata() if len(line.get_xdata())]
-            assert low < min(points[2:])
-            assert max(points[2:]) < high
-        assert len(large.get_yticks()) + len(small.get_yticks()) in (24, 20)
-        assert figure.get_size_inches()[1] <= 7  # a screen, at the width of a page
+@pytest.mark.parametrize(("name", "count"), [("encoder-contrasts", 24), ("claims", 20)])
+def test_every_interval_is_inside_its_axis(name, count):
+    tables = defaultdict(lambda: pd.DataFrame(columns=["label"]))
+    folder = FIRST_ROUND if name == "encoder-contrasts" else SECOND_ROUND
+    tables["contrasts"] = pd.read_csv(folder / "contrasts.csv")
+    if folder == FIRST_ROUND:
+        drawings = pictures.first_round(tables, tables, pd.Series())
+    else:
+        drawings = pictures.second_round(read_second_round(), tables, pd.DataFrame())
+    draw, *content = drawings[name]
+    figure = draw(*content)
+    for axis in figure.axes:
+        low, high = axis.get_xlim()
+        points = [x for line in axis.lines for x in line.get_xdata() if len(line.get_xdata())]
+        assert low < min(points[2:])
+        assert max(points[2:]) < high
+    assert sum(len(axis.get_yticks()) for axis in figure.axes) == count
+    assert figure.get_size_inches()[1] <= 7  # a screen, at the width of a page
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ def test_every_interval_is_inside_its_axis():
     ],
 )
 def test_contrasts_are_in_words(part, name, words):
-    assert in_words(part, name) == words
+    assert pictures.in_words(part, name) == words
 
 
 def test_panels_are_below_each_other_in_a_column():

@@ -1,4 +1,4 @@
-"""The response surface: what the models find of surfaces that are known."""
+"""The response surface: what the models say of surfaces that are known."""
 
 import math
 
@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from studies.second_round import declarations, surface
-from studies.second_round.results import write_surface
+from studies.evidence import surface
+from studies.evidence.declarations import DESIGNS, SECOND_ROUND, read_second_round
 
-ROWS = declarations.read_rows()["surface"]
+ROWS = read_second_round()["surface"]
 
 
 def synthetic(score):
-    """The committed rows with other scores.
+    """The committed rows' factors with other scores.
 
     They are a function of the logarithms of temperature, ratio and rate, and of the open share.
     """
@@ -25,7 +25,7 @@ def synthetic(score):
         settings = dict(word.split("=") for word in label.partition(": ")[2].split())
         logs = [math.log(float(settings[name])) for name in ("τ", "r", "rate")]
         scores.append((score(*logs, share) + rng.normal()) / 100)
-    return ROWS.assign(sts=scores, open_share=shares)
+    return surface.factors_of(ROWS.assign(sts=scores, open_share=shares))
 
 
 def bends(temperature, ratio, rate, share):
@@ -33,13 +33,13 @@ def bends(temperature, ratio, rate, share):
 
 
 def errors(score):
-    return surface.ten_fold(surface.factors_of(synthetic(score))).set_index("model").error
+    return surface.ten_fold(synthetic(score)).set_index("model").error
 
 
 def test_factors_are_those_that_the_runs_had():
     """Those that the declaration's Sobol sequence begins with, within its ranges."""
     table = surface.factors_of(ROWS)
-    for name, ends in declarations.declared_parts()["surface"]["sobol"].items():
+    for name, ends in DESIGNS["surface"]["sobol"].items():
         if isinstance(ends, list):
             assert ends[0] <= table[name].min() < table[name].max() <= ends[1]
             places = np.log(table[name] / ends[0]) / math.log(ends[1] / ends[0])
@@ -50,20 +50,20 @@ def test_factors_are_those_that_the_runs_had():
     assert table.score[7] == pytest.approx(100 * ROWS.sts[7])
 
 
-def test_an_additive_surface_is_found_to_the_noise():
+def test_an_additive_surface_is_told_to_the_noise():
     """Of size 1; the runs that a model was not fitted on cannot be told better."""
     error_of = errors(bends)
     assert error_of["mean"] > 5
     assert 0.9 < error_of["additive"] < 1.6
     assert 0.9 < error_of["Gaussian process"] < 2.2
-    # The ratio has no part in it; the temperature has.
+    # The ratio has no influence; the temperature has.
     assert error_of["Gaussian process without ratio"] < 2.2
     assert error_of["Gaussian process without temperature"] > 3
     # The open share has; the margin in its place has not.
     assert error_of["additive with the logarithm of the margin"] > 2
 
 
-def test_an_interaction_is_found_by_the_process_alone():
+def test_an_interaction_is_told_by_the_process_alone():
     error_of = errors(
         lambda temperature, ratio, rate, share: 50 + 3 * (temperature + 2) * (rate + 9)
     )
@@ -71,8 +71,7 @@ def test_an_interaction_is_found_by_the_process_alone():
 
 
 def test_curves_are_the_surface_up_to_a_constant():
-    table = surface.factors_of(synthetic(bends))
-    lines = surface.curves(table)
+    lines = surface.curves(synthetic(bends))
     for model in ("additive", "Gaussian process"):
         curve = lines[(lines.model == model) & (lines.factor == "temperature")]
         expected = -4 * (np.log(curve.value.to_numpy()) + 2) ** 2
@@ -81,15 +80,8 @@ def test_curves_are_the_surface_up_to_a_constant():
         assert np.ptp(off) < 4, model
 
 
-def test_the_report_has_errors_curves_and_a_picture(tmp_path):
-    lines = list(write_surface(synthetic(bends), tmp_path, 41.7))
-    assert any(line.startswith("additive: error 1.") for line in lines)
-    assert (tmp_path / "surface.png").stat().st_size > 0
-    assert set(pd.read_csv(tmp_path / "surface-curves.csv").factor) == set(surface.FACTORS)
-
-
 def test_the_first_of_the_committed_splits_is_the_one_of_the_report():
-    splits = pd.read_csv(declarations.ROWS / "surface-splits.csv")
-    errors = pd.read_csv(declarations.ROWS / "surface-errors.csv")
+    splits = pd.read_csv(SECOND_ROUND / "surface-splits.csv")
+    errors = pd.read_csv(SECOND_ROUND / "surface-errors.csv")
     assert list(splits.split.unique()) == list(range(surface.SPLITS))
     pd.testing.assert_frame_equal(splits[splits.split == 0].drop(columns="split"), errors)

@@ -12,10 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
-
-from gradlab.plotting import COLORS
-from studies.drawing import figure_legend, mark_untrained, panels
 
 # Column -> name of its axis. The open share was measured; the margin that was drawn only sets it.
 FACTORS = {
@@ -25,8 +21,6 @@ FACTORS = {
 FOLDS, KNOTS, SPLITS = 10, 5, 10
 # Points of a curve.
 GRID = 60
-# Runs at larger learning rates have dots of their own: all of the lowest scores are theirs.
-FAST = 6e-4
 
 
 def factors_of(rows: pd.DataFrame) -> pd.DataFrame:
@@ -130,30 +124,6 @@ def curves(table: pd.DataFrame) -> pd.DataFrame:
                 place = value if factor == "open_share" else np.exp(value)
                 rows.append((name, factor, place, float(fitted.predict(moved).mean())))
     return pd.DataFrame(rows, columns=["model", "factor", "value", "score"])
-
-
-def draw(table: pd.DataFrame, lines: pd.DataFrame, untrained: float) -> Figure:
-    """Scores over each factor, with what both models say on average; ``untrained`` is in points."""
-    figure, axes = panels(4.6, 2, 2, sharey=True)
-    fast = table.learning_rate > FAST
-    for axis, (factor, title) in zip(axes, FACTORS.items(), strict=True):
-        for rows, fill, label in (
-            (table[~fast], "0.7", "a run"),
-            (table[fast], "none", f"learning rate above {FAST:g}"),
-        ):
-            look: Any = {"mfc": fill, "mec": "0.6", "mew": 0.7, "ms": 3.5}
-            axis.plot(rows[factor], rows.score, "o", label=label, **look)
-        of_models = lines[lines.factor == factor].groupby("model")
-        for color, (name, rows) in zip(COLORS, of_models, strict=False):
-            axis.plot(rows.value, rows.score, color=color, lw=1.6, label=name)
-        mark_untrained(axis, untrained, zorder=2)
-        axis.set(xlabel=title)
-        if factor != "open_share":
-            axis.set_xscale("log")
-    for axis in axes[::2]:
-        axis.set(ylabel="STS average x 100")
-    figure_legend(figure, axes[0], "outside upper center", ncols=5)
-    return figure
 
 
 def _unbounded_lengths() -> Any:

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from gradlab.sweep import read_spec
-from studies.contrasts import judged_table
-from studies.evidence.analysis import (
+from studies.evidence.contrasts import judged_table
+from studies.evidence.declarations import FIRST_ROUND, read_first_round
+from studies.evidence.first_round import (
     FEATURES,
-    RIVALS,
     angles,
     cell_scores,
     contrasts,
     exchanges,
+    factorial_rates,
     open_shares,
     order_test,
     prediction,
     rates_and_ratios,
-    shapley_weights,
     weight_share,
 )
-from studies.evidence.report import write_report
+from studies.evidence.report import write_first_round
 
-ROOT = Path(__file__).resolve().parents[2]
-SWEEPS = ROOT / "studies" / "sweeps" / "evidence"
-
-
-def points(name):
-    return read_spec(SWEEPS / f"{name}.toml").with_base({"backbone": "bert-base"}).points({})
+ROWS = read_first_round()
+# Those of the factorial.
+CELLS = list(factorial_rates())
 
 
 def rows(labels, seeds, mean, noise=0.3):
@@ -56,7 +50,7 @@ def factorial():
         score = 50 + 4 * float(label.rpartition("=")[2])
         return score + 5 * label.startswith("hard / uniform")
 
-    return rows([point.label for point in points("factorial")], 4, mean)
+    return rows(CELLS, 4, mean)
 
 
 def effects_of(rows, name, regime="encoder"):
@@ -100,7 +94,7 @@ def test_all_contrasts_are_one_family(factorial):
 
 
 def test_share_of_the_weight_is_that_between_its_means():
-    labels = [point.label for point in points("factorial")]
+    labels = CELLS
     table = rows(labels, 4, lambda label: 60 - 25 * ("uniform" in label), noise=1.0)
     score = table.sts
     means = score.groupby(table.label.str.extract(r"/ (.+),")[0]).transform("mean")
@@ -115,7 +109,7 @@ def test_longer_runs_are_judged_by_their_own_contrasts(factorial):
         gain = 5 * label.endswith("softmax .05, loss_settings.ratio=1.75")
         return 60 + gain - 4 * label.startswith("hard")
 
-    table = rows([point.label for point in points("longer")], 4, mean)
+    table = rows(ROWS["encoder-longer"].label.unique(), 4, mean)
     effects = effects_of({"encoder-longer": table, "encoder-factorial": factorial}, "longer")
     estimates = {"hard gate − none": -4, "softmax .05 − softmax .3": 5 / 3, "ratio 1 − .5": 0,
                  "ratio 1.75 − 1 at softmax .05": 5, "ratio 1.75 − 1 at softmax .3": 0}  # fmt: skip
@@ -135,23 +129,6 @@ def test_incomplete_seeds_do_not_count(factorial):
     assert not list(contrasts(alone, "contrasts"))
 
 
-@pytest.mark.parametrize("components", [("gate", "ratio"), ("gate", "weight", "ratio")])
-def test_shapley_values_are_means_over_all_orders(components):
-    rng = np.random.default_rng(6)
-    value = {
-        frozenset(chosen): rng.normal()
-        for size in range(len(components) + 1)
-        for chosen in itertools.combinations(components, size)
-    }
-    for component, weights in shapley_weights(components).items():
-        gains = []
-        for order in itertools.permutations(components):
-            before = frozenset(order[: order.index(component)])
-            gains.append(value[before | {component}] - value[before])
-        shapley = sum(factor * value[coalition] for coalition, factor in weights.items())
-        assert shapley == pytest.approx(np.mean(gains))
-
-
 def test_shares_of_a_repair():
     """Gate 1, weight 2, ratio 3 and 4 more for gate and ratio together, which the two share."""
 
@@ -169,7 +146,7 @@ def test_shares_of_a_repair():
             - 6 * (components == "native")
         )
 
-    table = rows([point.label for point in points("exchanges")], 4, mean, noise=0.05)
+    table = rows(ROWS["encoder-exchanges"].label.unique(), 4, mean, noise=0.05)
     tables = exchanges(table)
     split = tables["exchanges-shapley"].set_index(["loss", "part"]).estimate
     for loss in ("mhe", "barlow_twins"):
@@ -194,7 +171,7 @@ def test_committed_predictions_are_compared_with_scores(factorial):
     rng = np.random.default_rng(1)
     labels = [*factorial.label.unique(), "arccon", "met", "mat", "mhe"]
     features = pd.DataFrame(
-        {"label": labels, **{name: rng.normal(size=len(labels)) for name in (*FEATURES, *RIVALS)}}
+        {"label": labels, **{name: rng.normal(size=len(labels)) for name in FEATURES}}
     )
     scores = 40 + features[list(FEATURES)].to_numpy() @ [1.0, 2.0, 3.0, 4.0]
     runs = pd.DataFrame({"label": labels, "sts": scores / 100, "seed": 1})
@@ -240,8 +217,8 @@ def test_cells_have_their_open_share_and_arms_their_angles(factorial):
 
 def test_the_committed_report_follows_from_the_committed_rows(tmp_path):
     """Every number of the page is recomputed."""
-    folder = ROOT / "figures" / "study" / "evidence"
-    for path in [*folder.glob("*.csv"), *folder.glob("*.json")]:
+    for path in [*FIRST_ROUND.glob("*.csv"), *FIRST_ROUND.glob("*.json")]:
         shutil.copy(path, tmp_path)
-    page = write_report(tmp_path).read_text(encoding="utf-8")
-    assert page == (folder / "report.md").read_text(encoding="utf-8")
+    list(write_first_round(tmp_path))
+    page = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert page == (FIRST_ROUND / "report.md").read_text(encoding="utf-8")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from gradlab import GradlabError
-from studies.evidence.analysis import read_frames
-from studies.second_round.declarations import ROWS, declaration
+from studies.evidence.declarations import DECLARATION, UNTRAINED, Frames, read_first_round
 from studies.statistics import along_line, percentiles
 
-FEATURES = ROWS / "features.csv"
 # Bootstrap samples of losses.
 RESAMPLES = 10_000
 FEATURE, CONSTANT = "feature", "mean of the softmax runs"
@@ -32,32 +30,35 @@ class Design(NamedTuple):
     fitted: Sequence[str]
     tested: Sequence[str]
 
-    @property
-    def experiments(self) -> list[str]:
-        """All of them."""
-        return [*self.fitted, *self.tested]
 
-
-# What the first round trained: cells to fit on, and losses that it predicted before their results.
+# What the first round trained: cells to fit on, and losses that it predicted before their results;
+# and what is declared for the second.
 FIRST = Design(("factorial",), ("prediction", "atlas"))
+DECLARED = Design(DECLARATION["prediction"]["fitted_on"], DECLARATION["prediction"]["tested_on"])
+# Steps of a run at which the feature was measured.
+STEPS = (0, 10)
 
 
-def declared() -> Design:
-    """What is declared for the second round."""
-    design = declaration()["prediction"]
-    return Design(design["fitted_on"], design["tested_on"])
+def designs(rows: Mapping[str, pd.DataFrame]) -> dict[str, tuple[pd.DataFrame, Design]]:
+    """The runs of both predictions, with their designs, by name."""
+    return {
+        "prediction": (first_runs(), FIRST),
+        "declared-prediction": (runs_of(rows, DECLARED), DECLARED),
+    }
 
 
 def first_runs() -> pd.DataFrame:
     """``part``, ``label`` and mean ``score`` (points) of the first round's conditions."""
-    frames = read_frames(ROWS.parent / "evidence")
-    rows = pd.concat([frames[f"encoder-{name}"].assign(part=name) for name in FIRST.experiments])
-    return rows.groupby(["part", "label"]).sts.mean().mul(100).rename("score").reset_index()
+    rows = read_first_round()
+    names = [*FIRST.fitted, *FIRST.tested]
+    runs = pd.concat([rows[f"encoder-{name}"].assign(part=name) for name in names])
+    return runs.groupby(["part", "label"]).sts.mean().mul(100).rename("score").reset_index()
 
 
 def runs_of(rows: Mapping[str, pd.DataFrame], design: Design) -> pd.DataFrame:
     """``part``, ``label`` and ``score`` (points) of the second round's runs that a design needs."""
-    runs = pd.concat([rows[name].assign(part=name) for name in design.experiments])
+    names = [*design.fitted, *design.tested]
+    runs = pd.concat([rows[name].assign(part=name) for name in names])
     return runs.assign(score=100 * runs.sts)[["part", "label", "score"]]
 
 
@@ -114,7 +115,7 @@ def errors(table: pd.DataFrame) -> pd.DataFrame:
     """
     names = list(dict.fromkeys([FEATURE, CONSTANT, *PREDICTORS]))
     squares = table[names].sub(table.score, axis=0) ** 2
-    above = table.score > 100 * declaration()["protocol"]["untrained"]
+    above = table.score > UNTRAINED
     losses = table.loss.nunique()
     # The first sample is the losses themselves.
     drawn = np.random.default_rng(0).integers(0, losses, (RESAMPLES, losses))
@@ -186,3 +187,30 @@ def outcome(errors: pd.DataFrame) -> str:
         if selected.any()
     ]
     return f"no success; {'; '.join(phrases)}"
+
+
+def summary(
+    name: str, tables: Frames, features: pd.DataFrame, runs: pd.DataFrame, design: Design
+) -> Iterator[str]:
+    """Yield lines: errors of the feature and its rivals, and the outcome of what was declared."""
+    table, of_all = tables[f"{name}s"], tables[f"{name}-errors"]
+    yield f"{name}: {len(table)} tested runs of {table.loss.nunique()} losses, errors in points"
+    for row in of_all.itertuples():
+        excess = f"; the feature's exceeds it by {row.excess:.1f} ({row.low:.1f} to {row.high:.1f})"
+        yield (
+            f"{row.predictor}: {row.error:.1f} ({row.error_low:.1f} to {row.error_high:.1f}), "
+            f"{row.error_above:.1f} ({row.above_low:.1f} to {row.above_high:.1f}) "
+            f"above the untrained encoder{'' if row.predictor == FEATURE else excess}"
+        )
+    if design is FIRST:
+        return
+    yield f"{name}: {outcome(of_all)}"
+    for step in STEPS:
+        by_step = features.assign(feature=features[f"feature_{step}"])
+        of_step = errors(predicted(by_step, runs, design))
+        rivals = ", ".join(
+            f"{row.excess:.1f} ({row.low:.1f} to {row.high:.1f}) beside {row.predictor}"
+            for row in of_step[of_step.predictor != FEATURE].itertuples()
+        )
+        error = f"{of_step.error[0]:.1f}"
+        yield f"feature after {step} steps alone, not declared: {error}; {rivals}"

@@ -1,12 +1,14 @@
-"""Tables of the evidence, from its committed rows, by ``contrasts.toml``."""
+"""Tables of the first round: what each component does, by ``contrasts.toml``.
+
+The encoder's rows are of the sweeps in ``studies/sweeps/evidence``; those of a second regime, a
+linear head on cached embeddings, are analysed with them.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-import tomllib
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +17,14 @@ import pandas as pd
 from scipy import stats
 
 from gradlab.sweep import read_spec
-from studies.contrasts import Contrast, by_seed, declared, judged_table, numbers
+from studies.evidence.contrasts import Entry, judged_table, measured, numbers
+from studies.evidence.declarations import CONTRASTS, Frames
 from studies.statistics import Interval, along_line, over_seeds
 
-Frames = dict[str, pd.DataFrame]
-SWEEPS = Path(__file__).resolve().parents[1] / "sweeps" / "evidence"
-DECLARED = tomllib.loads(Path(__file__).with_name("contrasts.toml").read_text(encoding="utf-8"))[
-    "parts"
-]
-REGIMES = ("encoder", "linear")
-# What predictions are made from, measured in the first steps of a run, and their rivals.
+FACTORIAL = Path(__file__).resolve().parents[1] / "sweeps/evidence/factorial.toml"
+REGIMES = {"encoder": "on the encoder", "linear": "on a linear head"}
+# What predictions are made from, measured in the first steps of a run.
 FEATURES = ("push", "hardest_share", "pull", "pull_squared")
-RIVALS = ("alignment", "uniformity")
 # VICReg's exchanges are withdrawn: its ratio is in the thousands, and in two of its arms nearly all
 # first gradients lie below the optimiser's eps, so that they compare sizes of steps.
 ORIGINALS = {
@@ -35,25 +33,16 @@ ORIGINALS = {
 }  # fmt: skip
 
 
-def read_frames(folder: Path) -> Frames:
-    """The rows of finished runs by file name, with the conditions of a comparison in one table."""
-    frames = {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
-    frames = {name: frame for name, frame in frames.items() if "seed" in frame}
-    for experiment, about in DECLARED.items():
-        names = [f"encoder-{name}" for name in (experiment, *about.get("with", ()))]
-        frames[names[0]] = pd.concat([frames[name] for name in names], ignore_index=True)
-    return frames
-
-
-def analyse(rows: Frames, predictions: Frames) -> Frames:
+def analyse(rows: Mapping[str, pd.DataFrame], predictions: Mapping[str, pd.DataFrame]) -> Frames:
     """All tables by name; ``predictions`` are those committed before the runs, by regime."""
     explored = [
-        {**about, "name": contrast.name, **numbers(interval)}
-        for about, contrast, interval in contrasts(rows, "explored")
+        {**origin, "name": entry["name"], **numbers(interval)}
+        for origin, entry, interval in contrasts(rows, "explored")
     ]
     results: Frames = {
         "contrasts": judged_table(list(contrasts(rows, "contrasts"))),
         "explored": pd.DataFrame(explored),
+        "encoder-rates": rates_and_ratios(rows["encoder-factorial"], factorial_rates()),
     }
     for regime in REGIMES:
         of_regime = {
@@ -81,19 +70,15 @@ def regime_tables(rows: Frames, predicted: pd.DataFrame) -> Frames:
     return tables | {"open-shares": open_shares(cells)}
 
 
-def contrasts(rows: Frames, kind: str) -> Iterator[tuple[dict[str, str], Contrast, Interval]]:
-    """Origin, contrast and interval of the declared contrasts that two seeds have whole."""
-    for regime, (experiment, about) in itertools.product(REGIMES, DECLARED.items()):
-        if (table := rows.get(f"{regime}-{experiment}")) is None:
-            continue
-        files = [SWEEPS / f"{name}.toml" for name in (experiment, *about.get("with", ()))]
-        specs = [read_spec(file) for file in files if file.stem not in about.get("retired", ())]
-        labels = [point.label for spec in specs for point in spec.points({})]
-        labels += about.get("labels", ())
-        for contrast in declared(about, labels, kind):
-            interval = contrast.interval(table)
-            if interval.count > 1:
-                yield {"regime": regime, "part": experiment}, contrast, interval
+def contrasts(
+    rows: Mapping[str, pd.DataFrame], kind: str
+) -> Iterator[tuple[dict[str, str], Entry, Interval]]:
+    """Origin, declaration and interval of the contrasts that two seeds have whole."""
+    for regime, (experiment, design) in itertools.product(REGIMES, CONTRASTS.items()):
+        if (table := rows.get(f"{regime}-{experiment}")) is not None:
+            for entry, interval in measured(design, table, kind):
+                if interval.count > 1:
+                    yield {"regime": regime, "part": experiment}, entry, interval
 
 
 def with_cells(table: pd.DataFrame) -> pd.DataFrame:
@@ -119,41 +104,36 @@ def weight_share(table: pd.DataFrame) -> float:
 
 
 def exchanges(table: pd.DataFrame) -> Frames:
-    """Shapley values of each repair's parts; native originals beside their parts recombined."""
-    splits, natives = [], []
+    """Shapley values of each repair's parts; native originals beside their parts recombined.
+
+    The value of a part is the mean, over all orders in which parts join, of what it adds to those
+    before it.
+    """
+    wide = 100 * table.pivot(index="seed", columns="label", values="sts")
     means = 100 * table.groupby("label").sts.mean()
+    splits, natives, none = [], [], frozenset({"none"})
     for base, components in ORIGINALS.items():
-        labels = {
-            frozenset(subset): f"{base}: {'+'.join(subset) or 'none'}"
-            for subset in _subsets(components)
+        scores = {
+            frozenset(label.removeprefix(f"{base}: ").split("+")): wide[label]
+            for label in wide
+            if label.startswith(f"{base}: ")
         }
-        whole = {frozenset(components): 1.0, frozenset[str](): -1.0}
-        for component, weights in {"all": whole, **shapley_weights(components)}.items():
-            named = {labels[coalition]: factor for coalition, factor in weights.items()}
-            interval = over_seeds(by_seed(table, named))
-            splits.append({"loss": base, "part": component} | numbers(interval))
-        none, native = f"{base}: none", f"{base}: native"
-        interval = over_seeds(by_seed(table, {none: 1.0, native: -1.0}))
-        about = {"loss": base, "native": means[native], "recombined": means[none]}
+        gains = {"all": scores[frozenset(components)] - scores[none]}
+        for component in components:
+            steps = []
+            for order in itertools.permutations(components):
+                before = frozenset(order[: order.index(component)])
+                steps.append(scores[before | {component}] - scores[before or none])
+            gains[component] = sum(steps) / len(steps)
+        splits += [
+            {"loss": base, "part": component} | numbers(over_seeds(gain.to_numpy()))
+            for component, gain in gains.items()
+        ]
+        native, recombined = f"{base}: native", f"{base}: none"
+        about = {"loss": base, "native": means[native], "recombined": means[recombined]}
+        interval = over_seeds((wide[recombined] - wide[native]).to_numpy())
         natives.append(about | numbers(interval))
     return {"exchanges-shapley": pd.DataFrame(splits), "exchanges-native": pd.DataFrame(natives)}
-
-
-def shapley_weights(components: Sequence[str]) -> dict[str, dict[frozenset[str], float]]:
-    """Part -> coalition -> the factor on its value in that part's Shapley value.
-
-    It is the mean, over all orders in which parts join, of what the part adds to those before it.
-    """
-    weights: dict[str, dict[frozenset[str], float]] = {
-        component: defaultdict(float) for component in components
-    }
-    share = 1 / math.factorial(len(components))
-    for order in itertools.permutations(components):
-        for place, component in enumerate(order):
-            before = frozenset(order[:place])
-            weights[component][before | {component}] += share
-            weights[component][before] -= share
-    return weights
 
 
 def angles(table: pd.DataFrame) -> pd.DataFrame:
@@ -170,15 +150,6 @@ def angles(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _predicted(
-    means: pd.DataFrame, scores: pd.Series, columns: Sequence[str], losses: pd.Series
-) -> np.ndarray:
-    """Predict scores of losses from features, (n,), by least squares on the factorial's cells."""
-    means = means[list(columns)]
-    cells = means.loc[means.index.isin(scores.index)]
-    return along_line(cells, scores.loc[cells.index], means.loc[losses])
-
-
 def prediction(
     predicted: pd.DataFrame, results: pd.DataFrame, trained: pd.DataFrame, features: pd.DataFrame
 ) -> Frames:
@@ -193,13 +164,13 @@ def prediction(
     truth = 100 * results.groupby("label").sts.mean()
     table = predicted[predicted.loss.isin(truth.index)].reset_index(drop=True)
     table["score"] = truth.loc[table.loss].to_numpy()
-    means = features.groupby("label")[[*FEATURES, *RIVALS]].mean()
+    means = features.groupby("label")[list(FEATURES)].mean()
     scores = 100 * trained.groupby("label").sts.mean()
     softmax = scores[scores.index.str.contains("softmax")]
     table["mean of the softmax cells"] = softmax.mean()
-    table["components, softmax cells"] = _predicted(means, softmax, FEATURES, table.loss)
-    own = means[list(FEATURES)]
-    fitted, new = own.loc[own.index.isin(scores.index)], own.loc[table.loss]
+    fitted, new = means.loc[means.index.isin(scores.index)], means.loc[table.loss]
+    cells = fitted[fitted.index.isin(softmax.index)]
+    table["components, softmax cells"] = along_line(cells, softmax.loc[cells.index], new)
     table["outside"] = ((new < fitted.min()) | (new > fitted.max())).any(axis=1).to_numpy()
     rows, came = [], table.score.to_numpy()
     for name in table.columns.drop(["loss", "score", "outside"]):
@@ -223,7 +194,13 @@ def order_test(predicted: np.ndarray, truth: np.ndarray) -> float:
     return float(test.pvalue)
 
 
-def rates_and_ratios(table: pd.DataFrame, rates: dict[str, float]) -> pd.DataFrame:
+def factorial_rates() -> dict[str, float]:
+    """Learning rate of each cell of the factorial, as its sweep declares it."""
+    spec = read_spec(FACTORIAL).with_base({"backbone": "bert-base"})
+    return {point.label: float(point.settings["learning_rate"]) for point in spec.points({})}
+
+
+def rates_and_ratios(table: pd.DataFrame, rates: Mapping[str, float]) -> pd.DataFrame:
     """Mean score at τ = .05 by learning rate and ratio: the factorial's cells differ in both."""
     table = with_cells(table.assign(score=100 * table.sts, rate=table.label.map(rates)))
     own = table[table.weight == "softmax .05"].groupby(["rate", "ratio"], as_index=False)
@@ -241,14 +218,6 @@ def open_shares(table: pd.DataFrame) -> pd.DataFrame:
     if "first" in table:
         table = table.assign(mean=table["mean"] / table["first"])
     return table.groupby(["gate", "weight"], as_index=False, sort=False)[["mean"]].mean()
-
-
-def _subsets(components: Sequence[str]) -> list[tuple[str, ...]]:
-    return [
-        subset
-        for size in range(len(components) + 1)
-        for subset in itertools.combinations(components, size)
-    ]
 
 
 def _error(values: np.ndarray, truth: np.ndarray, axis: int = -1) -> Any:
