@@ -13,7 +13,8 @@ from torch.nn.functional import cross_entropy, mse_loss, normalize
 
 import gradlab
 from gradlab.batch.batch import unit_rows
-from gradlab.decomposition import matching, reading
+from gradlab.decomposition import coefficients as coefficient_reading
+from gradlab.decomposition import matching
 from gradlab.gradient.verification import BATCHES
 
 # GOR is of one view alone, which decompose refuses: it asks for the alignment term, too.
@@ -194,7 +195,7 @@ def test_inverses_need_a_larger_delta():
 def test_extrapolation_removes_the_error_that_is_estimated(monkeypatch):
     """A coarse δ has an error of order δ², which two readings tell; what is left is of order δ⁴."""
     anchors, positives = batch(9, 5)
-    monkeypatch.setattr(reading, "DELTAS", (2.0**-7,))
+    monkeypatch.setattr(coefficient_reading, "DELTAS", (2.0**-7,))
     decomposition = gradlab.decompose(
         lambda a, p: infonce(a, p, temperature=0.5), anchors, positives
     )

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import gradlab
+from gradlab.data.embeddings import load_batch
 from gradlab.decomposition import matching
 from gradlab.decomposition.own_loss import resolve_loss
-from gradlab.decomposition.report import load_batch
 
 MODULE = """
 import torch

@@ -97,11 +97,7 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
         }
         return _curves(curves, LABELS["relative_push"], ax)
 
-    def place(entry: Entry) -> tuple[int, float]:
-        half_open = math.inf if math.isnan(entry.half_open) else entry.half_open
-        return list(MARKS).index(entry.family), half_open
-
-    order = sorted(entries, key=place)
+    order = sorted(entries, key=_place)
     # In one column, two panels beside each other, and two below.
     count = 2 if is_column() else len(PANELS)
     lines, line = len(PANELS) // count, 0.14 if is_column() else 0.19
@@ -109,34 +105,10 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
     figure = empty_figure((wide, 0.6 * lines + line * lines * len(order)))
     axes = figure.subplots(lines, count, sharey=True, squeeze=False).ravel()
     colors = dict(zip(MARKS, COLORS, strict=False))
-    for axis, (name, (title, scale, limits, ticks)) in zip(axes, PANELS.items(), strict=True):
-        unit = "°" if name == "half_open" else ""
-        axis.set_xscale(scale)
-        axis.set_xlim(limits)
-        axis.minorticks_off()
-        axis.set_xticks(ticks, ["never" if at == NEVER else f"{at:g}{unit}" for at in ticks])
-        if name == "half_open" and is_column():
-            axis.set_xticks((45, 90, NEVER), ["45°", "90°", "never"])
-        axis.set_xlabel(title, fontsize=8)
-        axis.grid(axis="y", color="0.92", lw=0.6)
-        axis.tick_params(axis="y", length=0)
-        if name == "ratio_both_sides":
-            axis.axvline(1, color="0.7", lw=0.6, zorder=0)
+    for axis, name in zip(axes, PANELS, strict=True):
+        _set_panel(axis, name)
         for row, entry in enumerate(order):
-            value = getattr(entry, name)
-            if name == "half_open" and math.isnan(value):
-                value = NEVER
-            # A value outside, such as a ratio of 0 on a logarithmic axis, is an arrow at the edge.
-            position = min(max(value, limits[0]), limits[1])
-            marker = MARKS[entry.family] if position == value else ">" if value > position else "<"
-            form = {
-                "ms": 3.5 if is_column() else 4.5,
-                "color": colors[entry.family],
-                "clip_on": False,
-                "zorder": 3,
-            }
-            if not math.isnan(value):
-                axis.plot([position], [row], marker, **form)
+            _mark(axis, name, entry, row, colors[entry.family])
     size = 6 if is_column() else 7
     for axis in axes[::count]:
         axis.set_yticks(range(len(order)), [entry.name for entry in order], fontsize=size)
@@ -149,6 +121,44 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
     columns = 2 if is_column() else len(present)
     figure.legend(handles, present, loc="outside upper center", ncols=columns, fontsize=8)
     return figure, list(axes)
+
+
+def _place(entry: Entry) -> tuple[int, float]:
+    """Return the place of a loss among the rows: by family, and by the half-open angle."""
+    half_open = math.inf if math.isnan(entry.half_open) else entry.half_open
+    return list(MARKS).index(entry.family), half_open
+
+
+def _set_panel(axis: Axes, name: str) -> None:
+    """Give the panel of a number its scale, limits, ticks and title."""
+    title, scale, limits, ticks = PANELS[name]
+    unit = "°" if name == "half_open" else ""
+    axis.set_xscale(scale)
+    axis.set_xlim(limits)
+    axis.minorticks_off()
+    axis.set_xticks(ticks, ["never" if at == NEVER else f"{at:g}{unit}" for at in ticks])
+    if name == "half_open" and is_column():
+        axis.set_xticks((45, 90, NEVER), ["45°", "90°", "never"])
+    axis.set_xlabel(title, fontsize=8)
+    axis.grid(axis="y", color="0.92", lw=0.6)
+    axis.tick_params(axis="y", length=0)
+    if name == "ratio_both_sides":
+        axis.axvline(1, color="0.7", lw=0.6, zorder=0)
+
+
+def _mark(axis: Axes, name: str, entry: Entry, row: int, color: str) -> None:
+    """Draw the number of a loss in its row, if there is one."""
+    value = getattr(entry, name)
+    if name == "half_open" and math.isnan(value):
+        value = NEVER
+    if math.isnan(value):
+        return
+    # A value outside, such as a ratio of 0 on a logarithmic axis, is an arrow at the edge.
+    low, high = PANELS[name][2]
+    position = min(max(value, low), high)
+    marker = MARKS[entry.family] if position == value else ">" if value > position else "<"
+    size = 3.5 if is_column() else 4.5
+    axis.plot([position], [row], marker, ms=size, color=color, clip_on=False, zorder=3)
 
 
 def draw_models(

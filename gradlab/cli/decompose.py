@@ -46,8 +46,9 @@ def command(
     registered loss that has the same components, if one has.
     """
     from gradlab.decomposition import decompose
+    from gradlab.decomposition.both_sides import both_sides_text
     from gradlab.decomposition.own_loss import resolve_loss
-    from gradlab.decomposition.report import SUFFIXES, both_sides_text
+    from gradlab.decomposition.result import SUFFIXES
     from gradlab.gradient.paradigm import check_side
     from gradlab.plotting.style import save
 
@@ -85,7 +86,7 @@ def _batch(
     """Return the embeddings of the batch, and their description for the manifest."""
     import numpy as np
 
-    from gradlab.decomposition.report import load_batch
+    from gradlab.data.embeddings import load_batch
     from gradlab.gradient.verification import BATCHES
 
     if embeddings is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from gradlab.cli.options import (
     pooler_option,
 )
 from gradlab.errors import GradlabError, listed
+
+if TYPE_CHECKING:
+    from gradlab.evaluate.tasks import ScoredPairs
 
 
 @click.command()
@@ -88,10 +91,9 @@ def command(model: str, eval_data: Path, output: Path | None, style: str, **opti
     retrieval task: nDCG at 10 and others. A file with two columns of sentences and one of scores,
     in any format that training reads, gives Spearman's correlation.
     """
-    from gradlab.data.roles import Roles
     from gradlab.evaluate import downstream, evaluate, task_names
     from gradlab.evaluate.embed import Embedder, as_encode
-    from gradlab.evaluate.pairs import is_pair_file, open_pairs, read_pairs
+    from gradlab.evaluate.pairs import is_pair_file
     from gradlab.evaluate.retrieval import evaluate_retrieval, is_retrieval_folder
     from gradlab.evaluate.sts import sts_scores
     from gradlab.files import check_writable, write_json
@@ -104,20 +106,11 @@ def command(model: str, eval_data: Path, output: Path | None, style: str, **opti
     if any(columns) and not scored:
         raise GradlabError(f"{str(eval_data)!r} is no file of scored pairs; leave columns out")
     if retrieval or scored:
-        of_tasks = ["aggregation", "classifier", "folds", "seed", "jobs", "style"]
-        of_tasks += ["split"] * scored
-        options_given = given_options()
-        superfluous = ["--tasks"] * bool(asked) + [
-            options_given[name][0] for name in of_tasks if name in options_given
-        ]
-        if superfluous:
-            raise GradlabError(f"{str(eval_data)!r} is one task; leave {listed(superfluous)} out")
+        _check_one_task(eval_data, bool(asked), scored)
     tasks = task_names(asked or "sts")
     pairs = None
     if scored:
-        file = open_pairs(eval_data, Roles(columns[0], columns[1], score=columns[2]), encoding)
-        click.echo(f"{file.describe()}\n  {file.summary()}", err=True)
-        pairs = read_pairs(file)
+        pairs = _scored_pairs(eval_data, columns, encoding)
     elif not retrieval:
         downstream(eval_data)
     if output is not None:
@@ -129,22 +122,43 @@ def command(model: str, eval_data: Path, output: Path | None, style: str, **opti
         model, **{name: options.pop(name) for name in ("pooler", "max_length", "device")}
     )
     encode = functools.partial(encoder.encode, batch_size=options.pop("chunk_size"))
+    about = {"model": model, "pooler": encoder.pooler, "task": str(eval_data)}
     if pairs is not None:
         correlation = sts_scores(Embedder(as_encode(encode), title="Encoding"), [pairs])["all"]
         click.echo(f"{'spearman':<16}{correlation:.4f}  ({len(pairs.gold):,} pairs)")
-        if output is not None:
-            scores = {"spearman": correlation, "pairs": len(pairs.gold)}
-            about = {"pooler": encoder.pooler, "task": str(eval_data)}
-            write_json(output, {"model": model, **about, "scores": scores})
+        record = {**about, "scores": {"spearman": correlation, "pairs": len(pairs.gold)}}
     elif retrieval:
-        about = {"pooler": encoder.pooler, "task": str(eval_data), "split": options["split"]}
         scores = evaluate_retrieval(encode, eval_data, options["split"])
         for name, score in scores.items():
             click.echo(f"{name:<16}{score:.4f}")
-        if output is not None:
-            write_json(output, {"model": model, **about, "scores": scores})
+        record = {**about, "split": options["split"], "scores": scores}
     else:
         options |= {"name": model, "pooler": encoder.pooler, "output": output}
         click.echo(evaluate(encode, eval_data, tasks, **options).table(style))
+        record = None  # each task has written its own
     if output is not None:
+        if record is not None:
+            write_json(output, record)
         click.echo(f"\nWrote {output}")
+
+
+def _scored_pairs(eval_data: Path, columns: list[str | None], encoding: str) -> ScoredPairs:
+    """Read a file of scored pairs, and print which of its columns were taken."""
+    from gradlab.data.roles import Roles
+    from gradlab.evaluate.pairs import open_pairs, read_pairs
+
+    file = open_pairs(eval_data, Roles(columns[0], columns[1], score=columns[2]), encoding)
+    click.echo(f"{file.describe()}\n  {file.summary()}", err=True)
+    return read_pairs(file)
+
+
+def _check_one_task(eval_data: Path, named: bool, scored: bool) -> None:
+    """Refuse options of SentEval's tasks for data that are one task by themselves."""
+    of_tasks = ["aggregation", "classifier", "folds", "seed", "jobs", "style"]
+    of_tasks += ["split"] * scored
+    options_given = given_options()
+    superfluous = ["--tasks"] * named + [
+        options_given[name][0] for name in of_tasks if name in options_given
+    ]
+    if superfluous:
+        raise GradlabError(f"{str(eval_data)!r} is one task; leave {listed(superfluous)} out")

@@ -6,7 +6,7 @@ import itertools
 import shlex
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,8 +26,12 @@ from gradlab.cli.outcome import end_with, fail_option, json_option, print_json, 
 from gradlab.cli.training_file import open_training_file, training_file_options
 from gradlab.errors import GradlabError, reason
 from gradlab.files import check_writable
-from gradlab.verdict import GRADES, NOT_JUDGED, Grade
+from gradlab.verdict import GRADES, NOT_JUDGED, Grade, Verdict
 from gradlab.waiting import waiting
+
+if TYPE_CHECKING:
+    from gradlab.data.training_file import TrainingFile
+    from gradlab.inspection.result import Inspection
 
 
 @click.command()
@@ -103,31 +107,14 @@ def command(
     if embeddings is None:
         lacking = ["--train-file"] if train_file is None else []
         require_options([*lacking, "--model (or --embeddings)"] if model is None else lacking)
-    elsewhere = (
-        *("loss_name", "assignments", "output", "overwrite", "write_clean"),
-        *("as_json", "fail_on"),
-    )
-    arguments = {"loss": loss_name, "set": assignments} | click.get_current_context().params
-    settings = {name: str(value) for name, value in arguments.items() if name not in elsewhere}
+    settings = _settings()
     check_existing(output / "inspect", (".html", ".json"), {"settings": settings}, overwrite)
 
-    from gradlab.data.copies import check_copy, copy_rows
-    from gradlab.inspection.advice import NOTHING, WRITE_CLEAN, left_out_in_words
     from gradlab.inspection.corpus import find_false_negatives
     from gradlab.inspection.texts import Texts
     from gradlab.train.interruption import terminable
 
-    if write_clean is not None:
-        if train_file is None:
-            raise GradlabError("--write-clean leaves rows of a --train-file out; give it too")
-        if options["sample"] is not None:
-            raise GradlabError("--write-clean looks at all rows; leave --sample out")
-        check_copy(train_file, write_clean)
-        if options["positives_per_row"] == "all":
-            raise GradlabError(
-                "--write-clean keeps or leaves whole rows; use --positives-per-row first"
-            )
-        check_writable(write_clean, folder=train_file.is_dir())
+    _check_clean(train_file, write_clean, options)
     with terminable():  # SIGTERM, too, deletes the embeddings on disk
         file, texts = open_training_file(train_file, options), None
         if file is not None:
@@ -137,29 +124,16 @@ def command(
         inspection = find_false_negatives(
             model, texts, embeddings=arrays, loss=loss, progress=True, **options
         )
-        own = ("write_clean", "overwrite", "as_json", "fail_on")  # the advice adds them
-        words = [words for name, words in given_options().items() if name not in own]
-        command_line = shlex.join(["gradlab", "inspect", *itertools.chain(*words)])
-        command_line += "" if write_clean is None else WRITE_CLEAN + shlex.quote(str(write_clean))
+        command_line = _command_line(write_clean)
         advice = inspection.advice_for(output, settings, command_line, file)
-        for finding in () if as_json else advice:
-            click.echo(f"{GRADES[finding.grade]} {finding.change} {finding.finding}\n")
-            for label, code in finding.steps:
-                click.echo(f"  {label}:\n{textwrap.indent(code, '    ')}\n")
-        if not (advice or as_json):
-            click.echo(f"{NOTHING}\n")
+        if not as_json:
+            _print_advice(advice)
         earlier = set(output.glob("*"))
         with waiting("Writing"):
             written = inspection.write(output, settings, command_line, file)
             if write_clean is not None and file is not None:
-                words_left_out = left_out_in_words(inspection.numbers)
-                click.echo(f"{write_clean} has {words_left_out}", err=as_json)
-                numbers = [example.number for example in file.examples()]
-                rows = {numbers[row] for row in inspection.distinct_rows().tolist()}
-                written.append(copy_rows(file.table, write_clean, rows))
-        # Without texts, copies and false negatives by words were not looked for.
-        grades: list[Grade] = [NOT_JUDGED] if inspection.texts is None else []
-        grade = worst([*grades, *(finding.grade for finding in advice)])
+                written.append(_write_clean(inspection, file, write_clean, as_json))
+        grade = _grade(inspection, advice)
         if as_json:
             findings = [finding.to_dict() for finding in advice]
             files = [str(path) for path in written]
@@ -167,6 +141,76 @@ def command(
         for path in () if as_json else written:
             click.echo(f"Wrote {path}{' in place of an earlier one' if path in earlier else ''}")
     end_with(grade, fail_on)
+
+
+def _settings() -> dict[str, str]:
+    """Return the settings that numbers and tables depend on, for the record."""
+    elsewhere = (
+        *("loss_name", "assignments", "output", "overwrite", "write_clean"),
+        *("as_json", "fail_on"),
+    )
+    params = click.get_current_context().params
+    arguments = {"loss": params["loss_name"], "set": params["assignments"]} | params
+    return {name: str(argument) for name, argument in arguments.items() if name not in elsewhere}
+
+
+def _check_clean(train_file: Path | None, clean: Path | None, options: dict[str, Any]) -> None:
+    """Check that a clean file, if any, can be written, before the inspection takes its time."""
+    from gradlab.data.copies import check_copy
+
+    if clean is None:
+        return
+    if train_file is None:
+        raise GradlabError("--write-clean leaves rows of a --train-file out; give it too")
+    if options["sample"] is not None:
+        raise GradlabError("--write-clean looks at all rows; leave --sample out")
+    check_copy(train_file, clean)
+    if options["positives_per_row"] == "all":
+        raise GradlabError(
+            "--write-clean keeps or leaves whole rows; use --positives-per-row first"
+        )
+    check_writable(clean, folder=train_file.is_dir())
+
+
+def _command_line(write_clean: Path | None) -> str:
+    """Return the command as the advice repeats it, with the options that it does not add itself."""
+    from gradlab.inspection.advice import WRITE_CLEAN
+
+    own = ("write_clean", "overwrite", "as_json", "fail_on")  # the advice adds them
+    words = [words for name, words in given_options().items() if name not in own]
+    command_line = shlex.join(["gradlab", "inspect", *itertools.chain(*words)])
+    return command_line + (
+        "" if write_clean is None else WRITE_CLEAN + shlex.quote(str(write_clean))
+    )
+
+
+def _grade(inspection: Inspection, advice: list[Verdict]) -> Grade:
+    """Return the worst grade of the advice."""
+    # Without texts, copies and false negatives by words were not looked for.
+    grades: list[Grade] = [NOT_JUDGED] if inspection.texts is None else []
+    return worst([*grades, *(finding.grade for finding in advice)])
+
+
+def _print_advice(advice: list[Verdict]) -> None:
+    from gradlab.inspection.advice import NOTHING
+
+    for finding in advice:
+        click.echo(f"{GRADES[finding.grade]} {finding.change} {finding.finding}\n")
+        for label, code in finding.steps:
+            click.echo(f"  {label}:\n{textwrap.indent(code, '    ')}\n")
+    if not advice:
+        click.echo(f"{NOTHING}\n")
+
+
+def _write_clean(inspection: Inspection, file: TrainingFile, clean: Path, as_json: bool) -> Path:
+    """Write the rows that are no copies, and print how many there are."""
+    from gradlab.data.copies import copy_rows
+    from gradlab.inspection.advice import left_out_in_words
+
+    click.echo(f"{clean} has {left_out_in_words(inspection.numbers)}", err=as_json)
+    numbers = [example.number for example in file.examples()]
+    rows = {numbers[row] for row in inspection.distinct_rows().tolist()}
+    return copy_rows(file.table, clean, rows)
 
 
 def load_embeddings(path: Path) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,9 @@ from gradlab.cli.options import (
 from gradlab.cli.training_file import open_training_file, training_file_options
 from gradlab.errors import GradlabError
 from gradlab.files import check_writable
+
+if TYPE_CHECKING:
+    from gradlab.integrations.mining import Mined
 
 CAUTION = """\
 A negative is false by words if it says in the same words what its anchor or positive says.
@@ -78,7 +81,6 @@ def command(
 
     from gradlab.data.sentences import read_sentences
     from gradlab.integrations.mining import mine
-    from gradlab.numbers import percent
     from gradlab.waiting import waiting
 
     encoding = options["encoding"]
@@ -90,19 +92,7 @@ def command(
         anchors, positives, *_ = file.to_columns().values()
         passages = None if corpus is None else list(read_sentences(corpus, encoding=encoding))
     mined = mine(model, anchors, positives, corpus=passages, progress=True, **options)
-    refused = f"{'refused by judge':>18}" * (options["judge"] is not None)
-    click.echo(
-        f"{'at most this similar':22}{'rows found':>12}{refused}{'false by words':>16}"
-        f"{'share of all push':>19}"
-    )
-    for choice in mined.choices:
-        limit = "no limit" if choice.share is None else f"{percent(choice.share)} of the positive"
-        mark = "  <- written" if choice.share == options["share"] else ""
-        refused = "" if choice.refused is None else f"{choice.refused:18,}"
-        click.echo(
-            f"{limit:22}{len(choice.rows):12,}{refused}{choice.false:16,}"
-            f"{percent(choice.push):>19}{mark}"
-        )
+    _print_choices(mined, options["judge"] is not None, options["share"])
     click.echo(f"\n{CAUTION}")
     names = (file.roles.anchor or "anchor", file.roles.positive)
     path = mined.write(output, names)
@@ -115,3 +105,22 @@ def command(
     for name, option_words in given_options().items():
         words += option_words if name in of_both else []
     click.echo(f"  {shlex.join(words)}")
+
+
+def _print_choices(mined: Mined, judged: bool, share: float) -> None:
+    """Print how many rows each limit of similarity gives, and what part of the push is theirs."""
+    from gradlab.numbers import percent
+
+    refused = f"{'refused by judge':>18}" * judged
+    click.echo(
+        f"{'at most this similar':22}{'rows found':>12}{refused}{'false by words':>16}"
+        f"{'share of all push':>19}"
+    )
+    for choice in mined.choices:
+        limit = "no limit" if choice.share is None else f"{percent(choice.share)} of the positive"
+        mark = "  <- written" if choice.share == share else ""
+        refused = "" if choice.refused is None else f"{choice.refused:18,}"
+        click.echo(
+            f"{limit:22}{len(choice.rows):12,}{refused}{choice.false:16,}"
+            f"{percent(choice.push):>19}{mark}"
+        )

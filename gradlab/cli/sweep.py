@@ -66,7 +66,6 @@ def command(
 ) -> None:
     """Train over grids and seeds of any settings, with any number of workers; compare results."""
     from gradlab.sweep import (
-        FAILED,
         check_data,
         estimate_cost,
         known_runs,
@@ -75,7 +74,6 @@ def command(
         run_sweep,
     )
     from gradlab.sweep.launch import open_trials
-    from gradlab.sweep.table import as_text, summarise
 
     if as_json and not status:
         raise GradlabError("--json prints what --status knows; give both")
@@ -89,12 +87,8 @@ def command(
         click.echo(_plan(spec))
     elif status:
         runs = open_trials(spec, folder, storage).runs()
-        grade = _grade(runs)
-        if as_json:
-            print_json(grade, _status_of(spec, runs))
-        else:
-            click.echo(f"{as_text(spec, summarise(spec, runs))}\n\n{_status(runs)}")
-        end_with(grade, fail_on or "never")
+        _print_status(spec, runs, as_json)
+        end_with(_grade(runs), fail_on or "never")
     elif estimate:
         check_data(spec)
         click.echo(estimate_cost(known_runs(spec, folder, storage), options["workers"]).text())
@@ -102,14 +96,30 @@ def command(
         from gradlab.train.progress import say
 
         runs = run_sweep(spec, folder, say, wait=not no_wait, **options)
-        click.echo(as_text(spec, summarise(spec, runs)))
-        if failed := sum(run.state == FAILED for run in runs):
-            click.echo(
-                f"{counted(failed, 'run')} failed; --status says why, --retry-failed runs anew"
-            )
-        for name in ("results.csv", "runs.csv"):
-            click.echo(f"Wrote {folder / name}")
+        _print_results(spec, runs, folder)
         end_with(_grade(runs), fail_on or "bad")
+
+
+def _print_status(spec: Spec, runs: list[Run], as_json: bool) -> None:
+    """Print the table of points so far, and the states of the runs."""
+    from gradlab.sweep.table import as_text, summarise
+
+    if as_json:
+        print_json(_grade(runs), _status_of(spec, runs))
+    else:
+        click.echo(f"{as_text(spec, summarise(spec, runs))}\n\n{_status(runs)}")
+
+
+def _print_results(spec: Spec, runs: list[Run], folder: Path) -> None:
+    """Print the table of points, how many runs failed, and which files were written."""
+    from gradlab.sweep import FAILED
+    from gradlab.sweep.table import as_text, summarise
+
+    click.echo(as_text(spec, summarise(spec, runs)))
+    if failed := sum(run.state == FAILED for run in runs):
+        click.echo(f"{counted(failed, 'run')} failed; --status says why, --retry-failed runs anew")
+    for name in ("results.csv", "runs.csv"):
+        click.echo(f"Wrote {folder / name}")
 
 
 def _plan(spec: Spec) -> str:

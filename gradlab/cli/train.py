@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from gradlab.files import read_object
 from gradlab.settings import declarations, read_assignments, read_json
 from gradlab.train.config import TrainConfig
 from gradlab.train.recipes import BACKBONES, choices_for, recipe, recipe_names, recipe_table
+
+if TYPE_CHECKING:
+    from gradlab.train.run_folder import TrainResult
 
 
 @click.command(cls=CommandOfSettings, settings=TrainConfig)
@@ -46,32 +49,7 @@ def command(
         raise GradlabError("--resume takes the configuration of the run itself; leave --config out")
     if resume and "output" not in chosen:
         raise GradlabError("--resume needs --output, the folder of the run to continue")
-    base: dict[str, Any] = {}
-    whole = False  # whether every setting is in the configuration, as in a manifest
-    # Code of one's own runs if the command line names it, not because a manifest does.
-    code = [*assignments, *(str(chosen.get(name, "")) for name in ("loss", "augment"))]
-    code += click.get_current_context().meta.get("loss_files", ())
-    if resume:
-        from gradlab.train.run_folder import resumable_config
-
-        base = resumable_config(chosen["output"], chosen.get("device", "auto"), code).to_dict()
-    elif config_file is not None:
-        base = read_object(config_file, "the configuration ")
-        if whole := isinstance(base.get("config"), dict):
-            from gradlab.train.run_folder import check_code
-
-            check_code(base["config"], code, str(config_file))
-            # A manifest names the folder of its own run; the new run needs another one.
-            base = {name: value for name, value in base["config"].items() if name != "output"}
-    if not isinstance(base.get("loss_settings", {}), dict):
-        raise GradlabError(f"loss_settings in {str(config_file)!r} must be a table (in JSON)")
-    follows = base.get("recipe")
-    if (whole or follows) and chosen.get("recipe", follows) != follows:
-        why = "has every setting" if whole else f"follows the recipe {follows!r}"
-        raise GradlabError(
-            f"a recipe fills in what is not given, but the configuration {why} already; leave "
-            "--config or --recipe out"
-        )
+    base = _base(chosen, assignments, config_file, resume)
     content = {**base, **chosen}
     if show_recipe:
         click.echo(_recipe_text(content))
@@ -100,8 +78,45 @@ def command(
                 click.echo(f"Continue with: {resume_command}", err=True)
             raise
         ending = f"Trained {counted(result.steps, 'step')}"
-    if not prints():
-        return
+    if prints():
+        _print_result(result, ending)
+
+
+def _base(
+    chosen: dict[str, Any], assignments: tuple[str, ...], config_file: Path | None, resume: bool
+) -> dict[str, Any]:
+    """Return the settings that options override: of the run to continue, or of a configuration."""
+    base: dict[str, Any] = {}
+    whole = False  # whether every setting is in the configuration, as in a manifest
+    # Code of one's own runs if the command line names it, not because a manifest does.
+    code = [*assignments, *(str(chosen.get(name, "")) for name in ("loss", "augment"))]
+    code += click.get_current_context().meta.get("loss_files", ())
+    if resume:
+        from gradlab.train.run_folder import resumable_config
+
+        base = resumable_config(chosen["output"], chosen.get("device", "auto"), code).to_dict()
+    elif config_file is not None:
+        base = read_object(config_file, "the configuration ")
+        if whole := isinstance(base.get("config"), dict):
+            from gradlab.train.run_folder import check_code
+
+            check_code(base["config"], code, str(config_file))
+            # A manifest names the folder of its own run; the new run needs another one.
+            base = {name: value for name, value in base["config"].items() if name != "output"}
+    if not isinstance(base.get("loss_settings", {}), dict):
+        raise GradlabError(f"loss_settings in {str(config_file)!r} must be a table (in JSON)")
+    follows = base.get("recipe")
+    if (whole or follows) and chosen.get("recipe", follows) != follows:
+        why = "has every setting" if whole else f"follows the recipe {follows!r}"
+        raise GradlabError(
+            f"a recipe fills in what is not given, but the configuration {why} already; leave "
+            "--config or --recipe out"
+        )
+    return base
+
+
+def _print_result(result: TrainResult, ending: str) -> None:
+    """Print where the encoder is, and the best score if there are scores."""
     click.echo(f"{ending}; encoder in {result.output / 'encoder'}")
     if result.best_step is not None:
         from gradlab.monitor.history import readable

@@ -1,7 +1,7 @@
 """`decompose`: components of any loss on two views, found from its gradients alone."""
 
-from gradlab.decomposition.adapters import two_views
-from gradlab.decomposition.core import decompose
-from gradlab.decomposition.report import Decomposition
+from gradlab.decomposition.decomposing import decompose
+from gradlab.decomposition.result import Decomposition
+from gradlab.decomposition.two_view_losses import two_views
 
 __all__ = ["Decomposition", "decompose", "two_views"]

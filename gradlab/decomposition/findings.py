@@ -2,7 +2,7 @@
 
 Each is read from the coefficients of one batch, without a comparison with other losses: a positive
 that is pushed away, negatives that attract, a weight that does not grow with the cosine (see
-`gradlab.decomposition.profile`), and a ratio that changes with the positive's angle.
+`gradlab.decomposition.weight_profile`), and a ratio that changes with the positive's angle.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gradlab.arrays import Float
-from gradlab.decomposition.profile import (
+from gradlab.decomposition.weight_profile import (
     EXPLAINED,
     FAINT,
     beyond_a_limit,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -209,6 +209,22 @@ def nearest_losses(target: Target) -> list[Match]:
     ranked = sorted((match for match in matches if match.factor), key=rank)
     ranked[:1] = [dataclasses.replace(match, free=_free(match, target)) for match in ranked[:1]]
     return ranked
+
+
+def lines_on_losses(
+    matches: Sequence[Match], nearest: Sequence[Match], sentences: int
+) -> Iterator[tuple[str, str]]:
+    """Yield labels and texts: losses with the same components, or else the three nearest ones."""
+    same = [match for match in matches if match.same]
+    if same:
+        yield "these are the components of", same[0].text(sentences)
+        yield "", f"(they agree to {same[0].mismatch:.1g})"
+        if further := ", ".join(match.name for match in same[1:]):
+            yield "on this batch also of", further
+        return
+    for place, match in enumerate(nearest[:3]):
+        text = f"{match.text(sentences)}: {match.mismatch:.2g}"
+        yield ("", text) if place else ("nearest registered losses", f"{text} relative")
 
 
 def _free(match: Match, target: Target) -> tuple[str, ...]:

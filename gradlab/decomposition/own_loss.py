@@ -14,7 +14,9 @@ from array_api_compat import is_torch_array
 
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
-from gradlab.decomposition.adapters import (
+from gradlab.decomposition.checked_loss import scalar_of
+from gradlab.decomposition.decomposing import decompose, displaced_push
+from gradlab.decomposition.two_view_losses import (
     CONTEXT,
     TwoViewLoss,
     apart,
@@ -25,8 +27,6 @@ from gradlab.decomposition.adapters import (
     name_of,
     two_views,
 )
-from gradlab.decomposition.checking import scalar_of
-from gradlab.decomposition.core import decompose, displaced_push
 from gradlab.errors import GradlabError, first_line
 from gradlab.gradient.relative_push import recorded_push
 from gradlab.losses.base import Loss

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gradlab.decomposition.adapters import gathers, name_of
+from gradlab.decomposition.two_view_losses import gathers, name_of
 from gradlab.diagnosis import trials
 from gradlab.diagnosis.cache_trials import beside_plain, replay
 from gradlab.diagnosis.trial_step import by_column, norm_of, size_of, trial_step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,20 +88,6 @@ def flow(
         >>> ended.end, round(ended.last["different_cosine"], 4)  # the simplex: -1/7
         ('at rest', -0.1429)
     """
-    check_side(side)
-    check_whole("steps", steps, 1)
-    _check_range("tolerance", tolerance, 1e-10, 0.05)
-    _check_range("last_time", last_time, 0, math.inf)
-    loss = get_loss(loss)
-    views = {"anchors": anchors, "positives": positives, "extra_negatives": extra_negatives}
-    options = {"in_batch_negatives": in_batch_negatives, **context}
-    arguments = _in_float64(loss, views, normalize, options)
-    moving: tuple[str, ...] = ("anchors", "positives") if side == "both" else (side,)
-    if negatives_move:
-        kinds = ("extra_negatives", "own_negatives")
-        moving += tuple(name for name in kinds if arguments.get(name) is not None)
-    velocity_field = VelocityField(loss, arguments, moving)
-    labels = _group_numbers(context.get("labels") if groups is None else groups, len(anchors))
     settings = {
         "side": side,
         "negatives_move": negatives_move,
@@ -112,6 +98,13 @@ def flow(
         "steps": steps,
         "tolerance": tolerance,
     }
+    _check_settings(side, steps, tolerance, last_time)
+    loss = get_loss(loss)
+    options = {"in_batch_negatives": in_batch_negatives, **context}
+    arguments = _in_float64(loss, (anchors, positives, extra_negatives), normalize, options)
+    moving = _moving_kinds(arguments, side, negatives_move)
+    velocity_field = VelocityField(loss, arguments, moving)
+    labels = _group_numbers(context.get("labels") if groups is None else groups, len(anchors))
     with progress_bar(None, progress, desc=loss.name, total=steps, unit="step") as bar:
         course = Course(velocity_field, labels, bar)
         if batch_size is None:
@@ -120,24 +113,7 @@ def flow(
             generator = random_generator(seed)
             batches = Minibatches(loss, arguments, moving, batch_size, shuffle, generator)
             end = _in_batches(course, batches, steps, last_time, tolerance)
-    rows = end.rows
-    judged = end.name == "at rest" and not end.jump
-    return Flow(
-        loss=loss,
-        embeddings={
-            name: kind.numpy()
-            for name, kind in zip(KINDS, velocity_field.batch_at(rows).embeddings, strict=True)
-            if kind is not None
-        },
-        curves={name: np.array(curve) for name, curve in course.curves.items()},
-        end=end.name,
-        jump=end.jump,
-        descent=descends(velocity_field, rows) if judged else None,
-        reference=None if batch_size is not None else best_reference(velocity_field, course.share),
-        path=tuple(course.path),
-        groups=labels,
-        settings=settings,
-    )
+    return _result(course, end, settings)
 
 
 class _End(NamedTuple):
@@ -211,6 +187,41 @@ def _in_batches(
     return _End("still moving", rows)
 
 
+def _result(course: Course, end: _End, settings: Mapping[str, Any]) -> Flow:
+    """Return the embeddings at the end, the curves, and what is known of where it ended."""
+    velocity_field = course.velocity_field
+    whole, judged = settings["batch_size"] is None, end.name == "at rest" and not end.jump
+    kinds = zip(KINDS, velocity_field.batch_at(end.rows).embeddings, strict=True)
+    return Flow(
+        loss=velocity_field.loss,
+        embeddings={name: kind.numpy() for name, kind in kinds if kind is not None},
+        curves={name: np.array(curve) for name, curve in course.curves.items()},
+        end=end.name,
+        jump=end.jump,
+        descent=descends(velocity_field, end.rows) if judged else None,
+        reference=best_reference(velocity_field, course.share) if whole else None,
+        path=tuple(course.path),
+        groups=course.groups,
+        settings=settings,
+    )
+
+
+def _check_settings(side: str, steps: int, tolerance: float, last_time: float) -> None:
+    check_side(side)
+    check_whole("steps", steps, 1)
+    _check_range("tolerance", tolerance, 1e-10, 0.05)
+    _check_range("last_time", last_time, 0, math.inf)
+
+
+def _moving_kinds(arguments: Mapping[str, Any], side: str, negatives_move: bool) -> tuple[str, ...]:
+    """Return the names of the kinds of embeddings that move."""
+    moving = ("anchors", "positives") if side == "both" else (side,)
+    if not negatives_move:
+        return moving
+    kinds = ("extra_negatives", "own_negatives")
+    return (*moving, *(name for name in kinds if arguments.get(name) is not None))
+
+
 def _check_range(name: str, number: float, low: float, high: float) -> None:
     if not low < number <= high:
         raise GradlabError(
@@ -219,11 +230,11 @@ def _check_range(name: str, number: float, low: float, high: float) -> None:
 
 
 def _in_float64(
-    loss: Loss, views: Mapping[str, Array | None], normalize: bool, options: Mapping[str, Any]
+    loss: Loss, views: Sequence[Array | None], normalize: bool, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Check the arguments of `gradlab.components`, and return them in torch and float64."""
     # Checked as given: the tolerance of unit rows is that of their dtype.
-    batch = loss.batch(**views, **options, normalize=normalize).in_torch()
+    batch = loss.batch(*views, **options, normalize=normalize).in_torch()
     kinds = dict(zip(KINDS, batch.embeddings, strict=True))
     rows = {name: _exact(kind.detach().cpu()) for name, kind in kinds.items() if kind is not None}
     return {**{name: _in_torch(option) for name, option in options.items()}, **rows}

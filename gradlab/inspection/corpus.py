@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError, check_whole
-from gradlab.inspection.candidate_pairs import SIDES, find_candidates
+from gradlab.inspection.candidate_pairs import SIDES, CandidatePairs, find_candidates
 from gradlab.inspection.duration import EMBEDDINGS, TEXTS, announcement, expected_seconds
 from gradlab.inspection.gradient_share import BatchPush, PushTotals, measure, measure_pairs_together
-from gradlab.inspection.result import Inspection, Sample
+from gradlab.inspection.result import Inspection
 from gradlab.inspection.source import ModelSource, batch_of
+from gradlab.inspection.tables import Sample
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Vectors, given_arrays
 from gradlab.inspection.workspace import workspace
@@ -30,6 +31,8 @@ from gradlab.train.progress import say
 from gradlab.waiting import progress_bar
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from gradlab.encoder.model import Encoder
 
 # Number of candidate lines that are brought together in batches.
@@ -106,30 +109,16 @@ def find_false_negatives(
 
     loss = get_loss(loss)
     texts = _texts(sentences, positives, hard_negatives)
-    check_whole("batch_size", batch_size, 2)
-    check_whole("batches", batches, 1)
-    check_whole("seed", seed, 0)
-    if not 0 < overlap <= 1:
-        raise GradlabError(f"overlap must be a share above 0 and at most 1, not {overlap}")
-    if cosine is not None and not -1 <= cosine <= 1:
-        raise GradlabError(f"cosine must lie between -1 and 1, not {cosine}")
-    if model is not None and texts is None:
-        raise GradlabError("the model has nothing to read; give sentences too")
+    _check_settings(batch_size, batches, seed, overlap, cosine)
     vectors = None if embeddings is None else given_arrays(embeddings)
     drawn, texts, vectors = _sampled(texts, vectors, sample, seed)
-    source = None
-    if model is not None and texts is not None:
-        source = ModelSource(model, texts, pooler, max_length, device)
-    if source is None and vectors is None:
-        raise GradlabError("nothing embeds the sentences; give a model, or embeddings")
+    source = None if model is None else _source(model, texts, pooler, max_length, device)
     names = _names(texts, vectors, source)
     encodes = source if vectors is None else None
     count = len(texts) if texts is not None else len(vectors.arrays[0])  # type: ignore[union-attr]
     size = min(batch_size, count)
-    if progress and count * len(names) >= (EMBEDDINGS if encodes is None else TEXTS):
-        stages = expected_seconds(count * len(names), texts, encodes, batches, size)
-        if line := announcement(stages, count):
-            say(line)
+    if progress:
+        _announce(texts, encodes, count, len(names), batches, size)
     with workspace(_key(texts, vectors, source), progress) as work:
         if vectors is None:
             assert source is not None
@@ -142,18 +131,11 @@ def find_false_negatives(
         with torch.random.fork_rng():
             torch.manual_seed(seed)  # for dropout
             totals = measured.random_batches(batches, seed, progress)
-            generator = np.random.default_rng([seed, 2])
-            lines = np.sort(generator.permutation(len(candidates))[:MEETINGS])
-            pairs = candidates.lines.loc[lines, SIDES]
-            with progress_bar(None, progress, desc="Candidates meet", total=len(lines)) as bar:
-                met = measure_pairs_together(
-                    pairs, count, size, generator, measured.measure_batch, bar.update
-                )
-    candidates = dataclasses.replace(candidates, lines=candidates.lines.join(met))
+            meetings = measured.candidates_together(candidates, seed, progress)
+    candidates = dataclasses.replace(candidates, lines=candidates.lines.join(meetings))
+    measures = totals, candidates, measured.stored
     cuts = None if encodes is None else encodes.cuts
-    return Inspection(
-        *(loss, texts, totals, candidates, measured.stored, size, seed, names, cuts, drawn)
-    )
+    return Inspection(loss, texts, *measures, size, seed, names, cuts, drawn)
 
 
 class _Measured:
@@ -181,6 +163,18 @@ class _Measured:
             totals.add(rows, self.measure_batch(rows))
         return totals
 
+    def candidates_together(
+        self, candidates: CandidatePairs, seed: int, progress: bool
+    ) -> pd.DataFrame:
+        """Return the push between candidates, some drawn at random, that meet in a batch."""
+        generator = np.random.default_rng([seed, 2])
+        lines = np.sort(generator.permutation(len(candidates))[:MEETINGS])
+        pairs = candidates.lines.loc[lines, SIDES]
+        with progress_bar(None, progress, desc="Candidates meet", total=len(lines)) as bar:
+            return measure_pairs_together(
+                pairs, self.count, self.size, generator, self.measure_batch, bar.update
+            )
+
     def measure_batch(self, rows: NDArray[np.int64]) -> BatchPush:
         """Measure a batch of rows."""
         clean = batch_of(
@@ -195,6 +189,18 @@ class _Measured:
             self.stored.append(views)
         without_dropout = None if self.source is None else clean
         return measure(self.loss, views, without_dropout, two_texts=self.columns > 1)
+
+
+def _check_settings(
+    batch_size: int, batches: int, seed: int, overlap: float, cosine: float | None
+) -> None:
+    check_whole("batch_size", batch_size, 2)
+    check_whole("batches", batches, 1)
+    check_whole("seed", seed, 0)
+    if not 0 < overlap <= 1:
+        raise GradlabError(f"overlap must be a share above 0 and at most 1, not {overlap}")
+    if cosine is not None and not -1 <= cosine <= 1:
+        raise GradlabError(f"cosine must lie between -1 and 1, not {cosine}")
 
 
 def _sampled(
@@ -220,10 +226,40 @@ def _sampled(
     return Sample(rows, count), None if texts is None else texts.take(rows), vectors
 
 
+def _source(
+    model: str | os.PathLike[str] | Encoder,
+    texts: Texts | None,
+    pooler: str | None,
+    max_length: int | None,
+    device: str,
+) -> ModelSource:
+    if texts is None:
+        raise GradlabError("the model has nothing to read; give sentences too")
+    return ModelSource(model, texts, pooler, max_length, device)
+
+
+def _announce(
+    texts: Texts | None,
+    encodes: ModelSource | None,
+    count: int,
+    columns: int,
+    batches: int,
+    size: int,
+) -> None:
+    """Print how long an inspection of so many rows and columns takes, if it takes long."""
+    if count * columns < (EMBEDDINGS if encodes is None else TEXTS):
+        return
+    stages = expected_seconds(count * columns, texts, encodes, batches, size)
+    if line := announcement(stages, count):
+        say(line)
+
+
 def _names(
     texts: Texts | None, vectors: Vectors | None, source: ModelSource | None
 ) -> tuple[str, ...]:
     """Return the names of the columns; GradlabError if embeddings do not fit the texts."""
+    if source is None and vectors is None:
+        raise GradlabError("nothing embeds the sentences; give a model, or embeddings")
     if texts is None:
         assert vectors is not None
         columns = len(vectors.arrays)

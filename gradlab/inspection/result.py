@@ -22,7 +22,6 @@ from gradlab.files import for_json, versions, write_csv, write_json, write_text
 from gradlab.inspection.advice import advise, steps_of
 from gradlab.inspection.candidate_pairs import (
     DUPLICATE,
-    KINDS,
     NEAR_DUPLICATE,
     NEIGHBOUR,
     SIDES,
@@ -30,49 +29,21 @@ from gradlab.inspection.candidate_pairs import (
 )
 from gradlab.inspection.gradient_share import BINS, CLOSED, PushTotals, measure, share_of_candidates
 from gradlab.inspection.page import render
+from gradlab.inspection.tables import TABLES, VERDICTS, CorpusTables, Sample
 from gradlab.inspection.texts import Cuts, Texts, normalize
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.settings import call_text
 from gradlab.verdict import Verdict
 
-# Names of the tables; empty tables are not written.
 # Version of ``inspect.json``: in 1, the mean gradient dissipation was called dissipation.
 FORMAT = 2
-TABLES = ("candidates", "pairs", "sentences", "hard-negatives", "neighbours")
-_NEIGHBOURS = 1000
 MOST_MASKED = 1_000_000
 # Factors of the temperature, and cosines, for which numbers are given.
 _FACTORS = (0.5, 1.0, 2.0, 4.0)
 _LEVELS = (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
-# Verdicts on a hard negative.
-VERDICTS = FALSE, NEARER, MATTERS, EASY = (
-    "looks like a positive",
-    "nearer than the positive",
-    "matters",
-    "too easy",
-)
 # A hub is pushed by this share of a batch, and by at least two sentences.
 MANY = 0.1
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Rows that were drawn from a corpus to be inspected.
-
-    Attributes:
-        rows: (n,) numbers of the rows, ascending.
-        corpus: number N of rows in the corpus.
-    """
-
-    rows: NDArray[np.int64]
-    corpus: int
-
-    @property
-    def pairs(self) -> float:
-        """Share of all pairs of rows that are in the sample, ``n(n-1)/(N(N-1))``."""
-        count = len(self.rows)
-        return count * (count - 1) / (self.corpus * (self.corpus - 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,113 +106,20 @@ class Inspection(Drawable):
             GradlabError: an unknown name.
         """
         check_known("table", name, TABLES)
-        return getattr(self, "_" + name.replace("-", "_"))()
+        return self._tables.table(name)
 
     def text(self, number: int) -> str:
         """Return the text of a number; its row if texts are unknown."""
-        if self.texts is None:
-            return f"row {self._rows(number % self.totals.count)}"
-        return self.texts[number]
-
-    def _rows(self, rows: Any) -> Any:
-        """Return the numbers in the corpus of rows that were inspected."""
-        return rows if self.sample is None else self.sample.rows[rows]
-
-    def _named(self, pairs: pd.DataFrame, **columns: str) -> pd.DataFrame:
-        """Return row, column and text of ``first`` and ``second``, as far as known.
-
-        Other columns of the pairs, given by their new names, follow.
-        """
-        table: dict[str, Any] = {}
-        for side in SIDES:
-            column, row = np.divmod(pairs[side].to_numpy(), self.totals.count)
-            table[f"{side}_row"] = self._rows(row)
-            if len(self.columns) > 1:
-                table[f"{side}_column"] = np.array(self.columns)[column]
-            if self.texts is not None:
-                table[side] = [self.texts[number] for number in pairs[side]]
-        return pd.DataFrame(table | {name: pairs[old].to_numpy() for name, old in columns.items()})
-
-    def _candidates(self) -> pd.DataFrame:
-        lines = self.candidates.lines
-        table = self._named(
-            lines, overlap="overlap", cosine="cosine", centred_cosine="centred", row_pairs="rows",
-            push_when_met="push", share_when_met="share",
-        )  # fmt: skip
-        table.insert(0, "kind", np.array(KINDS)[lines["kind"]])
-        return table
-
-    def _neighbours(self) -> pd.DataFrame:
-        near, candidates = (
-            pd.MultiIndex.from_frame(pairs[SIDES])
-            for pairs in (self.candidates.near, self.candidates.lines)
-        )
-        neighbours = self.candidates.near[~near.isin(candidates)].head(_NEIGHBOURS)
-        return self._named(neighbours, cosine="cosine", centred_cosine="centred")
-
-    def _pairs(self) -> pd.DataFrame:
-        measures = ("push", "share", "cosine", "positive_cosine")
-        return self._named(self.totals.strongest, **{name: name for name in measures})
-
-    def _sentences(self) -> pd.DataFrame:
-        totals = self.totals
-        rows = np.flatnonzero(totals.times_met)
-        rows = rows[np.argsort(-totals.mean("pull")[rows], kind="stable")]
-        texts = (
-            {} if self.texts is None else {"sentence": [self.texts[row] for row in rows.tolist()]}
-        )
-        return pd.DataFrame(
-            {
-                "row": self._rows(rows),
-                **texts,
-                "times_met": totals.times_met[rows].astype(int),
-                "gradient_dissipation": totals.mean("dissipation")[rows],
-                "pull": totals.mean("pull")[rows],
-                "push_given": totals.mean("sent")[rows],
-                "push_received": totals.mean("received")[rows],
-                "pushers": totals.pushers[rows],
-                "closed": totals.mean("closed")[rows],
-            }
-        )
+        return self._tables.text(number)
 
     @functools.cached_property
+    def _tables(self) -> CorpusTables:
+        return CorpusTables(self.texts, self.totals, self.candidates, self.columns, self.sample)
+
+    @property
     def hard_negatives(self) -> pd.DataFrame:
-        """Hard negatives by falling share: met in a batch, once each, or false by their words.
-
-        One looks like a positive if its words say so (without texts, its embedding). One that is
-        only nearer than the positive is either false or still to be learned. Any other matters if
-        its anchor pushes it more than the average negative, and is too easy if not.
-        """
-        if not self.totals.hard:
-            return pd.DataFrame()
-        met = pd.concat(self.totals.hard).drop_duplicates(["row", "column"])
-        false = pd.DataFrame(self.candidates.false_negatives - [0, 1], columns=["row", "column"])
-        table = met.merge(false.assign(false=True), "outer", ["row", "column"])
-        table["false"] = table["false"].notna()
-        cases = [
-            table["false"],
-            table["cosine"] >= table["positive_cosine"],
-            table["times_average"] > 1,
-        ]
-        table["verdict"] = np.select(cases, VERDICTS[:3], EASY)
-        order = {"share": False, "column": True, "row": True}
-        return table.sort_values([*order], ascending=[*order.values()], ignore_index=True)
-
-    def _hard_negatives(self) -> pd.DataFrame:
-        negatives = self.hard_negatives
-        if negatives.empty:
-            return pd.DataFrame({"row": []})
-        table = {
-            "row": self._rows(negatives["row"].to_numpy()),
-            "column": np.array(self.columns[2:])[negatives["column"]],
-        }
-        if self.texts is not None:
-            columns = {"sentence": 0, "positive": 1, "hard_negative": negatives["column"] + 2}
-            for name, column in columns.items():
-                numbers = negatives["row"] + column * self.totals.count
-                table[name] = [self.texts[number] for number in numbers]
-        names = ("verdict", "share", "times_average", "cosine", "positive_cosine")
-        return pd.DataFrame(table | {name: negatives[name] for name in names})
+        """Hard negatives and their verdicts; see `CorpusTables.judged_hard_negatives`."""
+        return self._tables.judged_hard_negatives
 
     def to_frame(self) -> pd.DataFrame:
         """Return the table of candidates, likely false negatives; `table` returns the others."""
@@ -259,39 +137,38 @@ class Inspection(Drawable):
     def numbers(self) -> dict[str, Any]:
         """Numbers that the advice uses, ready for JSON; shares in [0, 1], NaN if not measurable."""
         totals, candidates = self.totals, self.candidates
-        lines, near = candidates.lines, candidates.near
-        push, met = sum(totals.push), totals.times_met > 0
-        share, error = share_of_candidates(lines, totals, self.batch_size)
-        received = totals.mean("received")
-        # Copies have an advice of their own.
-        group = candidates.groups.group
-        copied = np.isin(group, group[lines[SIDES].to_numpy()])
-        many = totals.pushers >= max(2.0, MANY * (self.batch_size - 1))
-        hubs = received[met & many & ~copied.reshape(-1, totals.count).any(0)]
-        top = max(1, int(met.sum()) // 100)
-        by_dropout = self.texts is not None and self.texts.positives is None
-        cosine_levels = [
-            {
-                "cosine": level,
-                "share_of_push": self.push_above(level),
-                "candidates": float(near["confirmed"][near["cosine"] >= level].mean()),
-            }
-            for level in _LEVELS
-            if level >= near["cosine"].median()  # in the upper half of the nearest pairs
-        ]
-        hard, false = self.hard_negatives, float("nan")
-        kinds: dict[str, int] = {}
-        if totals.hard:
-            verdicts = hard["verdict"][hard["push"].notna()]  # of those that were met
-            kinds = verdicts.value_counts().reindex(VERDICTS, fill_value=0).to_dict()
-            of_false = pd.concat(totals.hard).merge(hard.loc[hard["false"], ["row", "column"]])
-            false = _share(of_false["push"].sum(), push)
         return {
             "loss": call_text(self.loss),
             "sentences": totals.count,
             "batches": len(totals.push),
             "batch_size": self.batch_size,
-            "sentences_met": int(met.sum()),
+            "sentences_met": int((totals.times_met > 0).sum()),
+            **self._candidate_numbers(),
+            "positives_that_repeat": len(self.repeated),
+            "prompts": [] if self.texts is None else sorted(set(self.texts.prompts.values())),
+            "alike_behind_prompts": 0 if self.texts is None else self.texts.alike_behind_prompts,
+            "mask_above": candidates.mask_above,
+            "mask_removes": self.push_above(candidates.mask_above),
+            "cosine_levels": self._cosine_levels(),
+            **_gates(totals.dissipation, totals.closed, totals.share, totals.times_met.sum()),
+            "negative_cosine": totals.negative_cosine,
+            **self._hub_numbers(),
+            "temperatures": self._temperatures(),
+            "max_length": self.cuts.max_length if self.cuts else None,
+            "cut": self.cuts.cut if self.cuts else 0,
+            "cut_share": self.cuts.cut / self.cuts.texts if self.cuts else 0.0,
+            "alike_when_cut": self.cuts.alike if self.cuts else 0,
+            **self._hard_negative_numbers(),
+        }
+
+    def _candidate_numbers(self) -> dict[str, Any]:
+        """Return how many likely false negatives there are, and what part of the push is theirs."""
+        totals, candidates, lines = self.totals, self.candidates, self.candidates.lines
+        share, error = share_of_candidates(lines, totals, self.batch_size)
+        hidden = float("nan")
+        if self.texts is not None and self.texts.positives is None:
+            hidden = float(lines["hidden"][lines["kind"] == DUPLICATE].mean())
+        return {
             "duplicates": 0 if self.texts is None else candidates.repeats,
             "candidate_lines": len(lines),
             "candidate_row_pairs": candidates.row_pairs,
@@ -306,28 +183,50 @@ class Inspection(Drawable):
             "candidate_share_error": error,
             "candidate_share_when_met": float(lines["share"].median()),
             "pair_share_on_average": 1 / totals.negatives,
-            "hidden_by_dropout": (
-                float(lines["hidden"][lines["kind"] == DUPLICATE].mean())
-                if by_dropout
-                else float("nan")
-            ),
-            "positives_that_repeat": len(self.repeated),
-            "prompts": [] if self.texts is None else sorted(set(self.texts.prompts.values())),
-            "alike_behind_prompts": 0 if self.texts is None else self.texts.alike_behind_prompts,
-            "mask_above": candidates.mask_above,
-            "mask_removes": self.push_above(candidates.mask_above),
-            "cosine_levels": cosine_levels,
-            **_gates(totals.dissipation, totals.closed, totals.share, totals.times_met.sum()),
-            "negative_cosine": totals.negative_cosine,
+            "hidden_by_dropout": hidden,
+        }
+
+    def _cosine_levels(self) -> list[dict[str, float]]:
+        """Return the push on pairs above some cosines, and how many of them are candidates."""
+        near = self.candidates.near
+        return [
+            {
+                "cosine": level,
+                "share_of_push": self.push_above(level),
+                "candidates": float(near["confirmed"][near["cosine"] >= level].mean()),
+            }
+            for level in _LEVELS
+            if level >= near["cosine"].median()  # in the upper half of the nearest pairs
+        ]
+
+    def _hub_numbers(self) -> dict[str, Any]:
+        """Return a hundredth of the sentences, and the push on as many that most others push."""
+        totals, lines = self.totals, self.candidates.lines
+        met, received = totals.times_met > 0, totals.mean("received")
+        # Copies have an advice of their own.
+        group = self.candidates.groups.group
+        copied = np.isin(group, group[lines[SIDES].to_numpy()])
+        many = totals.pushers >= max(2.0, MANY * (self.batch_size - 1))
+        hubs = received[met & many & ~copied.reshape(-1, totals.count).any(0)]
+        top = max(1, int(met.sum()) // 100)
+        return {
             "hubs": top,
             "hub_share": _share(np.sort(hubs)[-top:].sum(), received[met].sum()),
-            "temperatures": self._temperatures(),
-            "max_length": self.cuts.max_length if self.cuts else None,
-            "cut": self.cuts.cut if self.cuts else 0,
-            "cut_share": self.cuts.cut / self.cuts.texts if self.cuts else 0.0,
-            "alike_when_cut": self.cuts.alike if self.cuts else 0,
+        }
+
+    def _hard_negative_numbers(self) -> dict[str, Any]:
+        """Return how many hard negatives have each verdict, and what part of the push is theirs."""
+        totals, push = self.totals, sum(self.totals.push)
+        hard, false = self.hard_negatives, float("nan")
+        kinds: dict[str, int] = {}
+        if totals.hard:
+            verdicts = hard["verdict"][hard["push"].notna()]  # of those that were met
+            kinds = verdicts.value_counts().reindex(VERDICTS, fill_value=0).to_dict()
+            of_false = pd.concat(totals.hard).merge(hard.loc[hard["false"], ["row", "column"]])
+            false = _share(of_false["push"].sum(), push)
+        return {
             "hard_negatives": kinds,
-            "hard_negatives_false": len(candidates.false_negatives),
+            "hard_negatives_false": len(self.candidates.false_negatives),
             "hard_negatives_share": _share(totals.hard_push, push),
             "hard_negatives_false_share": false,
         }

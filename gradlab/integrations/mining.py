@@ -223,14 +223,7 @@ def mine(
     rows: list[tuple[str, ...]] = []
     limits = (*sorted({*SHARES, share or 1.0}), None)
     for limit in progress_bar(limits, progress, desc="Limits"):
-        candidates = _search(embedded, pairs, corpus, negatives, limit)
-        refused = None
-        if judging is not None:
-            before, refused = candidates, 0
-            if limit is not None:
-                wide = _search(embedded, pairs, corpus, negatives, limit, several=True)
-                candidates = _judged(judging, wide, negatives, limit)
-                refused = len(set(before) - set(candidates))
+        candidates, refused = _candidates(embedded, judging, pairs, corpus, negatives, limit)
         sound = [row for row in candidates if not _is_false(row)]
         push = _push(embedded, loss, batch_size, candidates)
         false = len(candidates) - len(sound)
@@ -244,6 +237,26 @@ def mine(
             "corpus"
         )
     return Mined(rows, choices, share)
+
+
+def _candidates(
+    embedded: _Embedded,
+    judging: _Embedded | _CrossEncoded | None,
+    pairs: Dataset,
+    corpus: list[str] | None,
+    negatives: int,
+    limit: float | None,
+) -> tuple[list[tuple[str, ...]], int | None]:
+    """Return rows with hard negatives below a limit, and how many a judge refused, if there is one.
+
+    With no limit nothing is refused.
+    """
+    nearest = _search(embedded, pairs, corpus, negatives, limit)
+    if judging is None or limit is None:
+        return nearest, None if judging is None else 0
+    wide = _search(embedded, pairs, corpus, negatives, limit, several=True)
+    judged = _judged(judging, wide, negatives, limit)
+    return judged, len(set(nearest) - set(judged))
 
 
 def _load_judge(

@@ -15,8 +15,8 @@ from torch.utils._pytree import tree_map_only
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.check import check_batch
 from gradlab.decomposition import two_views
-from gradlab.decomposition.adapters import apart, gathers, name_of
 from gradlab.decomposition.own_loss import OwnLoss
+from gradlab.decomposition.two_view_losses import apart, gathers, name_of
 from gradlab.errors import GradlabError, first_line
 from gradlab.gradient import diagnostics
 from gradlab.gradient.paradigm import first_components, measured_anchors

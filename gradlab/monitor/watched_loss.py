@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from gradlab.decomposition.adapters import CONTEXT, parameters_of
+from gradlab.decomposition.two_view_losses import CONTEXT, parameters_of
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.monitor.loop_watch import LoopWatch

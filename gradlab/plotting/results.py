@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradlab.arrays import to_numpy
-from gradlab.decomposition.report import Decomposition
+from gradlab.decomposition.result import Decomposition
 from gradlab.errors import GradlabError
 from gradlab.losses.components import Components
 from gradlab.plotting.style import (

@@ -221,8 +221,8 @@ def preload() -> None:
     """Import what takes seconds once, for all forks."""
     for name in (
         "torch", "transformers", "scipy.stats", "pandas", "jinja2", "gradlab.losses.registry",
-        "gradlab.gradient.diagnostics", "gradlab.decomposition.adapters", "gradlab.scale.audit",
-        "gradlab.train",
+        "gradlab.gradient.diagnostics", "gradlab.decomposition.two_view_losses",
+        "gradlab.scale.audit", "gradlab.train",
     ):  # fmt: skip
         try:
             importlib.import_module(name)

@@ -186,11 +186,11 @@ FAULTS = [
           "direction -= np.sum(direction * anchors, axis=-1, keepdims=True) * anchors",
           "direction -= np.mean(direction * anchors, axis=-1, keepdims=True) * anchors"),
     # decomposition
-    Fault("extrapolation to δ = 0: sign", "decomposition/reading.py", "test_decompose.py",
+    Fault("extrapolation to δ = 0: sign", "decomposition/coefficients.py", "test_decompose.py",
           "near + (near - far) / 3",
           "near - (near - far) / 3"),
     Fault("the positive stands among the negatives too: mask of the diagonal dropped",
-          "decomposition/core.py", "test_decompose.py",
+          "decomposition/decomposing.py", "test_decompose.py",
           "    of_other.diagonal().zero_()\n",
           ""),
     # large batches

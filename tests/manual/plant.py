@@ -35,7 +35,7 @@ import gradlab
 from gradlab.data.sentences import read_sentences
 from gradlab.encoder.model import Encoder
 from gradlab.files import write_csv
-from gradlab.inspection.result import VERDICTS
+from gradlab.inspection.tables import VERDICTS
 from gradlab.inspection.texts import normalize
 from gradlab.inspection.words import NEGATIONS
 

@@ -235,8 +235,8 @@ def _tolerance(target: str, alone: dict[str, Any], tested: list[Case]) -> float:
 
 def _builder(loss: Any, settings: Mapping[str, str]) -> tuple[bytes, str]:
     """Return a pickled function that makes the loss in another process, and the loss's name."""
-    from gradlab.decomposition.adapters import name_of
     from gradlab.decomposition.own_loss import resolve_loss
+    from gradlab.decomposition.two_view_losses import name_of
     from gradlab.losses.registry import is_own
 
     if isinstance(loss, str):

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from gradlab.arrays import Bool, Float
-from gradlab.decomposition.checking import ROUNDING, CheckedLoss, Rows, lift
+from gradlab.decomposition.checked_loss import ROUNDING, CheckedLoss, Rows, lift
 from gradlab.errors import GradlabError
 from gradlab.losses.components import project
 

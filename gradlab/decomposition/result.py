@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,12 +14,19 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, cached_property, divide, to_numpy
 from gradlab.batch.batch import Batch
+from gradlab.data.embeddings import VIEWS
+from gradlab.decomposition.differences import differences
 from gradlab.decomposition.findings import findings_of, plain_of
-from gradlab.decomposition.matching import PRACTICALLY, Match, Target, nearest_losses
+from gradlab.decomposition.matching import (
+    PRACTICALLY,
+    Match,
+    Target,
+    lines_on_losses,
+    nearest_losses,
+)
 from gradlab.drawing import Drawable
-from gradlab.errors import GradlabError, listed
-from gradlab.files import read_arrays, versions, write_arrays, write_csv, write_json
-from gradlab.gradient.diagnostics import two_sided_statistics
+from gradlab.errors import listed
+from gradlab.files import versions, write_arrays, write_csv, write_json
 from gradlab.losses.components import Components, LeftOut, as_share
 from gradlab.losses.sides import canonical
 
@@ -28,16 +34,13 @@ from gradlab.losses.sides import canonical
 FAR = 0.5
 # Mismatch above which the nearest loss is not named.
 UNLIKE = 0.9
-# Fraction of the batch's largest dissipation up to which an anchor counts as left alone.
-STOPPED = 0.01
-# Files of a result, and the arrays that `load_batch` reads.
+# Files of a result.
 SUFFIXES = {
     ".png": "picture",
     ".csv": "one row an anchor",
     ".npz": "all coefficients",
     ".json": "settings",
 }
-VIEWS = ("anchors", "positives", "extra_negatives")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -276,21 +279,15 @@ class Decomposition(Drawable):
     @cached_property
     def findings(self) -> list[str]:
         """Sentences on what is unusual, the gravest first; see `gradlab.decomposition.findings`."""
-        return findings_of(
-            to_numpy(self.coefficients),
-            to_numpy(self._with_all_columns.negative_cosines),
-            to_numpy(self.pull),
-            to_numpy(self.views.positive.angle),
-            self._with_all_columns.columns,
-        )
+        split = self._with_all_columns
+        arrays = self.coefficients, split.negative_cosines, self.pull, self.views.positive.angle
+        coefficients, cosines, pull, angles = map(to_numpy, arrays)
+        return findings_of(coefficients, cosines, pull, angles, split.columns)
 
     def _plain(self) -> str:
-        return plain_of(
-            to_numpy(self.coefficients),
-            to_numpy(self._with_all_columns.negative_cosines),
-            to_numpy(self.pull),
-            self._with_all_columns.columns,
-        )
+        split = self._with_all_columns
+        coefficients, cosines = to_numpy(self.coefficients), to_numpy(split.negative_cosines)
+        return plain_of(coefficients, cosines, to_numpy(self.pull), split.columns)
 
     @property
     def caption(self) -> str:
@@ -326,8 +323,8 @@ class Decomposition(Drawable):
         if best.mismatch > PRACTICALLY:
             far = best.mismatch > FAR
             near = "No registered loss is close; the nearest is" if far else "Closest to"
-            differences = "; ".join(_differences(self, best))
-            return f"{unusual} {near} {best.words()} ({away}): {differences}.".lstrip()
+            in_words = "; ".join(self._differences(best))
+            return f"{unusual} {near} {best.words()} ({away}): {in_words}.".lstrip()
         if best.free:
             free = listed([name.replace("_", " ") for name in best.free])
             unpulled = "" if np.any(to_numpy(self.pull)) else f"{self.findings[0]} "
@@ -341,6 +338,13 @@ class Decomposition(Drawable):
         elif abs(best.factor - 1) > PRACTICALLY:
             scale = f", times {best.factor:.4g}"
         return f"This is {best.words()}{scale}{'' if best.same else f' ({away})'}."
+
+    def _differences(self, match: Match) -> list[str]:
+        """Return the differences between the loss and a registered one on this batch, in words."""
+        coefficients = self.target.coefficients(match.loss)
+        assert coefficients is not None  # a match has coefficients
+        split = to_numpy(self.coefficients), to_numpy(self.pull)
+        return differences(split, self.target.split(match.factor * coefficients), self.side)
 
     def report(self) -> str:
         """Return the components in a few lines of text."""
@@ -400,76 +404,10 @@ class Decomposition(Drawable):
         write_json(f"{base}.json", manifest)
 
 
-def _differences(decomposition: Decomposition, match: Match) -> list[str]:
-    """Return the differences between the loss and a registered one on this batch, in words."""
-    n, side = len(decomposition.residual), decomposition.side
-    coefficients = decomposition.target.coefficients(match.loss)
-    assert coefficients is not None  # a match has coefficients
-    traits = _traits(to_numpy(decomposition.coefficients), to_numpy(decomposition.pull))
-    closest = _traits(*decomposition.target.split(match.factor * coefficients))
-    spread = "spread further" if traits["hardest"] < closest["hardest"] else "concentrated more"
-    alone = f"{traits['stopped']:.0f}" if traits["stopped"] else "none"
-    words = {
-        "hardest": f"its weight is {spread}: the hardest negative has {{:.0%}} of it instead of "
-        "{:.0%}",
-        "same": f"{{:.0%}} of its push comes from the {side}' own view instead of {{:.0%}}",
-        "stopped": f"it leaves {alone} of {n} {side} alone instead of {{1:.0f}}",
-        "ratio": "its ratio is {:.3g} instead of {:.3g} (median)",
-        "profile": "the average dissipation is {:.0%} of the largest instead of {:.0%}",
-    }
-    beyond = {"stopped": max(1, 0.05 * n), "ratio": 0.02 * abs(closest["ratio"])}
-    return [
-        text.format(traits[trait], closest[trait])
-        for trait, text in words.items()
-        if abs(traits[trait] - closest[trait]) > beyond.get(trait, 0.02)
-    ] or ["no single trait stands out, many coefficients differ a little"]
-
-
-def _traits(
-    negatives: Float[np.ndarray, "n k"], positive: Float[np.ndarray, "n"]
-) -> dict[str, float]:
-    """Return averages over anchors that do not depend on the loss's scale; NaN if undefined."""
-    n, push, dissipation = len(positive), np.abs(negatives), negatives.sum(axis=1)
-    push = push[push.any(axis=1)]
-    largest = np.abs(dissipation).max()
-    open_ = np.abs(dissipation) > STOPPED * largest
-    return {
-        "hardest": float(np.mean(push.max(axis=1) / push.sum(axis=1))),
-        "same": float(np.mean(push[:, n : 2 * n].sum(axis=1) / push.sum(axis=1))),
-        "stopped": float(np.count_nonzero(~open_)),
-        "ratio": float(np.median(positive[open_] / dissipation[open_])),
-        "profile": float(np.mean(np.abs(dissipation)) / largest),
-    }
-
-
-def both_sides_text(anchors: Decomposition, positives: Decomposition) -> str:
-    """Return a text on both sides of a loss: their ratio, hubs and the inequality of the push."""
-    numbers = two_sided_statistics(anchors.components, positives.components)
-    names = {
-        "ratio_both_sides": "ratio of both sides, median",
-        "hubness": "hubness (Gini, 0 is equal)",
-        "hubness_largest": "largest hub, equal shares",
-        "push_spread": "push on anchors (Gini)",
-    }
-    rows = [f"  {label:<28}{numbers[name]:>11.4g}" for name, label in names.items()]
-    pushes = [float(abs(to_numpy(side.coefficients)).sum()) for side in (anchors, positives)]
-    largest = max(pushes)
-    words = ""
-    if largest and min(pushes) < 0.98 * largest:
-        weaker = "positives" if pushes[1] < pushes[0] else "anchors"
-        share = f"{100 * min(pushes) / largest:.2g}% of the push on the other side"
-        words = f"The sides differ: the {weaker} get {share}."
-    title = f"{anchors.loss}: both sides together"
-    return "\n".join([title, *filter(None, [words]), "", *rows])
-
-
 def _facts(decomposition: Decomposition) -> Iterator[tuple[str, str]]:
     """Yield the labels and texts of the last part of the report."""
-    n, lifted, side = (
-        len(decomposition.residual),
-        decomposition.method == "lifted",
-        decomposition.side,
-    )
+    n, side = len(decomposition.residual), decomposition.side
+    lifted = decomposition.method == "lifted"
     yield "value", f"{decomposition.value:.8g}"
     idle = ~np.any(to_numpy(decomposition.weight), axis=1)
     if closed := int(idle.sum()):
@@ -483,9 +421,8 @@ def _facts(decomposition: Decomposition) -> Iterator[tuple[str, str]]:
         yield "negative GD", f"{negative} of {n} {side} {pulled}"
     if closed < n and not np.any(to_numpy(decomposition.same_view_gradient)):
         kinds = {"other": "other view", "extra": "extra negatives", "own": "own negatives"}
-        acting = [
-            kinds[kind] for kind, block in decomposition._blocks.items() if np.any(to_numpy(block))
-        ]
+        blocks = decomposition._blocks
+        acting = [kinds[kind] for kind, block in blocks.items() if np.any(to_numpy(block))]
         yield "negatives", f"{listed(acting)} only"
     method = "exact, in extra coordinates" if lifted else "least squares on the batch's vectors"
     yield "method", f"{method}; estimated relative error {decomposition.relative_error:.1g}"
@@ -500,16 +437,7 @@ def _facts(decomposition: Decomposition) -> Iterator[tuple[str, str]]:
     if unreliable := int(to_numpy(decomposition.unreliable).sum()):
         why = "ties, or gates at their threshold" if lifted else "their residual is large"
         yield f"unreliable {side}", f"{unreliable} of {n} ({why})"
-    same = [match for match in decomposition.matches if match.same]
-    if same:
-        yield "these are the components of", same[0].text(n)
-        yield "", f"(they agree to {same[0].mismatch:.1g})"
-        if further := ", ".join(match.name for match in same[1:]):
-            yield "on this batch also of", further
-        return
-    for place, match in enumerate(decomposition.nearest[:3]):
-        text = f"{match.text(n)}: {match.mismatch:.2g}"
-        yield ("", text) if place else ("nearest registered losses", f"{text} relative")
+    yield from lines_on_losses(decomposition.matches, decomposition.nearest, n)
 
 
 def _row(label: str, values: Float[np.ndarray, "n"], side: str) -> str:
@@ -519,25 +447,3 @@ def _row(label: str, values: Float[np.ndarray, "n"], side: str) -> str:
     numbers = (finite.mean(), finite.std(), finite.min(), np.median(finite), finite.max())
     note = "" if len(finite) == len(values) else f"   ({len(finite)} of {len(values)} {side})"
     return f"  {label:<28}" + "".join(f"{number:>11.4g}" for number in numbers) + note
-
-
-def load_batch(path: str | os.PathLike[str]) -> tuple[Float[np.ndarray, "_ d"], ...]:
-    """Read ``anchors``, ``positives`` and any ``extra_negatives`` of an .npz file, in float64.
-
-    The rows are not normalised.
-
-    Raises:
-        GradlabError: the file is missing, is no .npz file, or lacks an array of the right shape.
-    """
-    arrays = read_arrays(path)
-    for name in VIEWS[:2]:
-        if name not in arrays:
-            raise GradlabError(
-                f"{os.fspath(path)!r} has no array {name!r}; "
-                "save it with numpy.savez(path, anchors=..., positives=...)"
-            )
-    rows = {name: arrays[name] for name in VIEWS if name in arrays}
-    for name, array in rows.items():
-        if array.ndim != 2 or not np.issubdtype(array.dtype, np.number):
-            raise GradlabError(f"{name} must have shape (sentences, dimensions), not {array.shape}")
-    return tuple(array.astype(np.float64) for array in rows.values())

@@ -1,4 +1,7 @@
-"""`decompose` in three steps: check a loss, read its coefficients, match them with known losses."""
+"""`decompose`: what are gradient dissipation, weights and ratio of any differentiable loss?
+
+A loss is checked, and its coefficients are read; `Decomposition` compares them with known losses.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,16 @@ from torch import Tensor
 from gradlab.arrays import Array, Float, detach
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.check import check_batch
-from gradlab.decomposition.adapters import (
+from gradlab.decomposition.checked_loss import (
+    CheckedLoss,
+    check_repeats,
+    obstacle_to_lifting,
+    turn,
+)
+from gradlab.decomposition.coefficients import Gradient, Reading, read_lifted, read_span
+from gradlab.decomposition.displaced_push import displaced_push_of
+from gradlab.decomposition.result import Decomposition
+from gradlab.decomposition.two_view_losses import (
     check_context,
     check_needed,
     context_names,
@@ -23,15 +35,6 @@ from gradlab.decomposition.adapters import (
     held_rows,
     two_views,
 )
-from gradlab.decomposition.checking import (
-    CheckedLoss,
-    check_repeats,
-    obstacle_to_lifting,
-    turn,
-)
-from gradlab.decomposition.displaced import displaced_push_of
-from gradlab.decomposition.reading import read_lifted, read_span
-from gradlab.decomposition.report import Decomposition
 from gradlab.errors import GradlabError, listed
 from gradlab.gradient.paradigm import check_side
 from gradlab.losses.base import Loss
@@ -171,36 +174,21 @@ def _decompose(
     loss: CheckedLoss, loss_fn: Any, tolerance: float, allow_residual: bool
 ) -> Decomposition:
     """Decompose the gradient of the first view."""
-    name, rows, n = loss.name, loss.rows, loss.sentences
-    evaluated = loss(rows)
+    evaluated = loss(loss.rows)
     check_repeats(loss, evaluated)
     turned_rows, turned = turn(loss)
-    tangent, change = project(evaluated.gradient, rows[:n]), evaluated.difference(turned)
+    change = evaluated.difference(turned)
     if evaluated.agrees_with(turned, tolerance):
         obstacle = obstacle_to_lifting(loss, evaluated, tolerance)
     else:
-        obstacle = (
-            "is not a function of dot products: rotating both views together, which changes no dot "
-            f"product, changes its value or gradient by {change:.2g} relative"
-        )
-        if held := held_parameters(loss_fn, rows.shape[1]):
-            obstacle += f" (it holds parameters of the embeddings' size: {', '.join(held[:3])})"
-        if held := held_rows(loss_fn, rows.shape[1]):
-            obstacle += (
-                f"; it compares the batch with {listed(held[:3])}: give these rows as "
-                "extra_negatives=, to a loss of (anchors, positives, extra_negatives)"
-            )
+        obstacle = _dependence(loss, loss_fn, change)
         if not allow_residual:
             raise GradlabError(
-                f"{name} {obstacle}; allow_residual=True gives its projection on the paradigm"
+                f"{loss.name} {obstacle}; allow_residual=True gives its projection on the paradigm"
             )
+    tangent = project(evaluated.gradient, loss.rows[: loss.sentences])
     if obstacle:
-        try:
-            reading = read_span(rows, tangent)
-        except GradlabError as error:
-            raise GradlabError(
-                f"{name} {obstacle}; it can only be decomposed by least squares, and {error}"
-            ) from error
+        reading = _read_span(loss, tangent, obstacle)
     else:
         reading = read_lifted(loss, turned_rows, tangent)
     unexplained = reading.unexplained(tangent, tolerance)
@@ -208,28 +196,10 @@ def _decompose(
         why = obstacle or "has a gradient that is not a combination of the vectors of its batch"
         outside = float(reading.residual.norm() / tangent.norm())
         raise GradlabError(
-            f"{name} {why} (the paradigm cannot express {outside:.2g} of the tangent gradient); "
-            "allow_residual=True gives the part that it can"
+            f"{loss.name} {why} (the paradigm cannot express {outside:.2g} of the tangent "
+            "gradient); allow_residual=True gives the part that it can"
         )
-    if reading.majority(reading.diverges):
-        raise GradlabError(
-            f"{name} has infinite coefficients on this batch, "
-            "as distances have between vectors that coincide; "
-            "give a batch without identical rows, and two views that differ"
-        )
-    of_same, of_other, *of_further = (block.T for block in loss.split(reading.coefficients.T))
-    by_own = None
-    if loss.own is not None:
-        of_own = of_further.pop().reshape(n, n, -1).clone()
-        by_own = _own_part(loss, of_own, tolerance * reading.scale)
-    of_other = torch.cat([of_other, *of_further], dim=1)
-    pull = 0 - of_other.diagonal()  # not -x, which would make zeros negative
-    of_other.diagonal().zero_()
-    arrays = {
-        "other_view_gradient": of_other,
-        "same_view_gradient": of_same.clone(),
-        "own_gradient": by_own,
-        "pull": pull,
+    arrays = _by_kind(loss, reading, tolerance) | {
         "tangent_gradient": tangent,
         "residual": reading.residual,
         "error": reading.error,
@@ -238,7 +208,7 @@ def _decompose(
     if is_numpy_array(loss.views.anchors):
         arrays = {kind: None if array is None else array.numpy() for kind, array in arrays.items()}
     return Decomposition(
-        loss=name,
+        loss=loss.name,
         value=evaluated.value,
         method="span" if obstacle else "lifted",
         rotation_change=change,
@@ -248,6 +218,65 @@ def _decompose(
         displaced_push=None if obstacle else _displaced(loss),
         **arrays,
     )
+
+
+def _dependence(loss: CheckedLoss, loss_fn: Any, change: float) -> str:
+    """Return in words that a loss is no function of dot products, and what it may depend on."""
+    dependence = (
+        "is not a function of dot products: rotating both views together, which changes no dot "
+        f"product, changes its value or gradient by {change:.2g} relative"
+    )
+    dimensions = loss.rows.shape[1]
+    if parameters := held_parameters(loss_fn, dimensions):
+        names = ", ".join(parameters[:3])
+        dependence += f" (it holds parameters of the embeddings' size: {names})"
+    if rows := held_rows(loss_fn, dimensions):
+        dependence += (
+            f"; it compares the batch with {listed(rows[:3])}: give these rows as "
+            "extra_negatives=, to a loss of (anchors, positives, extra_negatives)"
+        )
+    return dependence
+
+
+def _read_span(loss: CheckedLoss, tangent: Gradient, obstacle: str) -> Reading:
+    """Read the coefficients by least squares; GradlabError names the obstacle to the other way."""
+    try:
+        return read_span(loss.rows, tangent)
+    except GradlabError as error:
+        raise GradlabError(
+            f"{loss.name} {obstacle}; it can only be decomposed by least squares, and {error}"
+        ) from error
+
+
+def _by_kind(
+    loss: CheckedLoss, reading: Reading, tolerance: float
+) -> dict[str, Float[Tensor, "n _"] | Float[Tensor, "n"] | None]:
+    """Return the coefficients of each kind of columns, and the pull, as `Decomposition` has them.
+
+    Raises:
+        GradlabError: they are infinite, or own negatives push rows of others.
+    """
+    if reading.majority(reading.diverges):
+        raise GradlabError(
+            f"{loss.name} has infinite coefficients on this batch, "
+            "as distances have between vectors that coincide; "
+            "give a batch without identical rows, and two views that differ"
+        )
+    n = loss.sentences
+    of_same, of_other, *of_further = (block.T for block in loss.split(reading.coefficients.T))
+    by_own = None
+    if loss.own is not None:
+        of_own = of_further.pop().reshape(n, n, -1).clone()
+        by_own = _own_part(loss, of_own, tolerance * reading.scale)
+    of_other = torch.cat([of_other, *of_further], dim=1)
+    pull = 0 - of_other.diagonal()  # not -x, which would make zeros negative
+    of_other.diagonal().zero_()
+    return {
+        "other_view_gradient": of_other,
+        "same_view_gradient": of_same.clone(),
+        "own_gradient": by_own,
+        "pull": pull,
+    }
 
 
 def _displaced(loss: CheckedLoss) -> Callable[..., Float[Array, "_"]]:

@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from gradlab.arrays import Float
 from gradlab.batch.batch import unit_rows
-from gradlab.decomposition.checking import CheckedLoss
+from gradlab.decomposition.checked_loss import CheckedLoss
 from gradlab.errors import GradlabError
 from gradlab.gradient.relative_push import AWAY, displaced_positives, largest_size
 from gradlab.gradient.vectorised import GradientsAt
