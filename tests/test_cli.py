@@ -22,12 +22,13 @@ from packaging.version import Version
 
 import gradlab
 from gradlab.cli.commands import COMMANDS, cli
-from gradlab.cli.options import given_options
+from gradlab.cli.options import OutputFolder, given_options
 from gradlab.errors import EXTRAS, GradlabError, require_package
 from gradlab.integrations.mining import mine
 from gradlab.losses.registry import taught_names
 from gradlab.monitor.library_versions import OLDEST
 from gradlab.sweep.launch import run_sweep
+from gradlab.train import TrainConfig
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))[
     "project"
@@ -44,7 +45,7 @@ def run(shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 def test_main_job(run, tmp_path: Path) -> None:
     code, out, _ = run("simulate", "--loss", "arccon", "--grid", "12")
     assert code == 0
-    base = "figures/arccon_gradient_dissipation_grid-12"
+    base = "simulate/arccon_gradient_dissipation_grid-12"
     for suffix in (".png", ".csv", ".json"):
         assert (tmp_path / f"{base}{suffix}").stat().st_size > 100
         assert f"{base}{suffix}" in out
@@ -54,6 +55,23 @@ def test_main_job(run, tmp_path: Path) -> None:
     assert gradlab.get_loss(manifest["loss"]) == result.loss
     assert manifest["engine"] == "exact"
     assert "numpy" in manifest["versions"]
+
+
+def test_commands_have_one_rule_for_folders_and_one_for_seeds() -> None:
+    """A folder has the name of its command; a seed is 0 where nothing else is compared with it."""
+    folders, seeds = {}, {}
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        for parameter in command.params:
+            if isinstance(parameter.type, OutputFolder):
+                folders[name] = parameter.default
+            if parameter.name == "seed" and isinstance(parameter.default, int):
+                seeds[name] = parameter.default
+    assert folders == {name: name for name in folders}
+    assert len(folders) == 6
+    assert seeds.pop("evaluate") == 1111  # SentEval's, so that scores are those of papers
+    assert set(seeds.values()) == {0}
+    assert TrainConfig.seed == 42  # of transformers' Trainer, and of all committed runs
 
 
 def test_cells_with_an_infinite_ratio_are_not_called_empty(run) -> None:
@@ -120,7 +138,7 @@ def test_interrupted_is_exit_130_and_leaves_no_half_files(run, monkeypatch, tmp_
     code, _, err = run("simulate", "--loss", "mpt", "--grid", "3")
     assert code == 130
     assert "Interrupted" in err
-    assert not list((tmp_path / "figures").glob("*"))
+    assert not list((tmp_path / "simulate").glob("*"))
 
 
 def test_verify(run) -> None:

@@ -49,7 +49,7 @@ def test_registered_loss_is_reported_and_written(shell, workspace):
     )
     assert code == 0, err
     assert "these are the components of infonce(temperature=0.1)" in out
-    base = workspace / "figures" / "infonce_decompose_temperature-0.1_batch_size-12_dim-8"
+    base = workspace / "decompose" / "infonce_decompose_temperature-0.1_batch_size-12_dim-8"
     assert base.with_name(base.name + ".png").read_bytes().startswith(b"\x89PNG")
     record = json.loads(base.with_name(base.name + ".json").read_text())
     assert record["settings"]["set"] == {"temperature": "0.1"}
@@ -115,7 +115,7 @@ def test_own_embeddings(shell, workspace, monkeypatch):
     assert code == 0, err
     assert "6 sentences in 4 dimensions, 3 extra negatives" in out
     # What is written can be read as a batch again, with its extra negatives.
-    (written,) = (workspace / "figures").glob("*.npz")
+    (written,) = (workspace / "decompose").glob("*.npz")
     anchors, positives, extra = load_batch(written)
     assert positives.dtype == np.float64
     assert extra.shape == (3, 4)

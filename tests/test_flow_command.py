@@ -25,7 +25,7 @@ def test_losses_flow_beside_each_other(run):
     assert code == 0, error
     assert "Synthetic batch: 3 topics of 2 sentences in 5 dimensions" in text
     assert "Flow of infonce, 6 sentences" in text
-    base = "figures/flow_infonce_mpt_topics-3_sentences-2_dim-5_duplicates-1_steps-30"
+    base = "flow/flow_infonce_mpt_topics-3_sentences-2_dim-5_duplicates-1_steps-30"
     frame = pandas.read_csv(f"{base}.csv")
     batch = synthetic_batch(3, 2, 5, duplicates=1)
     for loss in ("infonce", "mpt"):
@@ -96,4 +96,4 @@ def test_bad_input_is_refused_in_a_line(run, command, words):
     assert code == 2
     assert words in error
     assert error.count("\n") == 1
-    assert not Path("figures").exists()
+    assert not Path("flow").exists()

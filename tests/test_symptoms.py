@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import gradlab
+from docs.symptom_page import page
 from gradlab import diagnosis
-from gradlab.diagnosis.symptoms import find_symptom, page, symptoms
+from gradlab.diagnosis.symptoms import find_symptom, symptoms
 from gradlab.errors import GradlabError
 from gradlab.monitor.setting_advice import LEARNING, levers
 
@@ -48,11 +49,6 @@ def test_what_the_doctor_finds_leads_to_a_symptom():
     assert len(named & symptoms().keys()) > 8
     # Words with hyphens in that code that are no symptoms.
     assert named - symptoms().keys() <= {"sentence-transformers"}
-
-
-def test_the_page_is_of_all_symptoms(shell):
-    assert "leave the symptom and --json out" in shell("explain", "--markdown", "loss-zero")[2]
-    assert "leave the symptom and --json out" in shell("explain", "--markdown", "--json")[2]
 
 
 def test_explaining_loads_neither_torch_nor_numpy():

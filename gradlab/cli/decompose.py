@@ -31,7 +31,7 @@ from gradlab.settings import read_assignments
 @option("--side", "View whose gradient it is.", "anchors", metavar="anchors|positives|both")
 @option("--allow-residual", "Project a loss that is not a function of dot products.", False)
 @option("--tolerance", "Relative residual below which the decomposition counts as exact.", 1e-4)
-@output_option("figures")
+@output_option("decompose")
 def command(
     target: str,
     assignments: tuple[str, ...],

@@ -8,24 +8,15 @@ import json
 import click
 
 from gradlab.cli.options import option
-from gradlab.errors import GradlabError
 
 
 @click.command()
 @click.argument("symptom", nargs=-1)
 @option("--json as_json", "Print JSON, of all symptoms or of the one asked for.", False)
-@option("--markdown", "Print the documentation's page, of all symptoms.", False)
-def command(symptom: tuple[str, ...], as_json: bool, markdown: bool) -> None:
+def command(symptom: tuple[str, ...], as_json: bool) -> None:
     """Explain a training symptom: likely causes, how to check, what to do, and who else met it."""
-    from gradlab.diagnosis.symptoms import find_symptom, page, symptoms
+    from gradlab.diagnosis.symptoms import find_symptom, symptoms
 
-    if markdown and (symptom or as_json):
-        raise GradlabError(
-            "--markdown prints the page of all symptoms; leave the symptom and --json out"
-        )
-    if markdown:
-        click.echo(page(), nl=False)
-        return
     chosen = [find_symptom(" ".join(symptom))] if symptom else list(symptoms().values())
     if as_json:
         plain = [dataclasses.asdict(description) for description in chosen]

@@ -63,7 +63,7 @@ OF_MODEL = (
 @option("--last-time", "Time at which to end at the latest.  [default: none]", kind=float)
 @option("--seed", "Seed of the synthetic batch, of dropout and of batches.", 0, click.IntRange(0))
 @option("--animate", "Also write a short film, as a GIF.", False)
-@output_option("figures")
+@output_option("flow")
 def command(
     loss_name: tuple[str, ...], animate: bool, output: Path, overwrite: bool, **options: Any
 ) -> None:

@@ -69,7 +69,7 @@ WRITTEN = {".png": "heatmap", ".csv": "numbers", ".json": "settings"}
 )
 @option("--seed", "Seed of the draws (Monte Carlo only).", 0, click.IntRange(0))
 @option("--device", "cpu, or a torch device such as cuda (Monte Carlo only).", "cpu")
-@output_option("figures")
+@output_option("simulate")
 def command(
     loss_name: str, assignments: tuple[str, ...], output: Path, overwrite: bool, **options: Any
 ) -> None:

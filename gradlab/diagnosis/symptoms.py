@@ -73,17 +73,3 @@ def _phrases(symptom: Symptom) -> list[tuple[str, float]]:
         *((text, 0.8) for text in symptom.cause),
         *((text, 0.5) for text in symptom.mend),
     ]
-
-
-def page() -> str:
-    """Return the documentation's page of symptoms as Markdown."""
-    from gradlab.templates import render
-
-    return render(
-        "gradlab.diagnosis", "symptoms.md", {"thread": _short}, symptoms=symptoms().values()
-    )
-
-
-def _short(url: str) -> str:
-    owner, name, _, number = url.removeprefix("https://github.com/").split("/")
-    return f"{owner}/{name}#{number}"
