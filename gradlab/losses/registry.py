@@ -86,7 +86,8 @@ def _import_once(source: Any, load: Callable[[], Any]) -> None:
 
 def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:
     """Turn a function or module into a loss."""
-    # The import is late, as gradlab.decomposition imports this package.
+    # By name, as gradlab.decomposition imports this package. It cannot register itself here
+    # instead: rooms are loaded when they are first asked for.
     adapted: Loss = importlib.import_module("gradlab.decomposition.own_loss").own_loss(
         loss, settings
     )
