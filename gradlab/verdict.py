@@ -75,7 +75,8 @@ class Verdict:
 
     def __str__(self) -> str:
         lines = [f"{GRADES[self.grade]} {self.title}: {self.finding}"]
-        lines += [f"    To fix it: {self.change}"] if self.change else []
+        purpose = "To fix it" if self.is_problem else "Next"
+        lines += [f"    {purpose}: {self.change}"] if self.change else []
         lines += [f"    More: gradlab explain {self.symptom}"] if self.symptom else []
         return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="    ") for line in lines)
 

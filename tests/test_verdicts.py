@@ -40,7 +40,7 @@ from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.monitor.verdicts.formula import MISTAKES
 from gradlab.monitor.watch import TrainingWarning
 from gradlab.report import write_report
-from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH
+from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
 SOUND = {
     "gradient_dissipation": 0.4, "active": 0.8, "hardest_share": 0.4, "uniform_share": 1 / 63,
@@ -760,21 +760,115 @@ def test_weights_that_are_replaced_while_training(moved, names):
     assert {v.name for v in verdicts if v.subject == "Weights"} == names
 
 
+def noisy(*pieces, width=0.12):
+    """Shares in order of 21 records around a course; a batch compares few pairs."""
+    places = np.linspace(0, len(pieces) - 1, 21)
+    noise = width * np.sin(np.arange(21) * 2.4)
+    return [float(v) for v in np.interp(places, range(len(pieces)), pieces) + noise]
+
+
 @pytest.mark.parametrize(
-    ("first", "last", "grade"),
+    ("shares", "grade"),
     [
-        (0.5, 0.7, GOOD),
-        (0.5, 0.55, NOT_JUDGED),
-        (0.9, 0.7, NOT_JUDGED),
-        (0.72, 0.7, GOOD),
-        (0.5, 0.3, WATCH),
-        (0.2, 0.3, NOT_JUDGED),
+        ([0.5] + [0.7] * 19, GOOD),
+        ([0.5] + [0.55] * 19, NOT_JUDGED),
+        ([0.9] + [0.7] * 19, NOT_JUDGED),
+        ([0.72] + [0.7] * 19, GOOD),
+        ([0.5] + [0.3] * 19, WATCH),
+        (noisy(0.4, 0.4), WATCH),  # distances as labels, of which the loss makes little
+        (noisy(0.48, 0.48), NOT_JUDGED),  # below half, but not clearly
+        ([0.5] * 18 + [0.3] * 3, NOT_JUDGED),  # the last batches alone
+        (noisy(0.4, 0.4)[:7], NOT_JUDGED),  # of few records
+        (noisy(0.15, 0.28), WATCH),  # distances as labels, fitted slowly
+        (noisy(0.2, 0.3, 0.45), NOT_JUDGED),  # mined negatives, which are being learned
+        (noisy(0.45, 0.2), WATCH),
     ],
 )
-def test_the_order_of_labels_is_judged_without_components(first, last, grade):
-    rows = [[at, "diagnostics", "order", share] for at, share in enumerate([first] + [last] * 19)]
+def test_the_order_of_labels_is_judged_without_components(shares, grade):
+    rows = [[at, "diagnostics", "order", share] for at, share in enumerate(shares)]
     (verdict,) = (v for v in judge({"rows": rows}).verdicts if v.subject == "Order")
     assert verdict.grade == grade
+
+
+def judged_under(loss, known=True, scores=(), **series):
+    """The judgement on 20 records under a loss; a number stands for equal values."""
+    rows = []
+    for name, values in series.items():
+        points = values if isinstance(values, list) else [values] * 20
+        rows += [[at, "diagnostics", name, value] for at, value in enumerate(points)]
+    rows += [[at, "evaluation", "eval_dev_spearman_cosine", v] for at, v in scores]
+    watch = {"known": {"": known}, "settings": {"": {}}, "total_steps": 19}
+    config = {"loss": loss}
+    manifest = {"kind": "watched run", "status": "finished", "config": config, "watch": watch}
+    return judge({"rows": rows, "manifest": manifest})
+
+
+def verdict_on(judgement, subject):
+    (verdict,) = (v for v in judgement.verdicts if v.subject == subject)
+    return verdict
+
+
+COLLAPSED = {
+    "positive_cosine": [0.9] + [0.995] * 19,
+    "negative_cosine": [0.5] + [0.99] * 19,
+    "effective_rank": [20.0] + [2.0] * 19,
+}
+APART = {"positive_cosine": 0.8, "negative_cosine": 0.1, "effective_rank": 20.0}
+TEACHES = {"gradient_dissipation": 0.5, "active": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("loss", "said", "unsaid"),
+    [
+        ("cosent", "low labels", "scale|temperature|negatives;|more negatives"),
+        ("infonce", "use more negatives", "temperature|scale|labels"),
+        ("cosent(temperature=1.0)", "lower temperature from 1 to 0.05", "more negatives"),
+        ("baseline(static_ratio=3.0)", "lower static_ratio from 3 to 1", "low labels"),
+    ],
+)
+def test_advice_on_a_collapse_names_what_the_loss_has(loss, said, unsaid):
+    change = verdict_on(judged_under(loss, **COLLAPSED, **TEACHES), "Spread").change
+    assert said in change
+    assert not re.search(unsaid, change)
+
+
+@pytest.mark.parametrize(
+    ("loss", "known", "has_negatives"),
+    [("cosent", True, False), ("CosineSimilarityLoss", False, False), ("infonce", True, True)],
+)
+def test_other_negatives_are_the_advice_where_there_are_some(loss, known, has_negatives):
+    measured = TEACHES | ({"hardest_share": 0.5, "uniform_share": 0.05} if has_negatives else {})
+    judgement = judged_under(loss, known, [(0, 0.6), (19, 0.4)], **APART, **measured)
+    assert ("negatives" in verdict_on(judgement, "Scores").change) == has_negatives
+
+
+def test_a_loss_without_triples_says_why_two_questions_are_open():
+    judgement = judged_under("cosent", **APART, **TEACHES, hardest_share=math.nan)
+    assert verdict_on(judgement, "Learning").grade == GOOD
+    unmeasured = judged_under("CosineSimilarityLoss", False, **APART)
+    for subject in ("Hard negatives", "Pull and push"):
+        assert "compares no anchor" in verdict_on(judgement, subject).finding
+        assert "not recorded" in verdict_on(unmeasured, subject).finding
+
+
+@pytest.mark.parametrize(("series", "grade"), [(COLLAPSED, NOT_JUDGED), (APART, GOOD)])
+def test_a_gradient_is_no_good_sign_beside_a_collapse(series, grade):
+    measured = TEACHES | {"hardest_share": 0.5, "uniform_share": 0.05, "lemma_share": 0.9}
+    judgement = judged_under("infonce", **series, **measured)
+    for subject in ("Learning", "Hard negatives", "Pull and push"):
+        assert verdict_on(judgement, subject).grade == grade
+
+
+@pytest.mark.parametrize(("label", "grade"), [(1, "look at the labels"), (0, "too easy")])
+def test_a_loss_of_labels_without_a_gradient_is_not_called_too_easy(label, grade):
+    still = {"gradient_dissipation": 0.0, "active": 0.0}
+    judgement = judged_under("cosent" if label else "infonce", **APART, **still)
+    assert grade in verdict_on(judgement, "Learning").change.lower()
+
+
+@pytest.mark.parametrize(("grade", "words"), [(WATCH, "To fix it: x"), (GOOD, "Next: x")])
+def test_only_a_problem_is_to_be_fixed(grade, words):
+    assert words in str(Verdict("Spread", grade, "a.", "x"))
 
 
 @pytest.mark.parametrize(("in_order", "cause"), [(0.38, "Order"), (0.5, "Spread")])

@@ -49,6 +49,11 @@ class LossInUse:
         temperatures = {float(b.temperature) for b in self.bases if hasattr(b, "temperature")}
         return temperatures.pop() if len(temperatures) == 1 else None
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether labels or a teacher, and not negatives, say how close sentences should be."""
+        return any({"scores", "teacher"} & base.looks_at for base in self.bases)
+
 
 def settings_of(loss: Any) -> dict[str, float]:
     """Return the margins, temperatures and scales of another library's loss object, by name."""
@@ -57,21 +62,29 @@ def settings_of(loss: Any) -> dict[str, float]:
     return {name: value for name, value in numbers.items() if math.isfinite(value)}
 
 
-def setting_change(used: LossInUse, statistic: str, raises: bool) -> str:
-    """Return which settings move a statistic: ``"raise tau from 0.001 to 0.05"``; '' if none do."""
+def setting_change(
+    used: LossInUse, statistic: str, raises: bool, *, unusual_only: bool = False
+) -> str:
+    """Return which settings move a statistic: ``"raise tau from 0.001 to 0.05"``; '' if none do.
+
+    With ``unusual_only``, only settings whose default lies in that direction are named.
+    """
     if used.loss is None:
         return " or ".join(_by_name(used.settings, statistic, raises))
     words = [
         _worded(used, base, *lever)
         for base in used.bases
         for lever in levers(base, statistic, raises)
+        if not unusual_only or _is_unusual(base, *lever)
     ]
     return " or ".join(dict.fromkeys(words))
 
 
-def alternative(used: LossInUse, statistic: str, raises: bool) -> str:
+def alternative(
+    used: LossInUse, statistic: str, raises: bool, *, unusual_only: bool = False
+) -> str:
     """Return `setting_change` as an addition: ``"; or raise tau from 0.001 to 0.05"``, or ''."""
-    settings = setting_change(used, statistic, raises)
+    settings = setting_change(used, statistic, raises, unusual_only=unusual_only)
     return f"; or {settings}" if settings else ""
 
 
@@ -104,10 +117,15 @@ def levers(loss: Loss, statistic: str, raises: bool) -> tuple[tuple[str, float, 
     return tuple(lever for lever, gain in gains.items() if gain >= MINOR * largest)
 
 
+def _is_unusual(base: Loss, name: str, value: float, up: bool) -> bool:
+    """Whether the default of a setting lies in the direction of a change."""
+    default = declarations(type(base))[name].default
+    return isinstance(default, int | float) and (default > value) == up and default != value
+
+
 def _worded(used: LossInUse, base: Loss, name: str, value: float, up: bool) -> str:
     default = declarations(type(base))[name].default
-    is_beyond = isinstance(default, int | float) and (default > value) == up and default != value
-    target = float(default) if is_beyond else _moved(value, up)
+    target = float(default) if _is_unusual(base, name, value, up) else _moved(value, up)
     scale = next((key for key in SCALES if key in used.settings), None)
     if name == "temperature" and scale is not None:  # sentence-transformers: scale = 1/τ
         name, value, target, up = scale, 1 / value, 1 / target, not up

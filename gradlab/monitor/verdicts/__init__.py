@@ -39,6 +39,8 @@ __all__ = ["EFFECTS", "Judgement", "failures_of", "judge", "judge_run", "measure
 
 # Subjects that must be judged good before a run is called good.
 IMPORTANT = ("Spread", "Scores")
+# Subjects that say how a loss moves sentences, and not whether it moves them to the right place.
+OF_GRADIENT = ("Learning", "Hard negatives", "Pull and push")
 # Name of a verdict -> names of the verdicts that it explains. Causes that come first are the first
 # to act on.
 EFFECTS: dict[str, tuple[str, ...]] = {
@@ -147,6 +149,7 @@ def judge_run(run: Recording, silence: float | None = None) -> Judgement:
     verdicts = [standing, *_verdicts(run, failures)]
     if records < ENOUGH_RECORDS:
         verdicts = [_too_early(verdict, records) for verdict in verdicts]
+    verdicts = [_beside_the_bad(verdict, verdicts) for verdict in verdicts]
     order = [*EFFECTS, *(verdict.name for verdict in verdicts)]
     verdicts.sort(key=lambda verdict: order.index(verdict.name))
     verdicts = worst_first(with_causes(verdicts, EFFECTS))
@@ -202,7 +205,8 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
     )
     yield from (verdict for verdict in of_weights if verdict is not None)
     advice = embeddings.queue_advice(run.config)
-    yield judge_scores(run.history, running, advice, keeps_best=run.config is not None)
+    keeps_best = run.config is not None
+    yield judge_scores(run.history, running, advice, keeps_best, failures.has_negatives)
 
 
 def _why_unmeasured(run: Recording) -> str:
@@ -216,6 +220,20 @@ def _too_early(verdict: Verdict, records: int) -> Verdict:
     if verdict.grade != GOOD or verdict.subject == "Scores":
         return verdict
     finding = f"{verdict.finding} That is of {counted(records, 'record')}, too few to call it good."
+    return dataclasses.replace(verdict, grade=NOT_JUDGED, finding=finding)
+
+
+def _beside_the_bad(verdict: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
+    """Return a verdict without *good* on a gradient that leads to what is bad in the same run."""
+    if verdict.grade != GOOD or verdict.subject not in OF_GRADIENT:
+        return verdict
+    bad = [
+        other for other in graded(verdicts, BAD)
+        if other.subject != "Run" and other.dataset in ("", verdict.dataset)
+    ]  # fmt: skip
+    if not bad:
+        return verdict
+    finding = f"{verdict.finding} Beside “{bad[0].title}” that is no good sign."
     return dataclasses.replace(verdict, grade=NOT_JUDGED, finding=finding)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from gradlab.monitor.setting_advice import PULL, alternative
-from gradlab.monitor.verdicts.records import PERSISTENT, Records
+from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, Records
 from gradlab.numbers import score, short
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
@@ -34,8 +35,10 @@ REMAINDER, GROWN = 0.5, 2.0
 # Copies of itself among a sentence's negatives that are worth a remark.
 MANY_COPIES = 0.02
 # Share of comparisons in the right order from which on labels or triplets are told apart, and below
-# which they are reversed.
-IN_ORDER, REVERSED = 0.6, 0.4
+# which they are reversed, by so many standard errors below half.
+IN_ORDER, REVERSED, CLEARLY = 0.6, 0.45, 3.0
+# What to look at where a loss is not known to have negatives.
+PUSH = "check that negatives, or pairs with low labels, push sentences apart"
 PAIRS_MAY_NOT_FIT = (
     "If gradlab doctor finds that the words of a row do not belong together either, mend the pairs."
 )
@@ -78,14 +81,15 @@ def collapse(records: Records) -> Verdict | None:
     if not (fewer if score_suffers is None else score_suffers):
         return None
     rank_text = f" and an effective rank of {dimensions:.1f}" if dimensions == dimensions else ""
-    apart = alternative(records.used, PULL, raises=False)
+    apart = alternative(records.used, PULL, raises=False, unusual_only=True)
+    more = "use more negatives" if records.has_negatives else PUSH
     return Verdict(
         "Spread",
         BAD,
         f"The embeddings collapse: different sentences have a mean cosine of {cosine:.3f}"
         f"{rank_text}.",
         queue_advice(records.config)
-        or f"Lower the learning rate, or use more negatives{apart}. {PAIRS_MAY_NOT_FIT}",
+        or f"Lower the learning rate, or {more}{apart}. {PAIRS_MAY_NOT_FIT}",
         name="collapse",
         symptom="cosines-above-0-9",
         evidence={name: cosine, rank: dimensions},
@@ -115,12 +119,13 @@ def views_indistinct(records: Records) -> Verdict | None:
     fewest = PERSISTENT if begin or is_last or not indistinct[0] else RECORDS_OF_NEW_HEADS
     if sum(indistinct[begin:]) < fewest:
         return None
+    other = "use other negatives" if records.has_negatives else PUSH
     return Verdict(
         "Spread",
         BAD,
         f"The loss's embeddings collapse: a sentence's own view has a cosine of {positive:.3f}, "
         f"the views of others {negative:.3f}.",
-        queue_advice(records.config) or "Lower the learning rate, or use other negatives.",
+        queue_advice(records.config) or f"Lower the learning rate, or {other}.",
         name="collapse",
         symptom="cosines-above-0-9",
         evidence={"positive_cosine": positive, "negative_cosine": negative},
@@ -205,23 +210,41 @@ def _come_apart(records: Records) -> bool:
 
 
 def order(records: Records) -> Verdict | None:
-    """Judge whether cosines stand in the order of labels, or positives above own negatives."""
+    """Judge whether cosines stand in the order of labels, or positives above own negatives.
+
+    A batch compares few pairs, so all records together decide. Hard negatives may be nearer than
+    positives until they are learned, so an order that rises towards half is not judged.
+    """
     ends = records.ends("order")
     if ends is None:
         return None
     first, last = ends
+    values = [value for value in records.points("order").values() if math.isfinite(value)]
+    mean = statistics.fmean(values)
     finding = (
         f"{last:.0%} of the comparisons of labels, or of a positive with its negatives, are in the "
-        f"right order by cosine (in the first record {first:.0%}; chance gives 50%). This needs no "
-        "components of the loss."
+        f"right order by cosine (in the first record {first:.0%}, in all records {mean:.0%}; "
+        "chance gives 50%). This needs no components of the loss."
     )
-    evidence = {"first": first, "last": last}
-    if last < REVERSED and last < first:
-        change = "Check the sign of the labels, the order of columns, and what is a distance."
+    evidence = {"first": first, "last": last, "mean": mean}
+    if _is_reversed(records, values):
+        change = (
+            "Check what is called alike: labels may be distances, columns exchanged, hard negatives "
+            "right answers, or the loss may have the wrong sign."
+        )
         return Verdict("Order", WATCH, finding, change, "order reversed", "labels-do-not-fit",
                        evidence)  # fmt: skip
     grade = GOOD if last > max(IN_ORDER, first - NARROW) else NOT_JUDGED
     return Verdict("Order", grade, finding, name="order", evidence=evidence)
+
+
+def _is_reversed(records: Records, values: list[float]) -> bool:
+    """Whether fewer than half of all comparisons are in order, clearly, and will not soon be."""
+    if len(values) < ENOUGH_RECORDS:
+        return False
+    mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
+    early, late = map(statistics.fmean, records.parts("order"))
+    return mean < REVERSED and mean + CLEARLY * error < 0.5 and late < (early + 0.5) / 2
 
 
 def duplicates(records: Records) -> Verdict | None:

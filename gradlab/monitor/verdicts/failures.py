@@ -66,6 +66,11 @@ class FailureWatch:
             for name in values:
                 self._judge_score(name, step)
 
+    @property
+    def has_negatives(self) -> bool:
+        """Whether one of the losses is known to push sentences from negatives."""
+        return any(records.has_negatives for records in self.records.values())
+
     def restart(self, history: History) -> FailureWatch:
         """Return one for the same losses that was given a whole history."""
         fresh = FailureWatch(history.total_steps, self._config, self._losses)
@@ -80,7 +85,7 @@ class FailureWatch:
 
     def _judge_score(self, name: str, step: int) -> None:
         score, advice = self.history.score(name), embeddings.queue_advice(self._config)
-        hurts = scores.training_hurts(score, running=True, queue_advice=advice)
+        hurts = scores.training_hurts(score, True, advice, self.has_negatives)
         if hurts is None and ("training hurts", "") not in self._names:
             keeps_best = self._config is not None
             hurts = scores.score_fell(score, self.history, keeps_best)

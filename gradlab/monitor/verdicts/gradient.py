@@ -45,6 +45,12 @@ COLD, NEARLY_ALL = 0.005, 0.9
 # Steps bring an anchor closer to its positive if more than this share of triples satisfy Lemma 1;
 # positives above the cosine COINCIDE cannot come closer.
 MOST, COINCIDE = 0.5, 0.99
+# Advice on a loss of labels without a gradient; why a loss has components but no triples.
+EQUAL_LABELS = (
+    "Look at the labels of a batch: where they are all equal, or fulfilled, such a loss teaches "
+    "nothing."
+)
+NO_NEGATIVES = "This loss compares no anchor with a positive and negatives of its own."
 
 
 def nothing_to_learn(records: Records) -> Verdict | None:
@@ -65,14 +71,17 @@ def nothing_to_learn(records: Records) -> Verdict | None:
     if wrong := _no_push(records, values[confirmed][0]):
         return wrong
     easier = alternative(records.used, LEARNING, raises=True)
+    too_easy = (
+        "The task is too easy for this loss: use harder negatives or larger batches, or views "
+        f"that differ more{easier}."
+    )
     return Verdict(
         "Learning",
         BAD,
         f"Almost no sentence learns: the gradient is near zero already (mean dissipation "
         f"{dissipation:.1g}).",
         "See to the collapse first." if collapse(records) else
-        "The task is too easy for this loss: use harder negatives or larger batches, or views "
-        f"that differ more{easier}.",
+        EQUAL_LABELS if records.used.has_labels else too_easy,
         name="nothing to learn",
         symptom="loss-zero",
         evidence={"gradient_dissipation": dissipation},
@@ -152,6 +161,7 @@ def _share_that_learns(records: Records) -> Verdict:
 def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
     easier = alternative(records.used, LEARNING, raises=True)
     change = f"Stop here, or make the task harder: harder negatives, larger batches{easier}."
+    change = EQUAL_LABELS if records.used.has_labels else change
     change = "See to the collapse first." if collapse(records) else change
     recent = records.recent("gradient_dissipation", count=1)
     latest = records.recent("gradient_dissipation") or recent
@@ -209,7 +219,8 @@ def hard_negatives(records: Records, unmeasured: str) -> Verdict:
     share, equal = (end[1] if end else math.nan for end in ends)
     subject = "Hard negatives"
     if not (math.isfinite(share) and equal > 0):
-        return Verdict(subject, NOT_JUDGED, unmeasured, name="hard negatives not measured")
+        why = unmeasured if not records.points("gradient_dissipation") else NO_NEGATIVES
+        return Verdict(subject, NOT_JUDGED, why, name="hard negatives not measured")
     if alike := temperature_too_high(records):
         return alike
     evidence = {"hardest_share": share, "uniform_share": equal}
@@ -276,7 +287,8 @@ def pull_and_push(records: Records, unmeasured: str) -> Verdict:
     """Judge whether steps bring sentences closer to their positives (Lemma 1)."""
     share = records.end("lemma_share")
     if not math.isfinite(share):
-        return Verdict("Pull and push", NOT_JUDGED, unmeasured, name="pull not measured")
+        why = unmeasured if not records.points("gradient_dissipation") else NO_NEGATIVES
+        return Verdict("Pull and push", NOT_JUDGED, why, name="pull not measured")
     if outweighed := ratio_too_low(records):
         return outweighed
     evidence = {"lemma_share": share, "ratio_median": records.end("ratio_median")}

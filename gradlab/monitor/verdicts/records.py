@@ -47,6 +47,12 @@ class Records:
         names = self.history.names(self._group)
         return max((len(self.points(name)) for name in names), default=0)
 
+    @property
+    def has_negatives(self) -> bool:
+        """Whether the loss is one that is known to push sentences from negatives."""
+        of_known = bool(self.used.bases) and not self.used.has_labels
+        return of_known or (self.used.loss is None and math.isfinite(self.end("hardest_share")))
+
     def points(self, name: str) -> dict[int, float]:
         """Return the values of a quantity by step."""
         return self.history.points(self._group, name)
@@ -78,6 +84,12 @@ class Records:
         """Return the lower median of the last three finite values; NaN without any."""
         ends = self.ends(name)
         return ends[1] if ends else math.nan
+
+    def parts(self, name: str) -> tuple[list[float], list[float]]:
+        """Return the finite values of the first and of the last third of a quantity's records."""
+        values = [v for v in self.points(name).values() if math.isfinite(v)]
+        third = len(values) // 3
+        return values[:third], values[len(values) - third :]
 
     def score_suffers(self) -> bool | None:
         """Whether the main score is now below what it was; None if that was not measured."""

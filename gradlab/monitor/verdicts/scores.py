@@ -19,11 +19,16 @@ EVALUATE = (
 
 
 def judge_scores(
-    history: History, running: bool, queue_advice: str = "", keeps_best: bool = False
+    history: History,
+    running: bool,
+    queue_advice: str = "",
+    keeps_best: bool = False,
+    has_negatives: bool = False,
 ) -> Verdict:
     """Judge all scores: the worst verdict if one is a problem, else all in one."""
     verdicts = [
-        _one_score(score, history, running, queue_advice, keeps_best) for score in history.scores()
+        _one_score(score, history, running, queue_advice, keeps_best, has_negatives)
+        for score in history.scores()
     ]
     problems = [verdict for verdict in verdicts if verdict.is_problem]
     if problems:
@@ -42,7 +47,12 @@ def _open(verdicts: list[Verdict]) -> list[Verdict]:
 
 
 def _one_score(
-    score: Score, history: History, running: bool, queue_advice: str, keeps_best: bool
+    score: Score,
+    history: History,
+    running: bool,
+    queue_advice: str,
+    keeps_best: bool,
+    has_negatives: bool,
 ) -> Verdict:
     last, best = score.last, score.best
     if last is None:
@@ -59,7 +69,7 @@ def _one_score(
         change = queue_advice or "Lower the learning rate, and use an earlier encoder."
         name, symptom = "score is undefined", "cosines-above-0-9"
         return Verdict("Scores", BAD, finding, change, name, symptom)
-    fallen = training_hurts(score, running, queue_advice)
+    fallen = training_hurts(score, running, queue_advice, has_negatives)
     fallen = fallen or score_fell(score, history, keeps_best)
     if fallen:
         return fallen
@@ -115,7 +125,9 @@ def _unchanged(score: Score, before: float) -> Verdict | None:
     return Verdict("Scores", WATCH, finding, change, name, "score-does-not-rise", evidence)
 
 
-def training_hurts(score: Score, running: bool, queue_advice: str = "") -> Verdict | None:
+def training_hurts(
+    score: Score, running: bool, queue_advice: str = "", has_negatives: bool = False
+) -> Verdict | None:
     """Judge whether a score ends below its value before training.
 
     While the run goes on, two evaluations in a row must show it, and by more (as in MoCoSE, A.2).
@@ -129,12 +141,13 @@ def training_hurts(score: Score, running: bool, queue_advice: str = "") -> Verdi
         return None
     if running and not before > 0:
         return None
+    data = "other negatives" if has_negatives else "data nearer to what the score measures"
     return Verdict(
         "Scores",
         BAD,
         f"{score.title} was {before:.3f} before training and is {late[-1]:.3f}: training hurts the "
         "encoder.",
-        queue_advice or "Lower the learning rate, or use other negatives.",
+        queue_advice or f"Lower the learning rate, or use {data}.",
         name="training hurts",
         symptom="score-falls",
         evidence={"before": before, "last": late[-1]},

@@ -46,7 +46,8 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
         settings = setting_change(used, LEARNING, raises=True)
         finding = "The loss is exactly 0: nothing is learned."
         easier = f", or {settings}" if settings else ""
-        change = f"In fp16, compute the loss in fp32; otherwise make the task harder{easier}."
+        harder = "look at the labels" if used.has_labels else f"make the task harder{easier}"
+        change = f"In fp16, compute the loss in fp32; otherwise {harder}."
         return Verdict("Loss", BAD, finding, change, "loss is 0", "loss-zero", evidence)
     if used.loss is not None and used.loss.surrogate:
         finding = "The value of this loss is only a surrogate: its course says nothing."
