@@ -229,8 +229,8 @@ def order(records: Records) -> Verdict | None:
     evidence = {"first": first, "last": last, "mean": mean}
     if _is_reversed(records, values):
         change = (
-            "Check what is called alike: labels may be distances, columns exchanged, hard negatives "
-            "right answers, or the loss may have the wrong sign."
+            "Check what is called alike: labels may be distances, columns exchanged, hard "
+            "negatives right answers, or the loss may have the wrong sign."
         )
         return Verdict("Order", WATCH, finding, change, "order reversed", "labels-do-not-fit",
                        evidence)  # fmt: skip
