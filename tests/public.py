@@ -72,8 +72,8 @@ def described(name: str, member: Any) -> Iterator[str]:
     is_data = dataclasses.is_dataclass(member)
     fields = {field.name for field in dataclasses.fields(member)} if is_data else set()
     # Of a result, `details` holds what may change with any version.
-    shown = getattr(member, "shown", ())
-    named = {*shown, "details"} if shown else (own_names(member) | fields) - {"details", "shown"}
+    listed = getattr(member, "shown", ())
+    named = {*listed, "details"} if listed else (own_names(member) | fields) - {"details", "shown"}
     for attribute in sorted(named):
         if attribute in fields:
             yield f"    .{attribute}"

@@ -72,8 +72,8 @@ def test_each_page_of_a_loss_without_teacher_has_its_two_pictures() -> None:
     assert pictures == {f"{name}-{kind}" for name in names for kind in ("curve", "map")}
     for name in [*names, *taught_names()]:
         text = (ROOT / "docs" / "losses" / f"{name}.md").read_text(encoding="utf-8")
-        shown = re.findall(r"\(../pictures/losses/(.*?).png\)", text)
-        assert shown == ([f"{name}-curve", f"{name}-map"] if name in names else [])
+        pictures = re.findall(r"\(../pictures/losses/(.*?).png\)", text)
+        assert pictures == ([f"{name}-curve", f"{name}-map"] if name in names else [])
 
 
 def test_the_batch_of_the_leads_begins_at_the_stated_cosines() -> None:

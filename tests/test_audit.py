@@ -54,7 +54,7 @@ TWO_FAULTS = {
     "gather=alone scale=P": ["separate losses", "factor P"],
     "row=siglip offset=false hidden=true": ["wrong positives", "missing negatives"],
 }
-OTHERS = {  # name -> (target, settings, whether it can be given uneven shares, fault, words)
+FURTHER = {  # name -> (target, settings, whether it can be given uneven shares, fault, words)
     "learnable scale": ("audit_losses:Scaled", {}, True, "", ""),
     "learnable scale, whole": (
         "audit_losses:Scaled", {"whole": "true"}, True, "parameter",
@@ -101,7 +101,7 @@ OTHERS = {  # name -> (target, settings, whether it can be given uneven shares, 
 PROCESSES = 2
 
 
-EXPECTED = PLANTED | {name: one[3:] for name, one in OTHERS.items()}
+EXPECTED = PLANTED | {name: case[3:] for name, case in FURTHER.items()}
 
 
 @pytest.fixture(scope="module")
@@ -109,17 +109,20 @@ def evaluations(tmp_path_factory) -> dict[str, tuple]:
     """What `judge` takes, of all losses, which run in the same three processes."""
     pytest.importorskip("sentence_transformers")
     settings = {
-        name: dict(part.split("=") for part in name.split()) for name in [*PLANTED, *TWO_FAULTS]
+        name: dict(setting.split("=") for setting in name.split())
+        for name in [*PLANTED, *TWO_FAULTS]
     }
-    losses = {name: ("audit_losses:Planted", one, True) for name, one in settings.items()}
-    losses |= {name: one[:3] for name, one in OTHERS.items()}
+    losses = {name: ("audit_losses:Planted", case, True) for name, case in settings.items()}
+    losses |= {name: case[:3] for name, case in FURTHER.items()}
     losses["random"] = ("audit_losses:random_negatives", {}, False)
     return audit_losses.measured(losses, forking(), str(tmp_path_factory.mktemp("meet")))
 
 
 @pytest.fixture(scope="module")
 def audits(evaluations) -> dict[str, Audit]:
-    return {name: judge(*found) for name, found in evaluations.items() if name != "random"}
+    return {
+        name: judge(*evaluation) for name, evaluation in evaluations.items() if name != "random"
+    }
 
 
 def test_a_loss_that_draws_random_numbers_is_refused(evaluations):
@@ -130,15 +133,17 @@ def test_a_loss_that_draws_random_numbers_is_refused(evaluations):
 @pytest.mark.parametrize("name", EXPECTED)
 def test_each_fault_is_named_and_no_sound_loss_accused(audits, name):
     fault, words = EXPECTED[name]
-    found = audits[name]
-    assert [one.name for one in found.faults] == [fault] * bool(fault), str(found)
-    assert found.passed == (not fault)
-    for one in found.faults:
-        assert words.lower() in one.finding.lower()
-        assert "Usual cause: " in one.finding
-        assert one.change
+    audited = audits[name]
+    assert [fault_found.name for fault_found in audited.faults] == [fault] * bool(fault), str(
+        audited
+    )
+    assert audited.passed == (not fault)
+    for fault_found in audited.faults:
+        assert words.lower() in fault_found.finding.lower()
+        assert "Usual cause: " in fault_found.finding
+        assert fault_found.change
     if not fault and "exact=false" not in name:
-        assert max(one.error for one in found.outcomes.values()) < 1e-11
+        assert max(outcome.error for outcome in audited.outcomes.values()) < 1e-11
 
 
 @pytest.mark.parametrize("name", TWO_FAULTS)
@@ -170,28 +175,30 @@ def test_a_gather_that_fails_on_uneven_shares_is_named(evaluations):
     name, job, results, _, averaged = evaluations[""]
     results = [
         results[0],
-        *({case: one[case] for case in one if case != "uneven"} for one in results[1:]),
+        *({case: shares[case] for case in shares if case != "uneven"} for shares in results[1:]),
     ]
     failed = [
         "raises RuntimeError: Connection closed by peer",
         "raises ValueError: shares differ in size",
     ]
-    found = judge(name, job, results, failed, averaged)
-    assert [fault.name for fault in found.faults] == ["uneven shares"]
+    audited = judge(name, job, results, failed, averaged)
+    assert [fault.name for fault in audited.faults] == ["uneven shares"]
     assert (
         "With a smaller last share the loss raises ValueError: shares differ in size"
-        in found.faults[0].finding
+        in audited.faults[0].finding
     )
-    assert "uneven shares   raises ValueError" in str(found)
+    assert "uneven shares   raises ValueError" in str(audited)
 
 
 def test_the_command_and_a_loss_that_does_not_come_to_the_gather(monkeypatch):
     monkeypatch.syspath_prepend(audit_losses.__file__.rpartition("/")[0])
     fork_audits(monkeypatch)
-    done = CliRunner().invoke(command, ["audit_losses:leaves_early", "--even", "--timeout", "4"])
-    assert done.exit_code == 1, done.output
+    invocation = CliRunner().invoke(
+        command, ["audit_losses:leaves_early", "--even", "--timeout", "4"]
+    )
+    assert invocation.exit_code == 1, invocation.output
     assert (
         "Fault 1, fails: With even shares the loss hangs: one process waits for another"
-        in done.output
+        in invocation.output
     )
-    assert "shuffled shares not run" in done.output
+    assert "shuffled shares not run" in invocation.output

@@ -348,14 +348,14 @@ def test_bad_losses_are_refused_in_one_line(loss, message):
 def test_a_loss_without_a_positive_says_so_first():
     """As a regulariser has none; a forgotten alignment term is the first thing to look for."""
     anchors, positives = batch(6, 4)
-    own, other = gradlab.decompose(
+    of_anchors, of_positives = gradlab.decompose(
         lambda a, p: (2 * a @ a.T).exp().sum(), anchors, positives, side="both"
     )
-    assert own.findings[0].startswith("Nothing pulls an anchor to its positive")
-    assert own.summary().startswith("Nothing pulls")
-    assert own.coefficients.any()
-    assert not other.coefficients.any()
-    assert not other.tangent_gradient.any()
+    assert of_anchors.findings[0].startswith("Nothing pulls an anchor to its positive")
+    assert of_anchors.summary().startswith("Nothing pulls")
+    assert of_anchors.coefficients.any()
+    assert not of_positives.coefficients.any()
+    assert not of_positives.tangent_gradient.any()
 
 
 def test_bad_batches_are_refused():

@@ -72,13 +72,13 @@ def test_pooling_is_that_of_sentence_transformers(pooler, mode, side):
     hidden = torch.randn(5, 7, 4, generator=generator, requires_grad=True)
     mask = (torch.arange(7) < torch.tensor([[7], [1], [4], [6], [2]])).long()
     mask = mask.flip(1) if side == "left" else mask
-    theirs = modules.Pooling(4, mode)({"token_embeddings": hidden, "attention_mask": mask})
+    reference = modules.Pooling(4, mode)({"token_embeddings": hidden, "attention_mask": mask})
     rows = pool(pooler, SimpleNamespace(last_hidden_state=hidden), mask)
-    torch.testing.assert_close(rows, theirs["sentence_embedding"])
+    torch.testing.assert_close(rows, reference["sentence_embedding"])
     weights = torch.randn(5, 4, generator=generator)
     gradients = [
         torch.autograd.grad((embeddings * weights).sum(), hidden, retain_graph=True)[0]
-        for embeddings in (rows, theirs["sentence_embedding"])
+        for embeddings in (rows, reference["sentence_embedding"])
     ]
     torch.testing.assert_close(*gradients)
 

@@ -24,8 +24,8 @@ def scripts():
         pages = [explore(*losses, progress=False).html for losses in (LOSSES, ("mpt",))]
     texts = [re.search(r"<script>(.*)</script>", page, re.S)[1] for page in pages]
     for name in (SCRIPTS[0], SCRIPTS[-1]):  # arrays.js comes with run_script
-        part = (resources.files("gradlab.explorer") / name).read_text("utf-8")
-        texts = [text.replace(part, "") for text in texts]
+        source = (resources.files("gradlab.explorer") / name).read_text("utf-8")
+        texts = [text.replace(source, "") for text in texts]
     return texts
 
 
@@ -56,14 +56,16 @@ def test_each_task_is_open_at_first_and_done_once_a_person_does_it(scripts):
     """
     tasks = printed(scripts[0], acts)
     assert len(tasks) == 5
-    for key, before, after, shows, restored, again in tasks:
-        assert (before, after, restored, again) == (False, True, key, False), key
+    for key, before, after, shows, restored, repeated in tasks:
+        assert (before, after, restored, repeated) == (False, True, key, False), key
         assert re.search(r"\d", shows), shows
         assert "NaN" not in shows, shows
-    told = {key: shows for key, _, _, shows, *_ in tasks}
-    assert told["three_positives"].startswith("SupCon pushes this positive away")
-    assert re.search(r"100% of the push.*0\.5 this one point makes \d\d% ", told["false_negative"])
-    angles = [float(angle) for angle in re.findall(r"([\d.]+)° away", told["collapse"])]
+    descriptions = {key: shows for key, _, _, shows, *_ in tasks}
+    assert descriptions["three_positives"].startswith("SupCon pushes this positive away")
+    assert re.search(
+        r"100% of the push.*0\.5 this one point makes \d\d% ", descriptions["false_negative"]
+    )
+    angles = [float(angle) for angle in re.findall(r"([\d.]+)° away", descriptions["collapse"])]
     assert angles[0] > angles[1] + 20  # the triplet's gate closes on the way
 
 

@@ -122,16 +122,16 @@ def test_chunks_are_as_large_as_their_memory_allows(bert, sequences):
         assert torch.equal(torch.get_rng_state(), state)
         longest = np.resize(sequences[0], 16)
 
-        def kept(count: int, branch=branch, longest=longest) -> int:
+        def retained(count: int, branch=branch, longest=longest) -> int:
             unchunked = dataclasses.replace(
                 branch, config=dataclasses.replace(branch.config, chunk_memory=None)
             )
             packed = pack([longest] * count, 0, groups=1)
             return saved_bytes(lambda: unchunked(packed))
 
-        constant = kept(1) - (kept(2) - kept(1))  # parameters
+        constant = retained(1) - (retained(2) - retained(1))  # parameters
         most = branch.chunk_tokens // 16
-        assert kept(most) - constant <= 1.001 * limit * 2**30 < kept(most + 1) - constant
+        assert retained(most) - constant <= 1.001 * limit * 2**30 < retained(most + 1) - constant
         groups = objective.prepare(sequences).trained.groups
         assert len(groups) > 1
         assert all(group.input_ids.numel() <= branch.chunk_tokens for group in groups)

@@ -52,14 +52,14 @@ def gradients_of(loss, rows, reduction="mean", **options):
 )
 @pytest.mark.parametrize("normalize", [True, False])
 def test_replays_equal_usual_calls(recorded, spec, normalize):
-    replayed, usual = blockwise(spec, graph=True), blockwise(spec)
+    replayed, eager = blockwise(spec, graph=True), blockwise(spec)
     for seed in range(4):
         generator = torch.Generator().manual_seed(seed)
         rows = [torch.randn(12, 6, generator=generator) for _ in range(2)]
         rows = [3 * view if normalize else unit(view) for view in rows]
         for reduction in ("mean", "sum"):
             value, computed = gradients_of(replayed, rows, reduction, normalize=normalize)
-            expected = gradients_of(usual, rows, reduction, normalize=normalize)
+            expected = gradients_of(eager, rows, reduction, normalize=normalize)
             torch.testing.assert_close(value, expected[0])
             for actual, reference in zip(computed, expected[1], strict=True):
                 torch.testing.assert_close(actual, reference, rtol=1e-4, atol=1e-6)

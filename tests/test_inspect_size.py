@@ -153,8 +153,8 @@ def test_other_processes_read_the_same_words(monkeypatch):
 def test_a_sample_numbers_rows_as_the_file_does_and_measures_the_same_shares(columns, bert):
     texts = corpus(60)
     texts[40:50] = [text.upper() for text in texts[10:20]]
-    others = [corpus(60, seed) for seed in range(1, columns)]
-    table = Texts(texts) if columns == 1 else Texts(texts, others[0], {"hard": others[1]})
+    further = [corpus(60, seed) for seed in range(1, columns)]
+    table = Texts(texts) if columns == 1 else Texts(texts, further[0], {"hard": further[1]})
     inspection = gradlab.inspect(bert, table, batch_size=8, batches=3, sample=45)
     sample = inspection.sample
     assert len(sample.rows) == 45
@@ -163,9 +163,9 @@ def test_a_sample_numbers_rows_as_the_file_does_and_measures_the_same_shares(col
     rows = set(sample.rows.tolist())
     expected = {(row, row + 30) for row in range(10, 20) if {row, row + 30} <= rows}
     candidates = inspection.table("candidates")
-    found = set(zip(candidates["first_row"], candidates["second_row"], strict=True))
-    assert found == expected
-    assert len(found) > 1
+    row_pairs = set(zip(candidates["first_row"], candidates["second_row"], strict=True))
+    assert row_pairs == expected
+    assert len(row_pairs) > 1
     for name, place, text in (
         ("candidates", "first_row", "first"),
         ("sentences", "row", "sentence"),
@@ -181,8 +181,8 @@ def test_a_sample_numbers_rows_as_the_file_does_and_measures_the_same_shares(col
         inspection.distinct_rows()
     # Given embeddings are drawn with their texts.
     rows = np.random.default_rng(0).normal(size=(60 * columns, 6))
-    given = gradlab.inspect(None, table, embeddings=rows, batch_size=8, batches=2, sample=45)
-    assert (given.sample.rows == sample.rows).all()
+    sampled = gradlab.inspect(None, table, embeddings=rows, batch_size=8, batches=2, sample=45)
+    assert (sampled.sample.rows == sample.rows).all()
     assert gradlab.inspect(embeddings=rows, batch_size=8, sample=9**9).sample is None
 
 
@@ -206,8 +206,8 @@ def test_the_command_inspects_a_sample_and_says_how_to_inspect_all(bert, tmp_pat
 
 def test_the_estimate_names_the_stages_that_take_long(bert):
     table = Texts(corpus(20))
-    made = source.ModelSource(bert, table, None, None, "cpu")
-    stages = expected_seconds(20, table, made, 3, 8)
+    model_source = source.ModelSource(bert, table, None, None, "cpu")
+    stages = expected_seconds(20, table, model_source, 3, 8)
     assert sorted(stages) == ["batches", "encoding", "nearest neighbours", "words"]
     assert all(seconds > 0 for seconds in stages.values())
     assert announcement({"encoding": 59.0}, 10**6) == ""

@@ -75,8 +75,7 @@ def test_names_are_nouns(room: str) -> None:
     names = names_of(ROOT / room)
     placeholders = sorted(name for name in names if name in PLACEHOLDERS)
     generic = sum(name in GENERIC for name in names)
-    limit = 10 if room == "tests" else 3
-    most = 1 if len(names) < 400 else limit * len(names) / 1000
+    most = 1 if len(names) < 400 else 3 * len(names) / 1000
     assert len(placeholders) <= most, placeholders
     assert generic <= GENERIC_LIMITS.get(room, 80) * len(names) / 1000
 

@@ -37,8 +37,8 @@ def panels() -> Figure:
 def letters(figure: Figure) -> list[float]:
     """Heights in pixels on a phone of all texts that are seen."""
     texts = [text for text in figure.findobj(match=lambda artist: hasattr(artist, "get_fontsize"))]
-    shown = [text for text in texts if text.get_visible() and text.get_text()]
-    return [text.get_fontsize() / 72 * PHONE / figure.get_figwidth() for text in shown]
+    visible = [text for text in texts if text.get_visible() and text.get_text()]
+    return [text.get_fontsize() / 72 * PHONE / figure.get_figwidth() for text in visible]
 
 
 def test_panels_stand_in_two_columns_with_their_labels(panels):

@@ -48,8 +48,8 @@ def test_focal_infonce_has_a_ratio_that_follows_the_positive(views):
 def test_focal_infonce_is_sharper_for_near_negatives():
     """Where all cosines are positive: the temperature is τ/(2s + m)."""
     words = said_first(paper.focal_infonce, drawn("anisotropic", 32, 24, 5))
-    found = re.match(r"Its weight grows faster .* temperature (\S+) at a cosine of (\S+),", words)
-    temperature, cosine = map(float, found.groups())
+    match = re.match(r"Its weight grows faster .* temperature (\S+) at a cosine of (\S+),", words)
+    temperature, cosine = map(float, match.groups())
     assert temperature == pytest.approx(0.05 / (2 * cosine + 0.3), rel=0.1)
 
 
@@ -74,7 +74,7 @@ FRESH = [("paired", 30, 20, 11), ("clustered", 28, 40, 12), ("anisotropic", 40, 
 def test_down_weighted_negatives_are_named_with_their_threshold(batch):
     views = drawn(*batch)
     words = said_first(paper.debcse, views)
-    found = re.match(
+    match = re.match(
         r"It counts negatives with a cosine above (\S+) only 0.5 times as much, "
         r"beside a softmax of temperature 0.05\.",
         words,
@@ -82,7 +82,7 @@ def test_down_weighted_negatives_are_named_with_their_threshold(batch):
     cosines = views[0] @ views[1].T
     negatives = cosines[paper._off_diagonal(cosines)]
     below, above = negatives[negatives < 0.6].max(), negatives[negatives > 0.6].min()
-    assert below - 0.006 < float(found[1]) < above + 0.006
+    assert below - 0.006 < float(match[1]) < above + 0.006
     assert said_first(functools.partial(paper.debcse, threshold=2.0), views) == ""
 
 
@@ -95,11 +95,11 @@ def test_pairs_left_out_by_a_fixed_model_are_counted(batch):
         for rows, draw in zip(views, noise.double(), strict=True)
     )
     words = said_first(paper.dclr, views, teacher=teacher)
-    found = re.match(r"It leaves (\d+) of \d+ pairs out, not by their cosine; .* 0.05\.", words)
+    match = re.match(r"It leaves (\d+) of \d+ pairs out, not by their cosine; .* 0.05\.", words)
     # What is out below all that remain in its row could be out by its cosine.
     cosines = teacher[0] @ teacher[1].T
     most = int((cosines >= 0.5)[paper._off_diagonal(cosines)].sum())
-    assert 0.5 * most < int(found[1]) <= most
+    assert 0.5 * most < int(match[1]) <= most
 
 
 def test_a_negation_that_attracts_is_named_by_its_kind():
@@ -195,12 +195,12 @@ def test_a_temperature_that_follows_the_cosine_on_narrow_batches():
     """The true temperature of the weights, from the derivative of the logits' definition."""
     for batch, way in ((FRESH[1], "more slowly"), (FRESH[2], "faster")):
         words = said_first(paper.dystress, drawn(*batch))
-        found = re.match(
+        match = re.match(
             rf"Its weight grows {way} for near negatives: like a softmax of temperature "
             r"(\S+) at cosines from (\S+) to (\S+), (\S+) from (\S+) to (\S+)\.",
             words,
         )
-        numbers = [float(number) for number in found.groups()]
+        numbers = [float(number) for number in match.groups()]
         for temperature, far, near in (numbers[:3], numbers[3:]):
             cosines = torch.tensor([far, near], dtype=torch.float64, requires_grad=True)
             heights = cosines / (0.07 + 0.065 * (1 + torch.cos(torch.pi * (1 + cosines))))
@@ -238,25 +238,25 @@ def test_a_loss_of_which_nothing_is_unusual_has_its_temperature_and_ratio():
 def test_a_mask_beside_the_positive_and_the_views_are_named():
     views = drawn("paired", 24, 16, 0)
     words = said_first(paper.qwen, views)
-    found = re.match(
+    match = re.match(
         r"It leaves negatives of the other view whose cosine less the positive's is above (\S+) "
         r"out, as false ones\. Of its forces on negatives, (\d+)% are on negatives of the other",
         words,
     )
     cosines = views[0] @ views[1].T
     gaps = (cosines - cosines.diagonal()[:, None])[paper._off_diagonal(cosines)]
-    assert gaps[gaps < 0.1].max() - 0.006 < float(found[1]) < gaps[gaps > 0.1].min() + 0.006
+    assert gaps[gaps < 0.1].max() - 0.006 < float(match[1]) < gaps[gaps > 0.1].min() + 0.006
 
 
 @pytest.mark.parametrize("batch", [("paired", 24, 16, 0), FRESH[2]], ids=str)
 def test_a_focal_factor_is_read_from_the_gate(batch):
     words = said_first(paper.kalm, drawn(*batch))
-    found = re.match(
+    match = re.match(
         r"It pushes easy anchors less than InfoNCE at temperature 0.05: (\S+) times as much where "
         r"InfoNCE leaves (\S+)% of its push, if both push alike where it leaves (\d+)%\.",
         words,
     )
-    times, *gates = (float(number) for number in found.groups())
+    times, *gates = (float(number) for number in match.groups())
 
     def factor(gate):  # from the derivative of -(1 - p)^γ log p, over that of -log p
         return gate**0.5 * (1 - 0.5 * (1 - gate) * math.log1p(-gate + 1e-12) / gate)
@@ -276,8 +276,8 @@ def test_pairs_with_more_weight_than_their_cosine_says_are_counted(batch):
 
 def test_squared_cosines_of_the_own_view_attract_below_a_right_angle():
     words = said_first(paper.spread_out, drawn("paired", 24, 16, 0))
-    found = re.search(r"attracts negatives of the own view with a cosine below (\S+) \(", words)
-    assert abs(float(found[1])) < 0.02
+    match = re.search(r"attracts negatives of the own view with a cosine below (\S+) \(", words)
+    assert abs(float(match[1])) < 0.02
 
 
 def test_a_loss_without_a_gate_is_no_infonce_with_a_weak_one():

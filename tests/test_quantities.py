@@ -126,15 +126,15 @@ def test_details_are_those_of_the_result(results):
 
 def test_pages_use_what_completion_lists():
     """Names of results in pages: ``components.weight``, or ``components.details.columns``."""
-    shown = {
-        "components": Components.shown,
-        "decomposition": Decomposition.shown,
-        "inspection": Inspection.shown,
+    lists = {
+        "components": Components.lists,
+        "decomposition": Decomposition.lists,
+        "inspection": Inspection.lists,
     }
     pages = [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/reference/*.md"), ROOT / "README.md"]
     pages += [*ROOT.glob("notebooks/*.ipynb")]
     for page in pages:
         text = page.read_text(encoding="utf-8")
-        for name, attributes in shown.items():
+        for name, attributes in lists.items():
             used = set(re.findall(rf"(?<![\w.]){name}\.(?!md\b|csv\b|png\b)([a-z_]+)\b", text))
             assert used <= {*attributes, "details"}, (page.name, name)

@@ -116,8 +116,8 @@ def test_in_a_watched_run(text, tmp_path):
 def correlations(anchors, positives):
     """Barlow Twins with all squared correlations, so that no coordinate matters."""
     n, nu = len(anchors), gradlab.get_loss("barlow_twins").nu
-    own, other = anchors @ anchors.T, positives @ positives.T
-    return nu * (own * other).sum() / n**2 - 2 / n * (anchors * positives).sum()
+    of_anchors, of_positives = anchors @ anchors.T, positives @ positives.T
+    return nu * (of_anchors * of_positives).sum() / n**2 - 2 / n * (anchors * positives).sum()
 
 
 def covariances(anchors, positives):

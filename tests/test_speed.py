@@ -73,7 +73,7 @@ def test_weights_are_those_of_plain_training_without_dropout(still, tmp_path, na
 
 def test_dropout_is_that_of_gradlab_with_the_same_generator(bert, tmp_path):
     ends, _ = trained(bert, tmp_path / "a", speed.fast_dropout, dropout=0.1)
-    again, _ = trained(bert, tmp_path / "b", speed.fast_dropout, dropout=0.1)
+    repeated, _ = trained(bert, tmp_path / "b", speed.fast_dropout, dropout=0.1)
     with cpu.fast_dropout():
         within = nn.functional.dropout
         trainer = make_trainer(
@@ -83,7 +83,7 @@ def test_dropout_is_that_of_gradlab_with_the_same_generator(bert, tmp_path):
     assert within is not PLAIN
     expected = weights(trainer.model)
     assert all(torch.equal(ends[name], expected[name]) for name in ends)
-    assert all(torch.equal(ends[name], again[name]) for name in ends)
+    assert all(torch.equal(ends[name], repeated[name]) for name in ends)
     plain, _ = trained(bert, tmp_path / "d", dropout=0.1)
     assert relative_difference(ends, plain) > 1e-5
 
@@ -163,8 +163,8 @@ def test_a_faster_model_is_copied_pickled_saved_and_encodes_as_before(bert, tmp_
     with torch.no_grad():
         for weight in model.parameters():
             weight.zero_()
-        for other in copies:
-            rows = other.train()(dict(features))["sentence_embedding"]
+        for restored in copies:
+            rows = restored.train()(dict(features))["sentence_embedding"]
             assert rows.std() > 0.01  # not with the weights of the first
 
 

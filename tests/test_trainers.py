@@ -44,12 +44,12 @@ def test_presets_find_queries_positives_and_negatives(tmp_path, views):
         if watched:
             watch = gradlab.watch(trainer, views=views, loss="infonce(temperature=0.05)", every=1)
         trainer.train()
-    plain, seen = models
-    assert "encode" not in vars(seen)
-    for first, second in zip(plain.parameters(), seen.parameters(), strict=True):
+    plain, watched = models
+    assert "encode" not in vars(watched)
+    for first, second in zip(plain.parameters(), watched.parameters(), strict=True):
         assert torch.equal(first, second)
     expected = []
-    for queries, passages in seen.batches:
+    for queries, passages in watched.batches:
         negatives = passages[torch.arange(len(passages)) % PASSAGES != 0]
         components = gradlab.components(
             "infonce(temperature=0.05)", queries, passages[::PASSAGES], negatives, normalize=True

@@ -90,14 +90,14 @@ def steps(model: str, size: int, loss: str) -> Iterator[float]:
 
     from gradlab.train import Callback, TrainConfig, train
 
-    asked, done, noted = threading.Semaphore(0), threading.Semaphore(0), [0.0]
+    asked, finished, noted = threading.Semaphore(0), threading.Semaphore(0), [0.0]
 
     class Stop(Callback):
         began = 0.0
 
         def on_step(self, trainer, output):
             noted[0] = time.process_time() - self.began
-            done.release()
+            finished.release()
             asked.acquire()
             self.began = time.process_time()
 
@@ -116,14 +116,14 @@ def steps(model: str, size: int, loss: str) -> Iterator[float]:
 
     answers, sys.stdout = sys.stdout, io.StringIO()
     threading.Thread(target=run, daemon=True).start()
-    done.acquire()
+    finished.acquire()
     sys.stdout = answers
     for _ in range(3):  # warm
         asked.release()
-        done.acquire()
+        finished.acquire()
     while True:
         asked.release()
-        done.acquire()
+        finished.acquire()
         yield noted[0]
 
 
@@ -166,11 +166,11 @@ class Worker:
         return json.loads(line)
 
 
-def compare(task: str, other: Path, turns: int, pairs: int, model: str) -> tuple:
+def compare(task: str, reference: Path, turns: int, pairs: int, model: str) -> tuple:
     """Return milliseconds of both checkouts, the ratio, and the ratios of the pairs."""
     times, of_pairs = [], []
     for _ in range(pairs):
-        workers = [Worker(folder, task, model) for folder in (other, CHECKOUT)]
+        workers = [Worker(folder, task, model) for folder in (reference, CHECKOUT)]
         for worker in workers:
             worker.seconds()
         pair = []
@@ -181,13 +181,19 @@ def compare(task: str, other: Path, turns: int, pairs: int, model: str) -> tuple
         for worker in workers:
             worker.process.stdin.close()
             worker.process.wait()
-        of_pairs.append(statistics.median(here / there for there, here in pair))
+        of_pairs.append(
+            statistics.median(
+                current_time / reference_time for reference_time, current_time in pair
+            )
+        )
         times += pair
-    there, here = (1000 * statistics.median(column) for column in zip(*times, strict=True))
+    reference_time, current_time = (
+        1000 * statistics.median(column) for column in zip(*times, strict=True)
+    )
     ratio = statistics.median(of_pairs)
     return (
-        f"{there:.3g}",
-        f"{here:.3g}",
+        f"{reference_time:.3g}",
+        f"{current_time:.3g}",
         f"{ratio:.3f}",
         f"{min(of_pairs):.2f} to {max(of_pairs):.2f}",
     )

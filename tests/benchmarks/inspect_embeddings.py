@@ -78,14 +78,14 @@ def main() -> None:
     before = None
     for count in options.counts:
         run = fresh(measure, count, options.dimension, options.batches, options.progress)
-        found = ", ".join(f"{kind} {share:.1%}" for kind, share in run["shares"].items())
+        recall = ", ".join(f"{kind} {share:.1%}" for kind, share in run["shares"].items())
         growth = ""
         if before is not None:
             ratio = math.log(run["processor"] / before[1]) / math.log(count / before[0])
             growth = f", N^{ratio:.2f} from the row above"
         print(
             f"{count:>9,} embeddings: {run['processor']:.1f} s of processor time{growth}, "
-            f"{run['wall']:.1f} s, {run['memory']:.2f} GB; copies found: {found}; "
+            f"{run['wall']:.1f} s, {run['memory']:.2f} GB; copies found: {recall}; "
             f"{run['candidates']:,} candidates, {run['planted']:,} planted",
             flush=True,
         )

@@ -34,7 +34,7 @@ ACTS = [
     ("inspected", "looked closely at", "prüfte"),
     ("moved", "carried away", "verschob"),
 ]
-THINGS = [
+WARES = [
     ("lantern", "lamp", "die Laterne"),
     ("kettle", "tea pot", "den Kessel"),
     ("violin", "fiddle", "die Geige"),
@@ -51,34 +51,34 @@ Fact = tuple[int, int, int, str, int]
 
 
 def passage(fact: Fact) -> str:
-    who, act, thing, place, days = fact
+    who, act, ware, place, days = fact
     return (
-        f"In {place}, {PEOPLE[who][0]} {ACTS[act][0]} the {THINGS[thing][0]} after {days} days of "
+        f"In {place}, {PEOPLE[who][0]} {ACTS[act][0]} the {WARES[ware][0]} after {days} days of "
         "waiting."
     )
 
 
 def reordered(fact: Fact) -> str:
-    who, act, thing, place, days = fact
+    who, act, ware, place, days = fact
     return (
         f"After {days} days of waiting, {PEOPLE[who][0]} in {place} {ACTS[act][0]} the "
-        f"{THINGS[thing][0]}."
+        f"{WARES[ware][0]}."
     )
 
 
 def reworded(fact: Fact) -> str:
-    who, act, thing, place, days = fact
+    who, act, ware, place, days = fact
     return (
-        f"People say that {PEOPLE[who][1]} {ACTS[act][1]} the {THINGS[thing][1]} when {days} days "
+        f"People say that {PEOPLE[who][1]} {ACTS[act][1]} the {WARES[ware][1]} when {days} days "
         f"had gone by at {place}."
     )
 
 
 def translated(fact: Fact) -> str:
-    who, act, thing, place, days = fact
+    who, act, ware, place, days = fact
     return (
         f"In {place} {ACTS[act][2]} {PEOPLE[who][2]} nach {days} Tagen des Wartens "
-        f"{THINGS[thing][2]}."
+        f"{WARES[ware][2]}."
     )
 
 
@@ -90,7 +90,7 @@ def facts(count: int) -> list[Fact]:
     draw = random.Random(0)
     drawn: dict[Fact, None] = {}
     while len(drawn) < count:
-        fact = [draw.randrange(len(words)) for words in (PEOPLE, ACTS, THINGS)]
+        fact = [draw.randrange(len(words)) for words in (PEOPLE, ACTS, WARES)]
         drawn[(*fact, draw.choice(PLACES), draw.randint(3, 97))] = None
     return list(drawn)
 
@@ -105,7 +105,7 @@ def texts_of(count: int) -> tuple[list[str], dict[str, list[tuple[int, int]]]]:
         "German": translated,
         "another place": lambda fact: passage((*fact[:3], place_after(fact[3]), fact[4])),
         "another number": lambda fact: passage((*fact[:4], fact[4] + 1)),
-        "another thing": lambda fact: passage((*fact[:2], (fact[2] + 1) % len(THINGS), *fact[3:])),
+        "another thing": lambda fact: passage((*fact[:2], (fact[2] + 1) % len(WARES), *fact[3:])),
     }  # fmt: skip
     share = count // len(kinds)
     unused = iter(facts(count))
@@ -132,12 +132,15 @@ def main() -> None:
         )
         table = inspection.table("candidates")
         listed = set(zip(table["first_row"], table["second_row"], strict=True))
-        found = ", ".join(
+        recall = ", ".join(
             f"{kind} {sum(pair in listed for pair in planted)} of {len(planted)}"
             for kind, planted in pairs.items()
         )
-        others = len(listed - {pair for planted in pairs.values() for pair in planted})
-        print(f"cosine {cosine or 'unset'}: {found}; pairs of different facts {others}", flush=True)
+        unplanted = len(listed - {pair for planted in pairs.values() for pair in planted})
+        print(
+            f"cosine {cosine or 'unset'}: {recall}; pairs of different facts {unplanted}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

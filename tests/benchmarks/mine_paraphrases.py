@@ -63,14 +63,14 @@ def main() -> None:
     pairs, planted = rows_of(same)
     anchors, positives = map(list, zip(*pairs, strict=True))
     corpus = [text for text in sentences if text not in {*anchors, *positives}]
-    seen = sum(
+    caught = sum(
         looks_like_a_positive(planted[anchor], anchor, positive)
         for anchor, positive in pairs
         if anchor in planted
     )
     print(
-        f"{len(pairs)} rows, {len(planted)} planted paraphrases; the rule of words sees {seen} of "
-        "them"
+        f"{len(pairs)} rows, {len(planted)} planted paraphrases; the rule of words sees {caught} "
+        "of them"
     )
     mined = mine(
         options.model, anchors, positives, corpus=corpus, judge=options.judge,

@@ -35,19 +35,19 @@ def part_cases(machine: Machine) -> Iterator[Case]:
         ("value and gradients", 3),
         ("both directions", 4),
         ("value", 1),
-        *((name, 1) for name in PARTS),
+        *((name, 1) for name in STAGES),
     ):
-        run = functools.partial(_part, name)
+        run = functools.partial(_stage, name)
         yield Case(name, run, share * flops, "bfloat16", fixed=4)
 
 
-def _part(name: str, machine: Machine) -> dict[str, Any]:
+def _stage(name: str, machine: Machine) -> dict[str, Any]:
     count, dimensions = (64, 16) if machine.small else (COUNT, DIMENSIONS)
     with kernels_on(machine.device):
         views = _views(machine, count, dimensions)
-        if name in PARTS:
+        if name in STAGES:
             few = min(SLICE, count // 2)
-            return _scaled(machine.measure(PARTS[name](views, few), 0.3), count / few, name)
+            return _scaled(machine.measure(STAGES[name](views, few), 0.3), count / few, name)
         spec = f"symmetric({INFONCE})" if name == "both directions" else INFONCE
         criterion = blockwise(spec, way="kernels")
         leaves = [view.requires_grad_(name != "value") for view in views]
@@ -109,7 +109,7 @@ def _product(views: list[Tensor], few: int, *, of_columns: bool) -> Callable[[],
     return lambda: operands.add_product(total, left, right, factors)
 
 
-PARTS: dict[str, Callable[[list[Tensor], int], Callable[[], Any]]] = {
+STAGES: dict[str, Callable[[list[Tensor], int], Callable[[], Any]]] = {
     "sums of rows": _sums,
     "sums of rows and columns": functools.partial(_sums, column_sums=True),
     "sums and exponentials": functools.partial(_sums, exponentials=True),
@@ -144,6 +144,6 @@ def _tiles(name: str, tiles: tuple[Any, ...], machine: Machine) -> dict[str, Any
         vars(triton_kernels).update(chosen)
         try:
             views = _views(machine, count, dimensions)
-            return machine.measure(PARTS[name](views, count), 0.1)
+            return machine.measure(STAGES[name](views, count), 0.1)
         finally:
             vars(triton_kernels).update(before)

@@ -62,13 +62,13 @@ class Prediction:
 
 def predictions(rates: Rates = H100) -> dict[str, Prediction]:
     """Return the predictions by "section/case"."""
-    parts = _parts(rates)
+    stages = _stages(rates)
     loss = f"loss/N={COUNT} D={DIMENSIONS} bfloat16"
     return (
-        parts
+        stages
         | {
-            f"{loss} gradlab.blockwise by kernels": parts["parts/value and gradients"],
-            f"{loss} symmetric: gradlab.blockwise by kernels": parts["parts/both directions"],
+            f"{loss} gradlab.blockwise by kernels": stages["parts/value and gradients"],
+            f"{loss} symmetric: gradlab.blockwise by kernels": stages["parts/both directions"],
         }
         | _small_batches(rates)
         | _training()
@@ -90,10 +90,10 @@ def _tile_pass(rates: Rates, lanes: int, *, stored: bool = False, columns: bool 
     return tiles * (tile + (rates.shuffles if columns else 0))
 
 
-def _parts(rates: Rates) -> dict[str, Prediction]:
+def _stages(rates: Rates) -> dict[str, Prediction]:
     tile = f"tiles of {TILE[0]} x {TILE[1]}: max(product, loads from cache)"
     sums = _tile_pass(rates, 6)
-    both = _tile_pass(rates, 7, columns=True)
+    both_directions = _tile_pass(rates, 7, columns=True)
     stored = _tile_pass(rates, 9, stored=True)
     coefficients = _tile_pass(rates, 11, stored=True)
     product = 2 * COUNT**2 * DIMENSIONS / (rates.sustained * rates.bfloat16)
@@ -103,7 +103,9 @@ def _parts(rates: Rates) -> dict[str, Prediction]:
     around = 20 * rows
     return {
         "parts/sums of rows": Prediction(sums, f"{tile} + 1 exponential + 6 operations"),
-        "parts/sums of rows and columns": Prediction(both, "the same + sums across lanes"),
+        "parts/sums of rows and columns": Prediction(
+            both_directions, "the same + sums across lanes"
+        ),
         "parts/sums and exponentials": Prediction(stored, f"{tile} and stores + 9 operations"),
         "parts/coefficients": Prediction(coefficients, f"{tile} and stores + 11 operations"),
         "parts/product for rows": Prediction(product, "2 N² D at 0.8 of the measured rate"),
@@ -116,7 +118,7 @@ def _parts(rates: Rates) -> dict[str, Prediction]:
             "sums and exponentials + 2 products + 20 passes over (N, D)",
         ),
         "parts/both directions": Prediction(
-            both + coefficients + 2 * product + adding + around,
+            both_directions + coefficients + 2 * product + adding + around,
             "sums of rows and columns + coefficients + 2 products + 20 passes over (N, D)",
         ),
     }

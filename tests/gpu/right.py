@@ -166,12 +166,12 @@ def _graph(spec: str, way: str, machine: Machine) -> dict[str, Any]:
     dtype = torch.float32 if machine.small else torch.bfloat16
     with kernels_on(machine.device):
         recorded = blockwise(spec, way=way, graph=not machine.small)
-        usual = blockwise(spec, way=way)
+        eager = blockwise(spec, way=way)
         error = 0.0
         for seed in range(3):
             rows = dict(zip(VIEWS, machine.rows(count, dim, seed, dtype), strict=True))
             measured = differentiated(recorded, rows)
-            error = max(error, largest(measured, differentiated(usual, rows)))
+            error = max(error, largest(measured, differentiated(eager, rows)))
     return {"error": error, "tolerance": ROUNDING["bfloat16"]}
 
 

@@ -116,7 +116,7 @@ LARGEST = {
     "gradlab.blockwise, plain": 16384,
     "symmetric: gradlab.blockwise, plain": 16384,
 }
-OTHERS = ("Inf-CL", "GradCache", "symmetric: open_clip")
+BASELINES = ("Inf-CL", "GradCache", "symmetric: open_clip")
 WIDE = ("plain torch", "gradlab.blockwise", "gradlab.blockwise by kernels")
 
 
@@ -126,7 +126,7 @@ def loss_cases(machine: Machine) -> Iterator[Case]:
     for dimensions, precision, count, name in itertools.product(dims, MOST, sizes, LOSSES):
         if count > min(MOST[precision], LARGEST.get(name, SIZES[-1])):
             continue
-        if name in OTHERS and precision != "bfloat16" and not machine.small:
+        if name in BASELINES and precision != "bfloat16" and not machine.small:
             continue  # they have been measured
         if dimensions == 1024 and (precision != "bfloat16" or name not in WIDE or count < 16384):
             continue  # other sizes suffice

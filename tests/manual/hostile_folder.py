@@ -258,8 +258,8 @@ def call(arguments: list[str], folder: Path) -> tuple[int | str, str]:
             os._exit(code)
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
             return os.waitstatus_to_exitcode(status), error.read_text(errors="replace")
         time.sleep(0.02)
     os.kill(child, signal.SIGKILL)

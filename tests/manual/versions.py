@@ -55,7 +55,7 @@ SINCE = {
     "train_run.py::test_weights_equal": "the test's own loop keeps attention dropout before 4.48",
     "train_run.py::test_other_architectures_train_and_are_saved[modernbert": "transformers 4.48",
 }
-SHOWN = ("numpy", "torch", "scipy", "pandas", "transformers", "sentence-transformers")
+PACKAGES = ("numpy", "torch", "scipy", "pandas", "transformers", "sentence-transformers")
 
 
 def main() -> int:
@@ -75,7 +75,7 @@ def main() -> int:
                 failed |= problem
                 rows.append(row)
                 print(row, flush=True)
-    header = ["Python", *SHOWN, "commands", "tests"]
+    header = ["Python", *PACKAGES, "commands", "tests"]
     print("", f"| {' | '.join(header)} |", f"|{'---|' * len(header)}", *rows, sep="\n")
     return int(failed)
 
@@ -164,7 +164,7 @@ def attempt(python: str, versions: str, scratch: Path, tests: list[str]) -> tupl
         ).stdout.strip()  # fmt: skip
         cells = [
             f"{version}, {versions}",
-            *(installed.get(name, "") for name in SHOWN),
+            *(installed.get(name, "") for name in PACKAGES),
             f"{len(COMMANDS) - len(complaints)} of {len(COMMANDS)}",
             re.sub(r" in [\d.]+s.*", "", lines[-1]) if lines else process.stderr[-200:],
         ]
