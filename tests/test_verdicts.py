@@ -790,6 +790,46 @@ def test_the_order_of_labels_is_judged_without_components(shares, grade):
     assert verdict.grade == grade
 
 
+@pytest.mark.parametrize(
+    ("shares", "pearson", "spearman", "name"),
+    [
+        (noisy(0.35, 0.55), (0.2, 0.45), (0.56, 0.45), "order reversed"),
+        (noisy(0.35, 0.55), (0.2, 0.45), (0.56, 0.66), "order"),  # the primary score rises
+        (noisy(0.35, 0.55, 0.55), (0.2, 0.1), (0.56, 0.45), "order"),  # not clearly below half
+    ],
+)
+def test_a_falling_score_is_a_second_sign_of_reversed_labels(shares, pearson, spearman, name):
+    """As CoSENT and AnglE on reversed labels, which they fit; the score is the primary one."""
+    rows = [[at, "diagnostics", "order", share] for at, share in enumerate(shares)]
+    for metric, ends in (("pearson", pearson), ("spearman", spearman)):
+        scores = ((0, ends[0]), (20, ends[1]))
+        rows += [[at, "evaluation", f"eval_dev_{metric}_cosine", v] for at, v in scores]
+    manifest = {"kind": "watched run", "status": "finished",
+                "watch": {"total_steps": 20, "primary": "dev_spearman_cosine"}}  # fmt: skip
+    assert verdict_on(judge({"rows": rows, "manifest": manifest}), "Order").name == name
+
+
+@pytest.mark.parametrize(("moved", "subject"), [(0.0, "Progress"), (0.05, "Gradient")])
+def test_gradients_that_add_up_in_weights_at_rest_are_not_in_the_optimizer(moved, subject):
+    rows = [[at, "train", "weights_moved", moved * min(at, 1)] for at in range(20)]
+    rows += [[at, "train", "stale_gradient", float(at)] for at in range(0, 60, 3)]
+    judgement = judge({"rows": rows})
+    assert judgement.headline.startswith(f"{subject}: ")
+    assert ("make it after the encoder" in judgement.headline) == (subject == "Progress")
+    assert ("zero_grad" in judgement.headline) == (subject == "Gradient")
+
+
+def test_a_loss_without_a_push_is_the_cause_of_its_collapse():
+    """As of a loss that only draws positives nearer, at a rate that moves the weights little."""
+    alone = {"gradient_dissipation": 0.0, "active": 0.0}
+    judgement = judged_under("unknown", False, **COLLAPSED, **alone)
+    assert verdict_on(judgement, "Learning").name == "nothing pushes"
+    pushed = alone | {"gradient_dissipation": [0.3] + [0.0] * 19}
+    judgement = judged_under("unknown", False, **COLLAPSED, **pushed)
+    assert judgement.headline.startswith("Spread: ")
+    assert verdict_on(judgement, "Learning").cause == "collapse"
+
+
 def judged_under(loss, known=True, scores=(), **series):
     """The judgement on 20 records under a loss; a number stands for equal values."""
     rows = []

@@ -40,6 +40,13 @@ def halves(first: float, last: float) -> list[float]:
     return [first] * (COUNT // 2) + [last] * (COUNT // 2)
 
 
+def stops(share: float, count: int = COUNT) -> list[float]:
+    """Movement of weights that ends a share of the records before the end."""
+    still = round(share * count)
+    moving = [0.01 * at for at in range(count - still + 1)]
+    return moving + [moving[-1]] * (still - 1)
+
+
 def rates(share: float) -> list[float]:
     """Rates of which a share at the end is none."""
     still = round(share * COUNT)
@@ -113,6 +120,12 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     ({"learning_rate": [1e-4, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]}, {}, "Schedule", "watch"),
     ({"learning_rate": halves(1e-4, 0.7e-7)}, {}, "Schedule", "watch"),
     ({"learning_rate": halves(1e-4, 1.4e-7)}, {}, "Schedule", ""),
+    ({"weights_moved": stops(0.35), "loss": 0.5}, {}, "Schedule", ""),
+    ({"weights_moved": stops(0.45), "loss": 0.5}, {}, "Schedule", "watch"),
+    ({"weights_moved": stops(0.45), "loss": 0.0}, {}, "Schedule", ""),
+    ({"weights_moved": stops(0.45), "loss": 0.5, "learning_rate": 1e-4}, {}, "Schedule", ""),
+    ({"weights_moved": stops(0.5, 8), "loss": 0.5}, {}, "Schedule", ""),
+    ({"weights_moved": stops(0.5, 12), "loss": 0.5}, {}, "Schedule", "watch"),
     ({"stale": 6.0}, {}, "Gradient", ""),
     ({"stale": 11.0}, {}, "Gradient", "bad"),
     ({NDCG: at_once(0.5, 0.493)}, {}, "Scores", "watch"),

@@ -56,6 +56,10 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("score does not improve", "held-out loss rises", "none learns", "gradient has vanished"),
         *("temperature too high", "ratio too low", "nothing to learn"),
     ),
+    "loss reversed": (
+        *("order reversed", "push reversed", "ratio too low", "collapse", "training hurts"),
+        *("score fell", "hardly told apart", "loss of guessing", "score does not improve"),
+    ),
     # Training towards reversed labels draws all sentences together, and lowers a score.
     "order reversed": (
         *("collapse", "training hurts", "score fell", "hardly told apart"),
@@ -98,6 +102,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "collapse": (
         *("score is undefined", "training hurts", "score fell", "loss of guessing"),
         *("hardly told apart", "ratio too low", "score does not improve"),
+        *("none learns", "gradient has vanished", "nothing left to learn"),
     ),
     "hardly told apart": ("loss of guessing", "score does not improve"),
     "loss of guessing": ("score does not improve",),
@@ -200,6 +205,7 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
     of_weights = (
         weights.progress(run.history, run.manifest.get("config", {})),
         weights.schedule(run.history),
+        weights.stops(run.history),
         weights.stale_gradient(run.history),
         weights.leap(run.history),
     )

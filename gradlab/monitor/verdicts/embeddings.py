@@ -35,8 +35,10 @@ REMAINDER, GROWN = 0.5, 2.0
 # Copies of itself among a sentence's negatives that are worth a remark.
 MANY_COPIES = 0.02
 # Share of comparisons in the right order from which on labels or triplets are told apart, and below
-# which they are reversed, by so many standard errors below half.
+# which they are reversed, by so many standard errors below half; the same where the score falls,
+# which is a second sign.
 IN_ORDER, REVERSED, CLEARLY = 0.6, 0.45, 3.0
+REVERSED_AS_WELL, CLEARLY_AS_WELL = 0.48, 1.5
 # What to look at where a loss is not known to have negatives.
 PUSH = "check that negatives, or pairs with low labels, push sentences apart"
 PAIRS_MAY_NOT_FIT = (
@@ -239,10 +241,15 @@ def order(records: Records) -> Verdict | None:
 
 
 def _is_reversed(records: Records, values: list[float]) -> bool:
-    """Whether fewer than half of all comparisons are in order, clearly, and will not soon be."""
+    """Whether fewer than half of all comparisons are in order, clearly, and will not soon be.
+
+    A loss of reversed labels brings them into its order, while the score falls.
+    """
     if len(values) < ENOUGH_RECORDS:
         return False
     mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
+    if records.score_falls():
+        return mean < REVERSED_AS_WELL and mean + CLEARLY_AS_WELL * error < 0.5
     early, late = map(statistics.fmean, records.parts("order"))
     return mean < REVERSED and mean + CLEARLY * error < 0.5 and late < (early + 0.5) / 2
 

@@ -74,6 +74,7 @@ class FailureWatch:
     def restart(self, history: History) -> FailureWatch:
         """Return one for the same losses that was given a whole history."""
         fresh = FailureWatch(history.total_steps, self._config, self._losses)
+        fresh.history.primary = history.primary
         for step, group, values in history.records():
             fresh.add(step, group, values)
         return fresh

@@ -82,7 +82,7 @@ def nothing_to_learn(records: Records) -> Verdict | None:
         f"{dissipation:.1g}).",
         "See to the collapse first." if collapse(records) else
         EQUAL_LABELS if records.used.has_labels else too_easy,
-        name="nothing to learn",
+        name="nothing left to learn" if collapse(records) else "nothing to learn",
         symptom="loss-zero",
         evidence={"gradient_dissipation": dissipation},
     )  # fmt: skip
@@ -105,7 +105,8 @@ def _no_push(records: Records, since: int) -> Verdict | None:
     moved = records.history.points(TRAIN, WEIGHTS_MOVED)
     early = max((value for step, value in moved.items() if step <= since), default=math.nan)
     pushes = any(value > VANISHED for value in records.points("gradient_dissipation").values())
-    if pushes or records.dataset or not early > MOVES:
+    moves = early > MOVES or collapse(records) is not None
+    if pushes or records.dataset or not moves:
         return None
     finding = (
         f"Nothing pushes sentences apart (mean dissipation {dissipation:.1g}), while the weights "

@@ -97,10 +97,18 @@ class Records:
 
     def score_rises(self) -> bool:
         """Whether the main score ends above its value before training."""
+        return self._gain() > SCORE_CHANGE
+
+    def score_falls(self) -> bool:
+        """Whether the main score ends below its value before training."""
+        return self._gain() < -SCORE_CHANGE
+
+    def _gain(self) -> float:
+        """Return by how much the main score has grown since before training; NaN if unknown."""
         score = next(iter(self.history.scores()), None)
         if score is None or not score.is_quality or score.before is None or score.last is None:
-            return False
-        return score.last[1] > score.before + SCORE_CHANGE
+            return math.nan
+        return score.last[1] - score.before
 
 
 def suffers(score: Score | None) -> bool | None:

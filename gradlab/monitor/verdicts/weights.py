@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from gradlab.monitor.history import TRAIN, History
+from gradlab.monitor.history import BATCH_LOSS, TRAIN, History
 from gradlab.monitor.movement import STALE_GRADIENT, WEIGHTS_MOVED
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, Records
 from gradlab.numbers import percent, short
@@ -18,6 +18,14 @@ from gradlab.verdict import BAD, WATCH, Verdict
 STANDSTILL = 1e-4
 # Gradients that are clipped to less than this share move nothing in plain SGD.
 CLIPPED = 0.01
+
+
+# Why weights stand still whose gradients add up, and what to change.
+NOT_HELD = (
+    "Their gradients add up from step to step: the optimizer neither clears nor updates them.",
+    "Give the optimizer the parameters of the encoder that is called: make it after the encoder is "
+    "copied, loaded, or given heads or adapters.",
+)
 
 
 def progress(history: History, settings: Mapping[str, Any]) -> Verdict | None:
@@ -37,7 +45,7 @@ def progress(history: History, settings: Mapping[str, Any]) -> Verdict | None:
             f"The trained weights have hardly moved: by {largest:.1g} of their size since the "
             "beginning."
         )
-    reason, change = _reason(history, settings, largest)
+    reason, change = NOT_HELD if _adds_up(history) else _reason(history, settings, largest)
     return Verdict(
         "Progress",
         WATCH,
@@ -71,10 +79,11 @@ def _reason(history: History, settings: Mapping[str, Any], moved: float) -> tupl
             "Use AdamW at that learning rate, or raise the learning rate of SGD to 0.01 or more.",
         )
     if moved:
+        own = ", and by SGD at 0.01 or more; check what clipping leaves of the gradient"
         return (
             f"The learning rate was at most {rate:.1g}." if rate == rate else "",
             "Raise the learning rate: encoders are tuned at 1e-5 to 1e-4, adapters at 1e-4 to "
-            "1e-3.",
+            f"1e-3{'' if 'optim' in settings else own}.",
         )
     return (
         f"The learning rate was at most {rate:.1g}." if rate == rate else "",
@@ -116,17 +125,46 @@ def schedule(history: History) -> Verdict | None:
     )
 
 
+def stops(history: History) -> Verdict | None:
+    """Judge whether weights that moved stop for good while the loss is not 0, without its rate.
+
+    Where a trainer logs the learning rate, `schedule` says why.
+    """
+    points = history.points(TRAIN, WEIGHTS_MOVED)
+    steps, moved = list(points), list(points.values())
+    still = [step for step, share in points.items() if share == moved[-1]]
+    losses = [history.points(TRAIN, name) for name in (BATCH_LOSS, "loss")]
+    last = next((list(series.values())[-1] for series in losses if series), 0.0)
+    if "learning_rate" in history.names(TRAIN) or not last:
+        return None
+    if len(still) < FEWEST_LOGS or len(still) <= MOST_LOGS * len(steps):
+        return None
+    if not max(moved) >= STANDSTILL or still[0] != steps[-len(still)]:
+        return None
+    return Verdict(
+        "Schedule",
+        WATCH,
+        f"No weight has moved since step {still[0]}, for {percent(len(still) / len(steps))} of the "
+        "records, though the loss is not 0.",
+        "Let the schedule of the learning rate count the steps of the optimizer and end where the "
+        "run ends; check that a gradient still arrives.",
+        name="weights stop",
+        symptom="weights-do-not-move",
+        evidence={"share": len(still) / len(steps)},
+    )
+
+
 # Gradient that was there before a batch's own, over that of the batch, in every late record:
 # accumulation over a few batches has some records without any.
 STALE = 8.0
 
 
 def stale_gradient(history: History) -> Verdict | None:
-    """Judge whether gradients are cleared between steps."""
+    """Judge whether gradients are cleared between steps; `progress` does of weights at rest."""
+    if not _adds_up(history) or progress(history, {}) is not None:
+        return None
     shares = list(history.points(TRAIN, STALE_GRADIENT).values())
     late = shares[len(shares) // 2 :]
-    if len(late) < PERSISTENT or not min(late) > STALE:
-        return None
     return Verdict(
         "Gradient",
         BAD,
@@ -137,6 +175,13 @@ def stale_gradient(history: History) -> Verdict | None:
         symptom="score-falls",
         evidence={"stale gradient": min(late)},
     )
+
+
+def _adds_up(history: History) -> bool:
+    """Whether gradients of earlier steps are there in every late record."""
+    shares = list(history.points(TRAIN, STALE_GRADIENT).values())
+    late = shares[len(shares) // 2 :]
+    return len(late) >= PERSISTENT and min(late) > STALE
 
 
 # Movement between two records, relative to the size of the weights and to the largest one before,
