@@ -1,12 +1,12 @@
 """Damaged files for tests of readers: what a disk, an editor or an enemy makes of a good file.
 
 Shared by the tests of all readers: `damaged_files` mutates the bytes of a file, `damaged_objects`
-the content of a JSON object, and `read_or_refuse` calls a reader, which may succeed or refuse in
-one line. Mutations are drawn from a fixed seed, so that a failure is repeatable.
+the content of a JSON object, and `check_read_or_refused` calls a reader, which may succeed or
+refuse in one line. Mutations are drawn from a fixed seed, so that a failure is repeatable.
 
     for name, content in damaged_files(path.read_bytes(), count=50):
         path.write_bytes(content)
-        read_or_refuse(lambda: read_manifest(path), name)
+        check_read_or_refused(lambda: read_manifest(path), name)
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def as_json(content: Any) -> str:
     return json.dumps(content)
 
 
-def read_or_refuse(read: Callable[[], object], name: str) -> str:
+def check_read_or_refused(read: Callable[[], object], name: str) -> str:
     """Call ``read``; return the message of its GradlabError, or "" if it succeeds.
 
     Any other error, and a message of several lines, is a failure of the test; ``name`` is told.

@@ -11,7 +11,7 @@ import pytest
 
 from gradlab import GradlabError
 from gradlab.data import Roles, TrainingFile
-from tests.fuzzing import damaged_files, read_or_refuse
+from tests.fuzzing import check_read_or_refused, damaged_files
 from tests.tiny_models import make_sentences
 
 COUNT = 24
@@ -318,8 +318,8 @@ def test_a_damaged_file_is_read_or_refused_in_a_line(tmp_path, name):
         source.write_text(separated([("query", "answer"), *AWKWARD], ",\t"[name == "a.tsv"]))
     for title, content in damaged_files(source.read_bytes(), count=60):
         path.write_bytes(content)
-        read_or_refuse(lambda: len(list(TrainingFile.open(path).rows())), title)
-        read_or_refuse(lambda: TrainingFile.open(path).describe(), title)
+        check_read_or_refused(lambda: len(list(TrainingFile.open(path).rows())), title)
+        check_read_or_refused(lambda: TrainingFile.open(path).describe(), title)
 
 
 @pytest.mark.parametrize(

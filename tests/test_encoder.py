@@ -21,7 +21,7 @@ from gradlab import GradlabError
 from gradlab.encoder import files
 from gradlab.encoder.model import Encoder
 from gradlab.encoder.pooling import POOLERS, pool
-from tests.fuzzing import as_json, damaged_files, damaged_objects, read_or_refuse
+from tests.fuzzing import as_json, check_read_or_refused, damaged_files, damaged_objects
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 
 SENTENCES = [*make_sentences(13, seed=3), "one", "Ba, BE! bi? " * 40]
@@ -315,7 +315,9 @@ def test_damaged_folders_load_or_are_refused_in_one_line(bert, tmp_path, file):
 
     def attempt(name, damaged):
         path.write_bytes(damaged)
-        return read_or_refuse(lambda: Encoder.load(place).encode(["ba be"]), f"{file}, {name}")
+        return check_read_or_refused(
+            lambda: Encoder.load(place).encode(["ba be"]), f"{file}, {name}"
+        )
 
     refusals = [attempt(*damaged) for damaged in damaged_files(content, 8)]
     if file.endswith(".json"):

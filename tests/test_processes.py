@@ -323,7 +323,7 @@ def error_case(change: dict) -> dict:
     return {**case, **change}
 
 
-def compare(case: dict, outcomes: list[dict], context: dict, least: float = 0.0) -> None:
+def check_outcomes(case: dict, outcomes: list[dict], context: dict, least: float = 0.0) -> None:
     """Values and gradients of shares with one process's; ``least`` is allowed of any gradient."""
     words = f"{case['loss']} {case['reduction']} {case['sizes']}"
     assert all("error" not in outcome for outcome in outcomes), (words, outcomes)
@@ -365,7 +365,7 @@ def compare(case: dict, outcomes: list[dict], context: dict, least: float = 0.0)
 def test_values_and_gradients_are_those_of_one_process(together, count):
     cases, outcomes, _ = together[count]
     for number, case in enumerate(cases):
-        compare(case, [outcome[number] for outcome in outcomes], {}, rounding(case["loss"]))
+        check_outcomes(case, [outcome[number] for outcome in outcomes], {}, rounding(case["loss"]))
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -387,7 +387,7 @@ def test_all_processes_call_the_same_collectives_in_one_order(together, count):
 def test_what_processes_need_not_bring_alike(together):
     cases, outcomes, unlike = together[2]
     for number, (change, context) in enumerate(unlike, len(cases)):
-        compare(uneven_case(change), [outcome[number] for outcome in outcomes], context)
+        check_outcomes(uneven_case(change), [outcome[number] for outcome in outcomes], context)
 
 
 @pytest.mark.parametrize("words", ERRORS)

@@ -24,7 +24,7 @@ from gradlab.simulation import SimulationResult, simulate
 from gradlab.sweep.settings import content_of_code
 from gradlab.train.config import TrainConfig
 from gradlab.train.run_folder import resumable_config
-from tests.fuzzing import as_json, damaged_files, damaged_objects, read_or_refuse
+from tests.fuzzing import as_json, check_read_or_refused, damaged_files, damaged_objects
 
 LOSS = "evil.py:loss"
 NESTED = (
@@ -127,7 +127,7 @@ def _run(folder, loss):
 @pytest.mark.parametrize("loss", NESTED)
 @pytest.mark.parametrize("name", READERS)
 def test_no_reader_imports_what_a_file_names(evil, name, loss):
-    read_or_refuse(lambda: READERS[name](evil / "data", loss), name)
+    check_read_or_refused(lambda: READERS[name](evil / "data", loss), name)
 
 
 def test_a_loss_that_is_not_registered_is_shown_as_text(evil):
@@ -153,10 +153,10 @@ def test_damaged_manifests_are_refused_in_a_line(tmp_path):
     path = tmp_path / "manifest.json"
     for name, damaged in damaged_objects(content, count=50):
         path.write_text(as_json(damaged), encoding="utf-8")
-        read_or_refuse(lambda: read_all(tmp_path), name)
+        check_read_or_refused(lambda: read_all(tmp_path), name)
     for name, damaged in damaged_files(json.dumps(content).encode(), count=10):
         path.write_bytes(damaged)
-        read_or_refuse(lambda: read_all(tmp_path), name)
+        check_read_or_refused(lambda: read_all(tmp_path), name)
 
 
 def test_damaged_metrics_are_read_or_refused_in_a_line(tmp_path):
@@ -164,7 +164,7 @@ def test_damaged_metrics_are_read_or_refused_in_a_line(tmp_path):
     path = tmp_path / "metrics.csv"
     for name, damaged in damaged_files(path.read_bytes(), count=20):
         path.write_bytes(damaged)
-        read_or_refuse(lambda: read_all(tmp_path), name)
+        check_read_or_refused(lambda: read_all(tmp_path), name)
 
 
 ODD = (0.0, -1.0, 1e300, math.nan, math.inf)
@@ -181,13 +181,13 @@ def test_odd_numbers_in_every_series_are_read_or_refused_in_a_line(tmp_path, num
             for step, group, name, value in rows
         ]
         write_metrics(tmp_path / "metrics.csv", odd)
-        read_or_refuse(lambda: read_all(tmp_path), f"{changed} is {number}")
+        check_read_or_refused(lambda: read_all(tmp_path), f"{changed} is {number}")
 
 
 @pytest.mark.parametrize("name", ["n" * 300, "a\0b", ""])
 def test_names_that_no_file_can_have_are_refused(name):
-    assert read_or_refuse(lambda: read_recordings([name]), name) or name == ""
-    assert read_or_refuse(lambda: write_report(name), name) or name == ""
+    assert check_read_or_refused(lambda: read_recordings([name]), name) or name == ""
+    assert check_read_or_refused(lambda: write_report(name), name) or name == ""
 
 
 def test_what_a_kill_leaves_is_cleared_by_the_next_recording(tmp_path):

@@ -150,4 +150,4 @@ for first in ("gradlab.train(a=1)", "from gradlab.train import train"):
 
 
 def test_rooms_are_functions_whichever_way_they_are_reached_first() -> None:
-    subprocess.run([sys.executable, "-c", FIRST], check=True)
+    assert subprocess.run([sys.executable, "-c", FIRST], check=False).returncode == 0

@@ -31,4 +31,4 @@ assert not {"jaxtyping", "beartype"} & sys.modules.keys()
 assert not hasattr(arrays.take, "__wrapped__")
 assert not hasattr(monte_carlo.Estimate.__init__, "__wrapped__")
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,7 +10,7 @@ import pytest
 from gradlab import GradlabError
 from gradlab.sweep import known_runs, parse_spec, read_spec
 from gradlab.sweep.settings import configure, identify
-from tests.fuzzing import as_json, damaged_files, damaged_objects, read_or_refuse
+from tests.fuzzing import as_json, check_read_or_refused, damaged_files, damaged_objects
 
 BASE = {"model": "m", "train_file": "f", "eval_data": "d"}
 
@@ -247,7 +247,7 @@ def test_damaged_sweeps_are_read_or_refused_in_one_line(tmp_path):
 
     def attempt(name, damaged):
         path.write_bytes(damaged)
-        read_or_refuse(lambda: read_spec(path).check(), name)
+        check_read_or_refused(lambda: read_spec(path).check(), name)
 
     for name, damaged in damaged_files(as_json(content).encode(), 30):
         attempt(name, damaged)

@@ -14,7 +14,7 @@ from gradlab import GradlabError
 from gradlab.data.tokens import hash_file
 from gradlab.train import TrainConfig, checkpoint, resumable_config, train
 from gradlab.train.run_folder import RunFolder, finished
-from tests.fuzzing import as_json, damaged_files, damaged_objects, read_or_refuse
+from tests.fuzzing import as_json, check_read_or_refused, damaged_files, damaged_objects
 from tests.train_helpers import run_and_crash, same_weights, small_config
 
 
@@ -49,7 +49,7 @@ def test_damaged_manifests_are_read_or_refused_in_one_line(folder):
             lambda: run.check_same(config, data),
             run.check_free,
         ):
-            read_or_refuse(read, name)
+            check_read_or_refused(read, name)
 
     for name, damaged in damaged_files(as_json(content).encode(), 40):
         attempt(name, damaged)
@@ -89,7 +89,7 @@ def test_damaged_states_are_passed_over(folder):
             newest = checkpoint.newest_checkpoint(folder / "checkpoints", messages.append)
             assert newest.step == (2 if messages else 4), name
 
-        read_or_refuse(read, name)
+        check_read_or_refused(read, name)
 
     for name, damaged in damaged_files(original, 30):
         attempt(name, damaged)
@@ -203,7 +203,7 @@ def test_threads_of_a_manifest_are_not_trusted(folder):
 @pytest.mark.parametrize("setting", ["output", "model", "train_file", "eval_data"])
 def test_names_of_more_than_255_characters_are_refused(bert, tmp_path, setting):
     config = small_config(bert, tmp_path, **{setting: str(tmp_path / ("n" * 300))})
-    assert read_or_refuse(lambda: train(config), setting)
+    assert check_read_or_refused(lambda: train(config), setting)
 
 
 @pytest.mark.parametrize("setting", ["loss", "augment"])
@@ -223,8 +223,8 @@ def test_code_that_a_manifest_names_is_not_run(bert, folder, monkeypatch, settin
     with pytest.raises(GradlabError, match=r"names code, .* which runs only if you name it"):
         resumable_config(folder)
     config = small_config(bert, folder)
-    read_or_refuse(lambda: finished(config), setting)
-    read_or_refuse(lambda: RunFolder(folder).check_same(config, {"sha256": ""}), setting)
+    check_read_or_refused(lambda: finished(config), setting)
+    check_read_or_refused(lambda: RunFolder(folder).check_same(config, {"sha256": ""}), setting)
     assert not (folder / "code-was-run").exists()
     assert getattr(resumable_config(folder, code=[text[setting]]), setting) == text[setting]
 
