@@ -71,9 +71,10 @@ def advice_on_stopped_anchors():
     """Sentences and rows of tables, of pages and tools, on anchors that learn nothing any more."""
     files = [PAGE.with_name(name) for name in ("which-loss.md", "temperature.md", "watch.md")]
     rooms = Path(gradlab.__file__).parent
-    files += [PAGE, rooms / "diagnosis/symptoms.toml", rooms / "inspection/advice.toml"]
+    files += [PAGE, rooms / "diagnosis/symptoms.toml", rooms / "inspection/findings.py"]
     for file in files:
-        text = file.read_text(encoding="utf-8").replace("\\\n", "")
+        # Texts of Python may go on in the next line.
+        text = re.sub(r'"\s+f?"', "", file.read_text(encoding="utf-8"))
         for sentence in re.split(r"(?<=[.;])\s|\n", text):
             if re.search(STOPPED, sentence) and re.search(f"{RAISES}|{LOWERS}", sentence):
                 yield file.name, sentence
@@ -84,7 +85,7 @@ def test_pages_and_tools_agree_on_the_temperature_of_anchors_that_have_stopped()
     ((name, _, raises),) = levers(gradlab.get_loss("infonce"), LEARNING, raises=True)
     assert (name, raises) == ("temperature", True)
     advice = list(advice_on_stopped_anchors())
-    assert {file for file, _ in advice} >= {"which-loss.md", "symptoms.md", "advice.toml"}
+    assert {file for file, _ in advice} >= {"which-loss.md", "symptoms.md", "findings.py"}
     for file, sentence in advice:
         assert re.search(RAISES, sentence), f"{file}: {sentence}"
         assert not re.search(LOWERS, sentence), f"{file}: {sentence}"
@@ -94,7 +95,7 @@ def commands_in_advice():
     """Commands with options or placeholders, in what doctor, report and explain print."""
     package = Path(diagnosis.__file__).parents[1]
     paths = [*package.glob("diagnosis/**/*"), *package.glob("monitor/**/*")]
-    paths += [*package.glob("report/**/*"), *package.glob("inspection/*.toml")]
+    paths += [*package.glob("report/**/*"), *package.glob("inspection/findings.py")]
     for path in sorted(path for path in paths if path.suffix in (".py", ".toml", ".html", ".md")):
         # Texts of Python may go on in the next line.
         text = re.sub(r'"\s+f?"', "", path.read_text(encoding="utf-8"))

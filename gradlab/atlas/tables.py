@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gradlab.atlas.entries import (
-    COLUMNS,
-    Entry,
-)
+from gradlab.atlas.entries import COLUMNS, Entry
 from gradlab.atlas.leads import LEADS
 from gradlab.atlas.models import KINDS, SETTING, ModelEntry
 from gradlab.losses.models import PublishedModel
-from gradlab.templates import applying
 
 SHARES = ("hardest_share", "same_view_share")
+# What stops where little is left to learn, and how a flow ends, in words.
+STOPS = {
+    "both": "both stop",
+    "neither": "neither stops",
+    "push": "the push stops, the pull goes on",
+    "pull": "the pull stops, the push goes on",
+}
+ENDS = {
+    "at rest": "comes to rest",
+    "stopped learning": "stops learning",
+    "still moving": "is still moving after 1,000 steps",
+}
 
 
 def cell(entry: Entry, name: str) -> str:
@@ -90,17 +98,62 @@ def exchange(first: Entry, second: Entry) -> str:
         mark = "" if before == after else _change(name, getattr(first, name), getattr(second, name))
         lines.append(f"{heading.ljust(wide)}  {before:>18} -> {after:<18} {mark}".rstrip())
     lines.append(f"{LEADS.ljust(wide)}  {first.leads} -> {second.leads}")
-    ratios = first.ratio_both_sides, second.ratio_both_sides
-    context = {
-        "first": first,
-        "second": second,
-        "spread": second.effective_negatives / first.effective_negatives,
-        "pull": ratios[1] / ratios[0] if ratios[0] * ratios[1] > 0 else math.nan,
-    }
-    words = [rule["text"] for rule in applying("gradlab.atlas", "changes.toml", context)]
+    words = list(_changes(first, second))
     return "\n".join(
         [*lines, "", *(words or ["Nothing that this atlas measures would change much."])]
     )
+
+
+def _changes(first: Entry, second: Entry) -> Iterator[str]:
+    """Yield sentences on what would change if the second loss replaced the first."""
+    yield from _gate_change(first, second)
+    spread = second.effective_negatives / first.effective_negatives
+    if spread <= 0.8 or spread >= 1.25:
+        yield (
+            f"The push would come from {'more' if spread > 1 else 'fewer'} negatives: "
+            f"{second.effective_negatives:.3g} instead of {first.effective_negatives:.3g}."
+        )
+    ratios = first.ratio_both_sides, second.ratio_both_sides
+    pull = ratios[1] / ratios[0] if ratios[0] * ratios[1] > 0 else math.nan
+    if pull <= 0.9 or pull >= 1.1:
+        yield (
+            f"Over both sides the pull would be {pull:.2g} times as strong against the push "
+            f"({ratios[0]:.2g} to {ratios[1]:.2g})."
+        )
+    shares = first.same_view_share, second.same_view_share
+    if abs(shares[1] - shares[0]) >= 0.01:
+        yield (
+            f"{shares[1]:.0%} of the push would come from the anchor's own view instead of "
+            f"{shares[0]:.0%}."
+        )
+    if first.stops != second.stops:
+        yield f"Where little is left to learn, {STOPS[second.stops]} (now: {STOPS[first.stops]})."
+    yield from _leads_change(first, second)
+
+
+def _gate_change(first: Entry, second: Entry) -> Iterator[str]:
+    nearer = first.half_open - second.half_open
+    if math.isnan(second.half_open) and not math.isnan(first.half_open):
+        yield "Anchors would never be left alone: the gate does not close any more."
+    elif math.isnan(first.half_open) and not math.isnan(second.half_open):
+        yield f"Anchors would be left alone from {second.half_open:.0f}° on: there is a gate now."
+    elif nearer >= 1:
+        yield f"Anchors would be left alone sooner: negatives {nearer:.0f}° nearer."
+    elif nearer <= -1:
+        yield f"Anchors would be left alone later: negatives {-nearer:.0f}° farther."
+
+
+def _leads_change(first: Entry, second: Entry) -> Iterator[str]:
+    """Yield a sentence on where freely moving embeddings would end, if that differs."""
+    former, new = first.leads, second.leads
+    same_topic, different = new.same_topic - former.same_topic, new.different - former.different
+    if abs(same_topic) >= 0.02 or abs(different) >= 0.02 or new.end != former.end:
+        yield (
+            "If embeddings moved freely, sentences on one topic would end at a mean cosine of "
+            f"{new.cell('same_topic')} instead of {former.cell('same_topic')}, and different ones "
+            f"at {new.cell('different')} instead of {former.cell('different')} (from 0.63 and "
+            f"0.24): {first.name} {ENDS[former.end]}, {second.name} {ENDS[new.end]}."
+        )
 
 
 def _change(name: str, before: Any, after: Any) -> str:

@@ -1,8 +1,7 @@
-"""Findings of an inspection in words, with their share of the push and advice."""
+"""What to do about the findings of an inspection: their order, and commands that mend them."""
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,84 +10,16 @@ from typing import Any
 from gradlab.data.beir import is_beir
 from gradlab.data.training_file import TrainingFile
 from gradlab.errors import listed
-from gradlab.inspection.candidate_pairs import TRUST
-from gradlab.verdict import BAD, GOOD, GRADES, NOT_JUDGED, WATCH, Grade, Verdict
+from gradlab.inspection.findings import SHARE, findings_of
+from gradlab.verdict import GRADES, Verdict
 
-# Share of the push below which what a finding costs is good, and above which it is bad.
-NEGLIGIBLE, LARGE = 0.01, 0.1
-# Share of texts that are cut, of hard negatives that are too easy or nearer than the positive, and
-# of positives that repeat their anchor, from which on each is worth a remark.
-MANY_CUT, MANY_EASY, MANY_NEARER, MANY_REPEAT = 0.25, 0.5, 0.5, 0.05
-# Push of the sentences that are pushed most, as a multiple of an equal share, that is named.
-MANY_TIMES = 5
-# Share of an anchor's push on its hardest negative, as a multiple of an equal share, below which
-# all negatives are pushed alike.
-ALIKE = 2
 NOTHING = "Nothing to fix was found."
 WRITE_CLEAN = " --write-clean "
-SHARE = "share of the push"
 
 
 def advise(numbers: Mapping[str, Any], steps: Sequence[tuple[str, str]] = ()) -> list[Verdict]:
-    """Return findings from `Inspection.numbers`, costliest first, with the `steps_of` fixing them.
-
-    ``advice.toml`` says which finding applies when, and words it. A finding that costs a share of
-    the push is bad or good by that share.
-    """
-    from gradlab.templates import applying
-
-    n, count, size = numbers, numbers["sentences"], numbers["batch_size"]
-    false, nearer, matter, easy = n["hard_negatives"].values() or (0, 0, 0, 0)
-    levels = [level for level in n["cosine_levels"] if not math.isnan(level["candidates"])]
-    context = {
-        **n,
-        "NEGLIGIBLE": NEGLIGIBLE,
-        "LARGE": LARGE,
-        "MANY_CUT": MANY_CUT,
-        "MANY_EASY": MANY_EASY,
-        "MANY_NEARER": MANY_NEARER,
-        "MANY_REPEAT": MANY_REPEAT,
-        "MANY_TIMES": MANY_TIMES,
-        "ALIKE": ALIKE,
-        "TRUST": TRUST,
-        # Pairs of copies in a batch, on average.
-        "often": n["candidate_row_pairs"] * size * (size - 1) / (count * (count - 1)),
-        # With the loss's own temperature.
-        "now": n["temperatures"][1] if n["temperatures"] else None,
-        "met": false + nearer + matter + easy,  # hard negatives that were met in batches, by kind
-        "nearer": nearer,
-        "matter": matter,
-        "easy": easy,
-        # Of the largest cosine with a known share of candidates.
-        "level": levels[-1] if levels else None,
-    }
-    rules = applying("gradlab.inspection", "advice.toml", context)
-    findings = [_verdict(rule, numbers, steps) for rule in rules]
-    return sorted(findings, key=_place)
-
-
-def _verdict(
-    rule: Mapping[str, str], numbers: Mapping[str, Any], steps: Sequence[tuple[str, str]]
-) -> Verdict:
-    """Return the finding of a rule whose condition holds."""
-    share = float(numbers[rule["share"]]) if "share" in rule else math.nan
-    by_share: Grade = BAD if share >= LARGE else GOOD if share < NEGLIGIBLE else WATCH
-    grades: dict[str, Grade] = {"watch": WATCH, "good": GOOD, "not judged": NOT_JUDGED}
-    return Verdict(
-        rule["subject"],
-        grades[rule["grade"]] if "grade" in rule else by_share,
-        rule["finding"],
-        rule["change"],
-        name=rule["name"],
-        symptom=rule.get("symptom", ""),
-        evidence={} if math.isnan(share) else {SHARE: share},
-        steps=steps if rule.get("fix") else (),
-    )
-
-
-def _place(verdict: Verdict) -> tuple[int, float]:
-    """Return the place of a finding: by its grade, and by its share of the push."""
-    return list(GRADES).index(verdict.grade), -verdict.evidence.get(SHARE, 0.0)
+    """Return findings from `Inspection.numbers`, costliest first, with the `steps_of` them."""
+    return sorted(findings_of(numbers, steps), key=_place)
 
 
 def steps_of(
@@ -179,3 +110,8 @@ def _clean_steps(
         (f"Write a file without them ({rows})", f"{command}{WRITE_CLEAN}{shlex.quote(clean)}"),
         ("and train on it, in sentence-transformers", file.snippet(clean)),
     ]
+
+
+def _place(verdict: Verdict) -> tuple[int, float]:
+    """Return the place of a finding: by its grade, and by its share of the push."""
+    return list(GRADES).index(verdict.grade), -verdict.evidence.get(SHARE, 0.0)

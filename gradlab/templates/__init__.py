@@ -1,4 +1,4 @@
-"""Pages from templates in a package's ``templates``, and sentences that apply under conditions."""
+"""Pages from templates in a package's ``templates``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from markupsafe import Markup
 
 from gradlab._version import __version__
 from gradlab.errors import counted
-from gradlab.files import read_packaged
 from gradlab.numbers import percent, percent_exactly, short
 
 
@@ -29,39 +28,6 @@ def render(
     environment = _environment(package)
     environment.filters |= filters or {}
     return environment.get_template(template).render(version=__version__, **content)
-
-
-def applying(package: str, rules: str, names: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the rules of a package's TOML file that apply.
-
-    Of each group, this is the first whose condition holds. Conditions (``when``) are expressions of
-    Jinja in ``names``. All other values are templates, which are returned filled in.
-    """
-    selected = (
-        next((texts for holds, texts in group if holds(names)), None)
-        for group in _rules(package, rules)
-    )
-    return [{key: text.render(names) for key, text in texts.items()} for texts in selected if texts]
-
-
-# A condition of names, and the texts of the rule that it selects.
-Rule = tuple[Callable[..., Any], dict[str, jinja2.Template]]
-
-
-@functools.cache
-def _rules(package: str, file: str) -> list[list[Rule]]:
-    """Compile the groups of a file of rules: the condition of each, and its other values."""
-    environment = _environment("gradlab")  # rules include no template of their package
-    return [
-        [
-            (
-                environment.compile_expression(rule["when"], undefined_to_none=False),
-                {key: environment.from_string(text) for key, text in rule.items() if key != "when"},
-            )
-            for rule in group
-        ]
-        for group in read_packaged(package, file).values()
-    ]
 
 
 def script_json(value: Any) -> Markup:

@@ -24,7 +24,7 @@ from typing import Any
 # Rooms that judge, modules that do so in them, and the tool whose verdicts they make. The report,
 # which takes most time, comes last.
 ROOMS = {"diagnosis": "doctor", "inspection": "inspect", "monitor": "report"}
-JUDGING = ("verdicts/*.py", "*verdicts.py", "advice.py", "advice.toml")
+JUDGING = ("verdicts/*.py", "*verdicts.py", "findings.py")
 FACTORS = (2.0, 0.5)
 # A module of these rooms without limits, which imports nothing of them and remembers what it has
 # measured: no fork needs its own, which would take most of the time.
@@ -65,9 +65,7 @@ def limits(root: Path) -> list[Limit]:
     for room, tool in ROOMS.items():
         folder = root / "gradlab" / room
         for file in sorted({file for pattern in JUDGING for file in folder.glob(pattern)}):
-            limits_of_rooms += (_in_conditions if file.suffix == ".toml" else _in_python)(
-                file, tool
-            )
+            limits_of_rooms += _in_python(file, tool)
     return limits_of_rooms
 
 
@@ -114,15 +112,6 @@ def _numbers(expression: ast.expr) -> Iterator[ast.Constant]:
         for operand in ast.iter_child_nodes(expression):
             if isinstance(operand, ast.expr):
                 yield from _numbers(operand)
-
-
-def _in_conditions(file: Path, tool: str) -> Iterator[Limit]:
-    """Numbers in the conditions of a file of rules."""
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
-        if line.startswith("when = "):
-            for match in re.finditer(r"(?<![\w.])\d+(\.\d+)?(?![\w.])", line):
-                if float(match[0]) not in (0, 1):
-                    yield Limit(file, number, match.start(), match[0], line[7:], tool)
 
 
 def grades(frozen: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, list[str]]]:

@@ -1,7 +1,7 @@
 """The check of sentences: which of the doctor's, the report's and inspect's are never said.
 
-A sentence is a named verdict in the code of a room, or of the advice on a corpus. As a
-plugin of pytest, this module notes the sentences that tests say.
+A sentence is a named verdict in the code of a room. As a plugin of pytest, this module notes the
+sentences that tests say.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import os
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-ROOMS = {"monitor": "verdicts/*.py", "diagnosis": "*.py"}
+ROOMS = {"monitor": "verdicts/*.py", "diagnosis": "*.py", "inspection": "findings.py"}
 # Test files in which verdicts are made.
 TESTS = (
     "test_verdicts.py", "test_planted_faults.py", "test_report.py", "test_watch.py",
@@ -35,7 +34,7 @@ def sentences(root: Path) -> set[str]:
         for file in sorted((root / "gradlab" / room).glob(pattern)):
             tree = ast.parse(file.read_text(encoding="utf-8"))
             names |= {f"{room}: {name}" for name in _names(tree)}
-    return names | {f"inspection: {name}" for name in _names_of_advice(root)}
+    return names
 
 
 def _names(tree: ast.AST) -> Iterator[str]:
@@ -68,11 +67,6 @@ def _texts(value: ast.expr) -> Iterator[str]:
         yield from _texts(value.orelse)
 
 
-def _names_of_advice(root: Path) -> list[str]:
-    text = (root / "gradlab" / "inspection" / "advice.toml").read_text(encoding="utf-8")
-    return [rule["name"] for group in tomllib.loads(text).values() for rule in group]
-
-
 @contextlib.contextmanager
 def noting(said: set[str]) -> Iterator[None]:
     """Note the names of all sentences that are said within the block."""
@@ -80,7 +74,7 @@ def noting(said: set[str]) -> Iterator[None]:
 
     def note_verdict(verdict: Any) -> None:
         frame, room = sys._getframe(2), ""
-        while frame is not None and room not in (*ROOMS, "inspection"):
+        while frame is not None and room not in ROOMS:
             room = frame.f_globals.get("__name__", "").partition("gradlab.")[2].partition(".")[0]
             frame = frame.f_back  # type: ignore[assignment]
         said.add(f"{room}: {verdict.name}")
