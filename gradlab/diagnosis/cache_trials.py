@@ -5,16 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gradlab.diagnosis.trial_step import Call, trial_step
 from gradlab.monitor.views import columns_of
-
-if TYPE_CHECKING:
-    from gradlab.diagnosis.observation import ObservedBatch
 
 PLAIN_ROWS = 64  # rows of a batch for which a gradient cache is compared with plain training
 
@@ -32,7 +29,10 @@ def replay(cached: list[Call], repeated: list[Call]) -> float | None:
 
 
 def beside_plain(
-    trainer: Any, batch: ObservedBatch, inputs: Mapping[str, Any], trained: dict[str, Tensor]
+    trainer: Any,
+    batch: Any,  # an `ObservedBatch`; its module imports this one
+    inputs: Mapping[str, Any],
+    trained: dict[str, Tensor],
 ) -> float | None:
     """Return the relative difference of a gradient cache's gradients from plain training, or None.
 

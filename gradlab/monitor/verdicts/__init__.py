@@ -234,8 +234,8 @@ def _beside_the_bad(verdict: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
     if verdict.grade != GOOD or verdict.subject not in OF_GRADIENT:
         return verdict
     bad = [
-        other for other in graded(verdicts, BAD)
-        if other.subject != "Run" and other.dataset in ("", verdict.dataset)
+        beside for beside in graded(verdicts, BAD)
+        if beside.subject != "Run" and beside.dataset in ("", verdict.dataset)
     ]  # fmt: skip
     if not bad:
         return verdict

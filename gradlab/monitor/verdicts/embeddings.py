@@ -84,14 +84,14 @@ def collapse(records: Records) -> Verdict | None:
         return None
     rank_text = f" and an effective rank of {dimensions:.1f}" if dimensions == dimensions else ""
     apart = alternative(records.used, PULL, raises=False, unusual_only=True)
-    more = "use more negatives" if records.has_negatives else PUSH
+    remedy = "use more negatives" if records.has_negatives else PUSH
     return Verdict(
         "Spread",
         BAD,
         f"The embeddings collapse: different sentences have a mean cosine of {cosine:.3f}"
         f"{rank_text}.",
         queue_advice(records.config)
-        or f"Lower the learning rate, or {more}{apart}. {PAIRS_MAY_NOT_FIT}",
+        or f"Lower the learning rate, or {remedy}{apart}. {PAIRS_MAY_NOT_FIT}",
         name="collapse",
         symptom="cosines-above-0-9",
         evidence={name: cosine, rank: dimensions},
@@ -121,13 +121,13 @@ def views_indistinct(records: Records) -> Verdict | None:
     fewest = PERSISTENT if begin or is_last or not indistinct[0] else RECORDS_OF_NEW_HEADS
     if sum(indistinct[begin:]) < fewest:
         return None
-    other = "use other negatives" if records.has_negatives else PUSH
+    remedy = "use other negatives" if records.has_negatives else PUSH
     return Verdict(
         "Spread",
         BAD,
         f"The loss's embeddings collapse: a sentence's own view has a cosine of {positive:.3f}, "
         f"the views of others {negative:.3f}.",
-        queue_advice(records.config) or f"Lower the learning rate, or {other}.",
+        queue_advice(records.config) or f"Lower the learning rate, or {remedy}.",
         name="collapse",
         symptom="cosines-above-0-9",
         evidence={"positive_cosine": positive, "negative_cosine": negative},
