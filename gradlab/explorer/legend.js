@@ -6,7 +6,8 @@ const LEGEND = [
   ["positive", "its positive, and the pull", () => !state.mates],
   ["positive", "positives, and the pull (thicker: a larger share)", () => state.mates > 0],
   ["negative", "negatives, and the push (thicker: more weight)", () => true],
-  ["negative chosen", "the chosen point", () => true],
+  ["negative chosen", "chosen (black bar)", () => state.chosen >= state.mates],
+  ["positive chosen", "chosen (black bar)", () => state.chosen < state.mates],
   ["partner", "a negative's own positive", () => shownAnywhere("partner")],
   ["teacher", "where the teacher puts the anchor", () => shownAnywhere("teacher")],
   ["moved", "where the next step takes the anchor", () => state.panels.some(({ loss }) => LOSSES[loss].scene || textOf(state.points) === textOf(START))],
@@ -16,7 +17,7 @@ const sampleOf = (kind) => shape("svg", { class: "sample", viewBox: "0 0 16 16",
 const legendEntries = () => LEGEND.filter(([, , isShown]) => isShown());
 const drawLegend = () => {
   const entries = legendEntries();
-  const key = entries.map(([, text]) => text).join();
+  const key = entries.map(([kind, text]) => kind + text).join();
   if (byId("legend").dataset.key === key) return;
   byId("legend").dataset.key = key;
   byId("legend").replaceChildren(...entries.map(([kind, text]) => tag("li", {}, sampleOf(kind), text)));

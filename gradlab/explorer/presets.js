@@ -37,7 +37,7 @@ const PRESETS = {
     points: () => sceneOf([60, -50], RING.map(([, around], i) => [9 + 2 * i, around])),
     task: "The anchor sits in a crowd of negatives, as in an untrained encoder; its positive is far away. Press Play, and see which loss brings it farther out of the crowd.",
     done: playEnded,
-    shows: () => play.flows.map((flow, index) => (flow ? `${titleAt(index)} brings it ${degrees(crowdAngle(flow.point))} away from its negatives, and ${flow.end === "stopped learning" ? "stops there: its gate has closed" : "rests there"}.` : "")).join(" "),
+    shows: () => play.flows.map((flow, index) => (flow ? `${titleAt(index)} brings it ${degrees(crowdAngle(flow.point))} away from its negatives, and ${flow.end === "stopped learning" ? "stops learning there" : "rests there"}.` : "")).join(" "),
   },
   temperature: {
     name: "Temperature",
@@ -54,7 +54,7 @@ const PRESETS = {
     mates: 2,
     task: "All three green points are positives of the anchor. Drag the one with the rim close to the anchor, until SupCon pushes it away.",
     done: () => (evaluatedPanels()[0]?.shares[state.chosen + 1] ?? 0) < 0,
-    shows: () => both((reading, index) => { const share = reading.shares[state.chosen + 1]; return share < 0 ? `${titleAt(index)} pushes this positive away: it has more than its share.` : `${titleAt(index)} gives it ${percent(share)} of the pull.`; }),
+    shows: () => both((reading, index) => { const share = reading.shares[state.chosen + 1]; return share < 0 ? `${titleAt(index)} pushes this positive away: its share of the softmax is above 1/${state.mates + 1}.` : `${titleAt(index)} gives it ${percent(share)} of the pull.`; }),
   },
   teacher: {
     name: "Teacher",

@@ -186,7 +186,7 @@ class Panel {
       relative_push: row("relative_push", "relative push", "How much of the push is alive. 1: the anchor learns at full strength; 0: the loss leaves it alone.", meter(this.fills.relative_push)),
       hardest_share: row("hardest_share", "share of the hardest negative", "How much of the push comes from the one negative with the largest weight.", meter(this.fills.hardest_share)),
       weight: row("weight", "weights of the negatives", "One bar for each negative, as a share of the total, the chosen one in the colour of the text.", this.bars),
-      shares: row("shares", "pull shares of the positives", "One bar for each point, the anchor's own positive first, the chosen one in the colour of the text.", this.pulls),
+      shares: row("shares", "pull shares of positives", "One bar for each point, the anchor's own positive first, the chosen one in the colour of the text.", this.pulls),
       ratio: row("ratio", "ratio, pull over push", "Green: ratios with which the next step brings the anchor closer to its positive. Dashed: the published bound of Lemma 1.", meter(this.ratio.band, this.ratio.tick, this.ratio.mark)),
       bound: row("bound", "closer if", "The ratios with which the next step brings the anchor closer to its positive."),
       forces: row("forces", "pull, push", "Lengths of the tangent parts of pull and push, dissipation included."),
@@ -316,7 +316,7 @@ class Panel {
       line(node, Math.abs(share), to, `tug${sign(share)}`);
     });
     found.shares.forEach((share, i) => bar(this.pullShares, i, Math.abs(share), `${sign(share)}${i === state.chosen + 1 ? " chosen" : ""}`));
-    write(this.numbers.shares, show(found.shares[0]));
+    write(this.numbers.shares, `first ${show(found.shares[0])}`);
     for (const name of ["pull", "push"]) put(this.parts[name], { d: arrow(points.anchor, scaled(found[name], 1 / size)) });
     const [x, y] = screen(found.moved);
     put(this.parts.moved, { d: `M${x - 5} ${y - 5}L${x + 5} ${y + 5}M${x + 5} ${y - 5}L${x - 5} ${y + 5}` });
