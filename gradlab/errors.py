@@ -49,10 +49,13 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest known name, or an empty string.
 
     Dashes of options and the prefix of ``model:NAME`` do not count, and `ALIASES` are known.
+    Before a similar name, the longest known one is taken with which the words of ``name`` begin.
     """
     by_key = {_key(known.rpartition(":")[2]): known for known in names}
     key = _key(name)
     keys = [ALIASES[key]] if ALIASES.get(key) in by_key else []
+    beginnings = [known for known in by_key if f"{key}_".startswith(f"{known}_")]
+    keys = keys or sorted(beginnings, key=len)[-1:]
     keys = keys or difflib.get_close_matches(key, by_key, n=1, cutoff=NEAR)
     return f" Did you mean {by_key[keys[0]]!r}?" if keys else ""
 

@@ -114,6 +114,7 @@ def test_nothing_is_overwritten_in_silence(run, tmp_path: Path) -> None:
         ("simulate --tau 1", "is given with it: --loss 'NAME(temperature=…)'. Try"),
         ("simulate --zzz 1", "no such option '--zzz'. Try"),
         ("atlas --from e5 --to mpt", "unknown loss 'e5'. Did you mean 'model:e5'? There are"),
+        ("simulate --loss qwen3-embeding", "Did you mean 'model:qwen3'?"),
         ("report", "'RUN...' is missing. Try"),
         ("evaluate", "'--model' and '--eval-data' are missing. Try"),
         ("simulate arccon --loss mpt", "a loss is given by --loss"),
