@@ -247,7 +247,7 @@ def dilemma() -> None:
             xytext=(5, -3),
             textcoords="offset points",
         )
-    right.set(title="The dilemma", xlabel="cosine of different topics (uniformity: low)")
+    right.set(title="The dilemma", xlabel="cosine of different topics\n(uniformity: low)")
     right.set_ylabel("cosine within a topic\n(tolerance: high)")
     write(figure, "dilemma")
 

@@ -1,7 +1,7 @@
 """Pictures for phones: ``NAME-narrow.png`` beside each picture of a page.
 
     python docs/narrow.py              # all, in a minute
-    python docs/narrow.py theory       # or first-round, second-round, conjectures, atlas
+    python docs/narrow.py theory   # or first-round, second-round, conjectures, atlas, models
 
 They are drawn from the committed numbers, which stay as they are. ``python docs/draw.py`` draws
 those of the essays.
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from matplotlib.text import Text
 
 from gradlab.atlas.entries import atlas
 from gradlab.atlas.models import measurable_models
@@ -25,6 +26,7 @@ from gradlab.plotting.style import style
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "figures"
 STUDY = FOLDER / "study"
+BELOW = 0.2  # rows from a name to the middle of its bar
 
 
 def theory() -> None:
@@ -77,8 +79,24 @@ def tables_of(folder: Path) -> dict[str, pd.DataFrame]:
 def atlas_pictures() -> None:
     """The pictures of the atlas, as in a printed column, and of the models."""
     with style("paper", "column"):
-        write_narrow(atlas().plot()[0], FOLDER / "atlas.png")
-    save_narrow(draw_models(measurable_models())[0], FOLDER / "models.png")
+        figure = atlas().plot()[0]
+        for text in figure.findobj(Text):
+            text.set_fontfamily("sans-serif")
+            text.set_fontsize(min(text.get_fontsize(), 7))
+        write_narrow(figure, FOLDER / "atlas.png")
+    models()
+
+
+def models() -> None:
+    """The picture of the models, with thin bars and points below the names of their rows."""
+    figure, ax = draw_models(measurable_models())
+    for bar in ax.patches:
+        bar.set_y(bar.get_y() + bar.get_height() / 2)
+        bar.set_height(bar.get_height() / 2)
+    for line in figure.axes[1].lines:
+        line.set_ydata(line.get_ydata() + BELOW)
+    figure.axes[1].tick_params(axis="y", length=0)
+    save_narrow(figure, FOLDER / "models.png")
 
 
 PICTURES = {
@@ -87,6 +105,7 @@ PICTURES = {
     "second-round": second_round,
     "conjectures": conjectures,
     "atlas": atlas_pictures,
+    "models": models,
 }
 
 if __name__ == "__main__":
