@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from torch import Tensor
 from gradlab.arrays import Array, Float, recording_gradients
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.errors import GradlabError, first_line
+from gradlab.gradient.pairs import pairs_as_products
 from gradlab.waiting import progress_bar
 
 # All vectors of a batch, (2n + m + nh, d): the view that is differentiated, the other view, extra
@@ -99,6 +101,7 @@ class CheckedLoss:
         own: own negatives of the original anchors.
         context: labels, teacher and the like, by the names of the function's arguments.
         rows: all vectors of the batch.
+        by_products: whether calls run within `gradlab.gradient.pairs.PairsAsProducts`.
     """
 
     def __init__(
@@ -111,7 +114,7 @@ class CheckedLoss:
         context: Mapping[str, Any],
     ) -> None:
         self._function, self.name, self.side = function, name, side
-        self._context = context
+        self._context, self.by_products = context, False
         self.fixed = "positives" if side == "anchors" else "anchors"
         self.views, self.own, self.sentences = views, own, views.count
         d = views.anchors.shape[1]
@@ -143,7 +146,8 @@ class CheckedLoss:
                 views = (leaf, views[1].detach().clone().requires_grad_(), *views[2:])
             # Copies are not leaves, so an in-place change works and is found by comparison.
             copies = [view.clone() for view in (leaf, *views[1:])]
-            value = scalar_of(self.value, name, copies, f"differentiable in the {self.side}")
+            function = pairs_as_products(self.value) if self.by_products else self.value
+            value = scalar_of(function, name, copies, f"differentiable in the {self.side}")
             kinds = (self.side, self.fixed, "negatives", "negatives")
             for kind, original, copied in zip(kinds, views, copies, strict=False):
                 if not torch.equal(original, copied):
@@ -183,7 +187,15 @@ def lift(rows: Rows, delta: float) -> Float[Tensor, "rows lifted"]:
 
 
 def check_repeats(loss: CheckedLoss, evaluated: ValueAndGradient) -> None:
-    """Raise GradlabError if the loss, ``evaluated`` before, is random or has a state."""
+    """Raise GradlabError if the loss, ``evaluated`` before, is random or has a state.
+
+    From now on its sums over all pairs are products, unless they give another gradient.
+    """
+    loss.by_products = True
+    with contextlib.suppress(GradlabError):
+        if evaluated.difference(loss(loss.rows)) <= REPEAT_TOLERANCE:
+            return
+    loss.by_products = False
     change = evaluated.difference(loss(loss.rows))
     if change > REPEAT_TOLERANCE:
         raise GradlabError(

@@ -10,7 +10,7 @@ never on a clock, and both give the same numbers.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -19,9 +19,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from gradlab.arrays import Float, recording_gradients
+from gradlab.gradient.pairs import pairs_as_products
 from gradlab.waiting import progress_bar
 
-CHUNK_ENTRIES = 1 << 22  # entries of a chunk's largest array (32 MiB)
+CHUNK_ENTRIES = 1 << 19  # entries of a chunk's largest array (4 MiB, which fit in a cache)
 AGREEMENT = 1e-9  # relative difference up to which both ways count as equal
 
 
@@ -39,8 +40,9 @@ class GradientsAt:
             entries: least entries of the largest array in one call, such as N x N. With the largest
                 array of the first call, it sets how many calls run together.
         """
-        self._value, self._entries = value, entries
-        self._chunk = 0  # points per call; 0 until the first gradient, 1 in a loop
+        self._value, self._value_of_many = value, value  # of one point; of points together
+        self._entries, self._largest = entries, 0  # 0 until the first gradient
+        self._chunk = 0  # points per call; 0 until more than two points come, 1 in a loop
         self._vectorised: Any = None
 
     def __call__(
@@ -77,19 +79,32 @@ class GradientsAt:
     def _first(self, rows: tuple[Tensor, ...]) -> Float[Tensor, "1 d"]:
         """Return the gradient at the first point; decide how those at the others are computed."""
         point = [array[0] for array in rows]
-        if self._chunk:
-            return _gradient(self._value, *point)[None]
+        first = _gradient(self._value, *point) if self._largest else self._measured(point)
+        if not self._chunk and len(rows[0]) > 2:
+            self._chunk = max(1, CHUNK_ENTRIES // max(self._entries, self._largest))
+            together = torch.func.vmap(
+                torch.func.grad(lambda *row: self._value_of_many(*row).reshape(()))
+            )
+            two = [array[:2] for array in rows]
+            if self._chunk > 1 and _agrees(together, two, first):
+                self._vectorised = together
+        return first[None]
+
+    def _measured(self, point: Sequence[Tensor]) -> Float[Tensor, "d"]:
+        """Return the gradient at a point; count the entries that the function makes there.
+
+        From now on sums over all pairs are products, unless they give another gradient.
+        """
         with _LargestArray() as largest:  # type: ignore[no-untyped-call]  # of torch
             first = _gradient(self._value, *point)
-        chunk = max(1, CHUNK_ENTRIES // max(1, self._entries, largest.entries))
-        if len(rows[0]) > 2:
-            self._chunk = chunk
-            vectorised = torch.func.vmap(
-                torch.func.grad(lambda *row: self._value(*row).reshape(()))
-            )
-            if chunk > 1 and _agrees(vectorised, rows, first):
-                self._vectorised = vectorised
-        return first[None]
+        entries = largest.entries
+        by_products = pairs_as_products(self._value)
+        with _LargestArray() as largest:  # type: ignore[no-untyped-call]  # of torch
+            if _agrees(lambda *row: _gradient(by_products, *row)[None], point, first):
+                self._value_of_many = pairs_as_products(self._value, exact=False)
+                self._value, entries = by_products, largest.entries
+        self._largest = max(1, entries)
+        return first
 
 
 def _gradient(value: Callable[..., Tensor], leaf: Float[Tensor, "d"], *arguments: Tensor) -> Tensor:
@@ -122,14 +137,16 @@ class _LargestArray(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of t
         return made
 
 
-def _agrees(vectorised: Any, rows: tuple[Tensor, ...], first: Tensor) -> bool:
-    """Return whether the vectorised function works and gives the gradient of the first point."""
+def _agrees(gradients: Any, rows: Sequence[Tensor], first: Tensor) -> bool:
+    """Return whether a function of points works and gives the gradient of the first point."""
     try:
-        both = _quietly(vectorised, *(array[:2] for array in rows))
-    except Exception:  # of any kind: the loss decides what vmap meets
+        gradient = _quietly(gradients, *rows)[0]
+    except Exception:  # of any kind: the loss decides what vmap or a mode meets
         return False
     size = float(first.abs().max()) or 1.0
-    return bool(both[0].shape == first.shape and (both[0] - first).abs().max() <= AGREEMENT * size)
+    return bool(
+        gradient.shape == first.shape and (gradient - first).abs().max() <= AGREEMENT * size
+    )
 
 
 def _quietly(vectorised: Any, *arguments: Tensor) -> Tensor:

@@ -1,0 +1,371 @@
+"""Products and distances of all pairs without an array of N x N x D.
+
+A loss written with broadcasting, such as ``(h[:, None] - h2[None]).norm(dim=-1)``, makes an array
+of every pair's coordinates and sums over these. The sums are matrix products:
+
+    Σ_d a_id b_jd    and    Σ_d (a_id - b_jd)² = |a_i|² + |b_j|² - 2 Σ_d a_id b_jd
+
+`PairsAsProducts` computes them so in any code that is called within it. The product or difference
+is postponed, and a placeholder of its shape stands for it. A sum, mean or norm over coordinates
+then becomes a matrix product; any other use computes what was postponed. Code that torch does not
+show to a mode, such as a compiled function, meets the placeholder's NaN. Callers therefore compare
+one result with that of the plain call.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
+
+from gradlab.arrays import Float
+
+# Size of an array of all pairs' coordinates, in entries of its larger operand, from which it is
+# postponed.
+OUTER = 4
+# Squared distance, relative to the squared lengths, up to which the difference of products is
+# rounding; and up to which it has lost six digits, so that it is computed from coordinates.
+COINCIDENT, NEAR = 1e-14, 1e-10
+# Attributes of a tensor that a placeholder has.
+SHAPES = frozenset({"shape", "dtype", "device", "ndim", "layout", "is_cuda"})
+SIZES = frozenset({"size", "dim", "numel", "__len__", "is_floating_point", "element_size"})
+
+Pairs = Float[Tensor, "*pairs"]
+
+
+@dataclasses.dataclass
+class _Postponed:
+    """An operation on two operands that broadcast to all pairs.
+
+    Attributes:
+        kind: ``"product"``, ``"difference"``, ``"square"`` of the difference, or ``"copy"`` of the
+            first operand, a view that repeats the second.
+        array: what it computes, once it was computed.
+    """
+
+    kind: str
+    first: Tensor
+    second: Tensor
+    array: Tensor | None = None
+
+    def computed(self) -> Tensor:
+        if self.array is None:
+            if self.kind == "product":
+                self.array = self.first * self.second
+            elif self.kind == "copy":
+                self.array = self.first.clone()
+            else:
+                self.array = self.first - self.second
+                if self.kind == "square":
+                    self.array = self.array.square()
+        return self.array
+
+
+class PairsAsProducts(TorchFunctionMode):
+    """Sums over coordinates of all pairs as matrix products, in the code within the block.
+
+    Values and gradients differ from the plain ones by rounding. Distances of vectors that are
+    equal up to rounding are exactly 0, with gradient 0, as of `torch.linalg.vector_norm`.
+
+    Args:
+        exact: compute small distances from coordinates. That looks at values, which `torch.vmap`
+            does not allow.
+    """
+
+    def __init__(self, *, exact: bool = True) -> None:
+        super().__init__()
+        self._exact = exact
+        # By the identity of placeholders, which are kept so that no other array gets it.
+        self._postponed: dict[int, tuple[Tensor, _Postponed]] = {}
+        self._views: dict[int, tuple[Tensor, Tensor]] = {}  # and the tensors that they repeat
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs, name = kwargs or {}, getattr(function, "__name__", "")
+        if not self._postponed or not self._shows(function, name, args):
+            rewritten = self._rewritten(function, name, args, kwargs)
+            if rewritten is not None:
+                return rewritten
+            if self._postponed:
+                args, kwargs = tree_map_only(Tensor, self._computed, (args, kwargs))
+        return function(*args, **kwargs)
+
+    def _shows(self, function: Any, name: str, args: Any) -> bool:
+        """Return whether a call only asks for a shape or kind, which a placeholder has."""
+        if name == "__get__":
+            return getattr(function.__self__, "__name__", "") in SHAPES
+        return name in SIZES
+
+    def _computed(self, tensor: Tensor) -> Tensor:
+        postponed = self._of(tensor)
+        return tensor if postponed is None else postponed.computed()
+
+    def _of(self, tensor: Any) -> _Postponed | None:
+        """Return what a placeholder stands for, unless it was computed and may have changed."""
+        _, postponed = self._postponed.get(id(tensor), (None, None))
+        return postponed
+
+    def _open(self, tensor: Any) -> _Postponed | None:
+        postponed = self._of(tensor)
+        return None if postponed is None or postponed.array is not None else postponed
+
+    def _rewritten(
+        self, function: Any, name: str, args: Any, kwargs: dict[str, Any]
+    ) -> Tensor | None:
+        """Return the result of a call that is postponed or is a matrix product; else None."""
+        if name in _BINARY and len(args) == 2 and not kwargs:
+            return self._binary(_BINARY[name], *args)
+        if name in _SQUARES and len(args) == _SQUARES[name] and not kwargs:
+            return self._squared(*args)
+        if name == "repeat" and not kwargs:
+            return self._repeated(*args)
+        if name in ("expand", "expand_as", "broadcast_to") and not kwargs:
+            return self._expanded(function, *args)
+        if name in _SIGNATURES:
+            try:
+                call = _SIGNATURES[name](*args, **kwargs)
+            except TypeError:
+                return None
+            return None if call is None else self._reduced(*call)
+        return None
+
+    def _binary(self, kind: str, first: Any, second: Any) -> Tensor | None:
+        if first is second and kind == "product":
+            return self._squared(first, 2)
+        operands = self._operands(first, second)
+        return self._placeholder(_Postponed(kind, *operands)) if operands else None
+
+    def _operands(self, *tensors: Any) -> tuple[Tensor, Tensor] | None:
+        """Return two tensors with the same axes, without repetitions, if they give all pairs."""
+        if not all(isinstance(tensor, Tensor) for tensor in tensors):
+            return None
+        axes = max(tensor.ndim for tensor in tensors)
+        if axes < 3:
+            return None
+        first, second = (
+            _without_repetitions(self._copied(tensor)[(None,) * (axes - tensor.ndim)])
+            for tensor in tensors
+        )
+        return (first, second) if _is_outer(first, second) else None
+
+    def _copied(self, tensor: Tensor) -> Tensor:
+        """Return what a view or a placeholder repeats; any other tensor with its numbers."""
+        postponed = self._open(tensor)
+        if postponed is not None and postponed.kind == "copy":
+            return postponed.second
+        _, repeated = self._views.get(id(tensor), (None, None))
+        return self._computed(tensor) if repeated is None else repeated
+
+    def _squared(self, tensor: Tensor, power: Any = 2) -> Tensor | None:
+        postponed = self._open(tensor)
+        if postponed is None or postponed.kind != "difference" or not _is_number(power, 2):
+            return None
+        return self._placeholder(_Postponed("square", postponed.first, postponed.second))
+
+    def _repeated(self, tensor: Tensor, *sizes: Any) -> Tensor | None:
+        """Return a placeholder of rows that are copied along axes of size 1."""
+        if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
+            sizes = tuple(sizes[0])
+        if len(sizes) != tensor.ndim or self._of(tensor) is not None:
+            return None
+        if any(times != 1 and size != 1 for times, size in zip(sizes, tensor.shape, strict=True)):
+            return None
+        shape = [times * size for times, size in zip(sizes, tensor.shape, strict=True)]
+        return self._placeholder(_Postponed("copy", tensor.expand(shape), tensor))
+
+    def _expanded(self, function: Any, tensor: Tensor, *sizes: Any) -> Tensor | None:
+        """Return a view, and remember what it repeats: gradients then flow there directly."""
+        if not isinstance(tensor, Tensor) or self._of(tensor) is not None:
+            return None
+        view: Tensor = function(tensor, *sizes)
+        self._views[id(view)] = view, tensor[(None,) * (view.ndim - tensor.ndim)]
+        return view
+
+    def _placeholder(self, postponed: _Postponed) -> Tensor:
+        first, second = postponed.first, postponed.second
+        nan = first.new_full((), float("nan"), dtype=torch.result_type(first, second))
+        placeholder = nan.expand(torch.broadcast_shapes(first.shape, second.shape))
+        self._postponed[id(placeholder)] = placeholder, postponed
+        return placeholder
+
+    def _reduced(
+        self, reduction: str, tensors: tuple[Any, ...], axis: Any, keep: bool, least: float
+    ) -> Tensor | None:
+        """Return a sum, mean, norm or cosine over one axis; None if it is to be computed plainly.
+
+        Args:
+            reduction: ``"sum"``, ``"mean"``, ``"norm"`` or ``"cosine"``.
+            tensors: one placeholder, or the two operands of a cosine or distance.
+            axis: the axis of coordinates.
+            keep: whether the axis is kept with size 1.
+            least: the smallest length of a vector in a cosine; what a distance adds.
+        """
+        if isinstance(axis, (tuple, list)) and len(axis) == 1:
+            (axis,) = axis
+        if isinstance(axis, bool) or not isinstance(axis, int):
+            return None
+        if len(tensors) == 2:
+            operands = self._operands(*tensors)
+            if operands is None:
+                return None
+            first, second = operands
+            kind = "product" if reduction == "cosine" else "difference"
+            if reduction == "cosine":
+                first, second = (
+                    rows / rows.norm(dim=axis, keepdim=True).clamp_min(least)
+                    for rows in (first, second)
+                )
+            else:
+                first = first + least
+        else:
+            postponed = self._open(tensors[0])
+            if postponed is None or postponed.kind == "copy":
+                return None
+            kind, first, second = postponed.kind, postponed.first, postponed.second
+        axis = axis % max(first.ndim, 1) - first.ndim
+        if kind == "product":
+            if reduction == "norm":
+                return None
+            total = _summed_products(first, second, axis)
+        else:
+            if (kind == "square") == (reduction == "norm"):
+                return None  # the norm of squares, or the sum of differences
+            if first.shape[axis] != second.shape[axis]:
+                return None
+            total = _squared_distances(first, second, axis, exact=self._exact)
+            if reduction == "norm":
+                total = _root(total)
+        if reduction == "mean":
+            total = total / max(first.shape[axis], second.shape[axis])
+        return total if keep else total.squeeze(axis)
+
+
+def pairs_as_products(value: Callable[..., Any], *, exact: bool = True) -> Callable[..., Any]:
+    """Return a function with the values of ``value``, called within `PairsAsProducts`."""
+
+    @functools.wraps(value)
+    def by_products(*arguments: Any, **keywords: Any) -> Any:
+        with PairsAsProducts(exact=exact):
+            return value(*arguments, **keywords)
+
+    return by_products
+
+
+def _is_number(power: Any, number: int) -> bool:
+    return isinstance(power, (int, float)) and not isinstance(power, bool) and power == number
+
+
+def _is_outer(first: Tensor, second: Tensor) -> bool:
+    """Return whether two floating-point tensors broadcast to many times their entries."""
+    kinds = {first.dtype, second.dtype}
+    if len(kinds) != 1 or not first.dtype.is_floating_point or first.device != second.device:
+        return False
+    try:
+        shape = torch.broadcast_shapes(first.shape, second.shape)
+    except RuntimeError:
+        return False
+    return shape.numel() >= OUTER * max(first.numel(), second.numel())
+
+
+def _without_repetitions(tensor: Tensor) -> Tensor:
+    """Return the tensor with size 1 along axes in which it only repeats itself."""
+    for axis, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        if size > 1 and stride == 0:
+            tensor = tensor.narrow(axis, 0, 1)
+    return tensor
+
+
+def _summed_products(first: Tensor, second: Tensor, axis: int) -> Pairs:
+    letters = "abcdefghijklmnopqrstuvwxyz"[: first.ndim]
+    remaining = letters.replace(letters[axis], "")
+    total = torch.einsum(f"{letters},{letters}->{remaining}", first, second)
+    return total.unsqueeze(axis)
+
+
+def _squared_distances(first: Tensor, second: Tensor, axis: int, *, exact: bool) -> Pairs:
+    """Return squared distances, with the axis at size 1; exactly 0 where they are rounding."""
+    lengths = first.square().sum(axis, keepdim=True) + second.square().sum(axis, keepdim=True)
+    squares = lengths - 2 * _summed_products(first, second, axis)
+    if not exact:
+        return torch.where(squares > COINCIDENT * lengths, squares, torch.zeros_like(squares))
+    near = squares.detach() < NEAR * lengths.detach()
+    if not bool(near.any()):
+        return squares
+    places = near.squeeze(axis).nonzero(as_tuple=True)
+    rows = []
+    for tensor in (first.movedim(axis, -1), second.movedim(axis, -1)):
+        sizes = zip(places, tensor.shape, strict=False)
+        rows.append(tensor[tuple(place if size > 1 else place * 0 for place, size in sizes)])
+    differences: Tensor = rows[0] - rows[1]
+    replaced = squares.squeeze(axis).index_put(places, differences.square().sum(-1))
+    return replaced.unsqueeze(axis)
+
+
+def _root(squares: Pairs) -> Pairs:
+    """Return the square root, with gradient 0 at 0."""
+    coincident = squares <= 0
+    root = torch.where(coincident, torch.ones_like(squares), squares).sqrt()
+    return torch.where(coincident, torch.zeros_like(root), root)
+
+
+# Signatures of torch's reductions; they return the arguments of `_reduced`, or None for a call
+# that is computed plainly.
+
+
+def _sum(tensor: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return "sum", (tensor,), dim, keepdim, 0.0
+
+
+def _mean(tensor: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return "mean", (tensor,), dim, keepdim, 0.0
+
+
+def _norm(
+    tensor: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None,
+    dtype: Any = None,
+) -> Any:  # fmt: skip
+    if out is not None or dtype is not None or not (p in ("fro", None) or _is_number(p, 2)):
+        return None
+    return "norm", (tensor,), dim, keepdim, 0.0
+
+
+def _linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False) -> Any:
+    return _norm(A, ord, dim, keepdim)
+
+
+def _vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False) -> Any:
+    return _norm(x, ord, dim, keepdim)
+
+
+def _cosine(x1: Any, x2: Any, dim: Any = 1, eps: float = 1e-8) -> Any:
+    return "cosine", (x1, x2), dim, False, eps
+
+
+def _distance(x1: Any, x2: Any, p: Any = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
+    return ("norm", (x1, x2), -1, keepdim, eps) if _is_number(p, 2) else None
+
+
+_BINARY = {
+    "mul": "product",
+    "multiply": "product",
+    "sub": "difference",
+    "subtract": "difference",
+}
+# Number of arguments of functions that square a tensor.
+_SQUARES = {"square": 1, "pow": 2}
+_SIGNATURES: dict[str, Callable[..., Any]] = {
+    "sum": _sum,
+    "mean": _mean,
+    "norm": _norm,
+    "linalg_norm": _linalg_norm,
+    "linalg_vector_norm": _vector_norm,
+    "cosine_similarity": _cosine,
+    "pairwise_distance": _distance,
+}
