@@ -6,7 +6,10 @@ names; pictures have the labels. `docs/glossary.md` shows the table.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
+
+Number = TypeVar("Number")
 
 
 class Quantity(NamedTuple):
@@ -16,6 +19,16 @@ class Quantity(NamedTuple):
     symbol: str
     meaning: str
 
+
+# Names in records of a loss given as code, by the name for a loss with formulas. Code declares no
+# dissipation; numbers of "pushed" anchors are over those with a relative push of at least 0.01.
+OF_CODE = {
+    "gradient_dissipation": "relative_push",
+    "active": "pushed",
+    "hardest_share": "hardest_share_of_pushed",
+    "ratio": "ratio_of_pushed",
+    "ratio_median": "ratio_median_of_pushed",
+}
 
 QUANTITIES = {
     "relative_push": Quantity(
@@ -75,3 +88,8 @@ def table() -> str:
         escaped = symbol.replace("|", "\\|")
         rows.append(f"| `{name}` | {f'`{escaped}`' if symbol else ''} | {meaning} |")
     return "\n".join(["| name | symbol | meaning |", "|---|---|---|", *rows]) + "\n"
+
+
+def of_code(numbers: Mapping[str, Number]) -> dict[str, Number]:
+    """Return numbers of a record under the names for a loss given as code."""
+    return {OF_CODE.get(name, name): number for name, number in numbers.items()}

@@ -17,13 +17,13 @@ from gradlab.atlas import entries
 from gradlab.errors import GradlabError
 from gradlab.explorer.scene import ANGLES, first_points, run_scene, swept
 from gradlab.losses.registry import get_loss
-from gradlab.quantities import OF_CURVES
+from gradlab.quantities import OF_CODE, OF_CURVES
 from gradlab.simulation.sampled import QUANTITIES, sampled
 from gradlab.simulation.setting import Setting
-from tests.test_relative_push import AS_CODE, COMBINATORS, batch
+from tests.test_relative_push import AS_CODE, batch
 
-# What a record of a watched run says of the push; further numbers are over the anchors whose
-# declared dissipation is at least 0.01, which code does not declare.
+# What a record of a watched run says of the push under one name; `OF_CODE` are numbers of other
+# anchors: those with a relative push of 0.01, in place of a declared dissipation.
 RECORDED = ("relative_push", "total_push")
 
 
@@ -33,6 +33,7 @@ def as_code(text):
     def code(anchors, positives):
         return loss(anchors, positives, reduction="sum")
 
+    code.__name__ = f"{text} as code"
     return loss, get_loss(code)
 
 
@@ -65,19 +66,17 @@ def test_in_the_atlas_and_in_curves(text, monkeypatch):
             assert numbers[1] == pytest.approx(numbers[0], rel=1e-6, nan_ok=True), column
 
 
-# A family each: soft and hard gates, none, own-view negatives, both directions, attraction, a sum.
-CURVES = ("infonce", "mpt", "dcl", "siglip", "mhs", "gor", *COMBINATORS[:5:2])
-
-
-@pytest.mark.parametrize("text", CURVES)
-def test_in_plotted_curves(text, monkeypatch):
-    monkeypatch.setattr("gradlab.atlas.entries.SENTENCES", 12)
+@pytest.mark.parametrize("quantity", OF_CURVES)
+def test_in_plotted_curves(quantity, monkeypatch):
+    monkeypatch.setattr("gradlab.atlas.entries.SENTENCES", 6)
     monkeypatch.setattr("gradlab.atlas.entries.BATCHES_OF_A_PICTURE", 2)
     monkeypatch.setattr("gradlab.atlas.entries.DEGREES", np.arange(20.0, 100.0, 26.0))
-    for quantity in OF_CURVES:
-        by_name, by_code = gradlab.plot_curves(as_code(text), of=quantity)[1].lines
+    losses = [loss for text in AS_CODE for loss in as_code(text)]
+    lines = gradlab.plot_curves(losses, of=quantity)[1].lines
+    assert len(lines) == 2 * len(AS_CODE)
+    for by_name, by_code in zip(lines[::2], lines[1::2], strict=True):
         assert_same(by_code.get_ydata(), by_name.get_ydata())
-        plt.close("all")
+    plt.close("all")
 
 
 @pytest.mark.parametrize("text", AS_CODE)
@@ -105,8 +104,20 @@ def test_in_a_watched_run(text, tmp_path):
         watch(*views, **({"reduction": "sum"} if name == "name" else {})).backward()
         rows = watch.watch.history.rows()
         records.append({row[2]: row[-1] for row in rows if row[1] == "diagnostics"})
+    by_name, by_code = records
     for name in RECORDED:
-        assert records[1][name] == pytest.approx(records[0][name], rel=1e-6), name
+        assert by_code[name] == pytest.approx(by_name[name], rel=1e-6), name
+    assert not by_code.keys() & OF_CODE.keys()
+    components = gradlab.components(loss, *batch())
+    pushed = components.relative_push >= 0.01
+    shares = {
+        "pushed": pushed,
+        "hardest_share_of_pushed": components.hardest_share[pushed],
+        "ratio_of_pushed": components.scalar_ratio[pushed & (components.total_push != 0)],
+    }
+    for name, values in shares.items():
+        if len(values):
+            assert by_code[name] == pytest.approx(values.mean(), rel=1e-6), name
 
 
 # Losses of the coordinates' statistics. Only their declared pushes belong to functions of dot

@@ -242,9 +242,9 @@ def test_a_loss_of_another_library_is_decomposed(bert, tmp_path):
     assert "decomposition" in (tmp_path / "gradlab" / "manifest.json").read_text(encoding="utf-8")
     row = watcher.to_frame().loc[0]
     # Each gate is open or closed; the force on the only negative is that on the positive.
-    assert row["ratio"] == pytest.approx(1, rel=1e-6)
-    assert row["hardest_share"] == pytest.approx(1, rel=1e-6)
-    assert row["gradient_dissipation"] == pytest.approx(row["active"], abs=1e-6)
+    assert row["ratio_of_pushed"] == pytest.approx(1, rel=1e-6)
+    assert row["hardest_share_of_pushed"] == pytest.approx(1, rel=1e-6)
+    assert row["relative_push"] == pytest.approx(row["pushed"], abs=1e-6)
 
 
 def test_accumulation_evaluation_and_trackers(bert, tmp_path):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -187,9 +186,7 @@ def negatives_moving_away(
         sigma_pos=SPREADS[0],
         sigma_neg=SPREADS[1],
     )
-    # Some seconds a loss: shown on a terminal only.
-    visible = sys.stderr.isatty() if progress is None else progress
-    return sampled(loss, setting, batches=batches, progress=visible)
+    return sampled(loss, setting, batches=batches, progress=progress)
 
 
 def curve(loss: Loss, quantity: str = "relative_push") -> Curve:

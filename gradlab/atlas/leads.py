@@ -70,7 +70,9 @@ def lead(loss: str | Loss) -> Lead:
     """
     loss = get_loss(loss)
     stored = stored_leads().get(call_text(loss))
-    return flow_to_end(loss) if stored is None else stored
+    if stored is not None:
+        return stored
+    return flow_to_end(loss, progress=None if loss.closed_form else True)
 
 
 @functools.cache

@@ -28,6 +28,7 @@ from gradlab.decomposition.two_view_losses import (
     two_views,
 )
 from gradlab.errors import GradlabError, first_line
+from gradlab.gradient.pairs import CheckedProducts
 from gradlab.gradient.relative_push import recorded_push
 from gradlab.losses.base import Loss
 from gradlab.losses.batch_loss import first_rows
@@ -97,8 +98,11 @@ class OwnLoss(Loss):
         keywords = context_of(views, self.looks_at) | (
             {} if own is None else {"own_negatives": own}
         )
-        function = self._double if rows[0].dtype == torch.float64 else self._as_given
-        value = scalar_of(functools.partial(function, **keywords), self.name, rows)
+        if rows[0].dtype == torch.float64:
+            function = functools.partial(self._double, **keywords)
+            value = scalar_of(lambda *views: self._products(function, views), self.name, rows)
+        else:
+            value = scalar_of(functools.partial(self._as_given, **keywords), self.name, rows)
         return value if is_torch_array(views.anchors) else value.detach().numpy()
 
     def displaced_push(self, views: Batch, side: str, count: int) -> Float[Array, "count"]:
@@ -172,6 +176,10 @@ class OwnLoss(Loss):
     def in_double(self) -> TwoViewLoss:
         """Return the loss as a function of two views in double precision, without checks."""
         return self._double
+
+    @functools.cached_property
+    def _products(self) -> CheckedProducts:
+        return CheckedProducts()
 
     @functools.cached_property
     def _as_given(self) -> TwoViewLoss:

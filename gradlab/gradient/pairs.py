@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -32,6 +32,8 @@ OUTER = 4
 # Squared distance, relative to the squared lengths, up to which the difference of products is
 # rounding; and up to which it has lost six digits, so that it is computed from coordinates.
 COINCIDENT, NEAR = 1e-14, 1e-10
+# Relative difference up to which two ways to compute a gradient count as equal.
+AGREEMENT = 1e-9
 # Attributes of a tensor that a placeholder has.
 SHAPES = frozenset({"shape", "dtype", "device", "ndim", "layout", "is_cuda"})
 SIZES = frozenset({"size", "dim", "numel", "__len__", "is_floating_point", "element_size"})
@@ -211,40 +213,43 @@ class PairsAsProducts(TorchFunctionMode):
             (axis,) = axis
         if isinstance(axis, bool) or not isinstance(axis, int):
             return None
-        if len(tensors) == 2:
-            operands = self._operands(*tensors)
-            if operands is None:
-                return None
-            first, second = operands
-            kind = "product" if reduction == "cosine" else "difference"
-            if reduction == "cosine":
-                first, second = (
-                    rows / rows.norm(dim=axis, keepdim=True).clamp_min(least)
-                    for rows in (first, second)
-                )
-            else:
-                first = first + least
-        else:
-            postponed = self._open(tensors[0])
-            if postponed is None or postponed.kind == "copy":
-                return None
-            kind, first, second = postponed.kind, postponed.first, postponed.second
-        axis = axis % max(first.ndim, 1) - first.ndim
+        operation = self._operation(reduction, tensors, axis, least)
+        if operation is None:
+            return None
+        kind, first, second = operation
+        axis = axis % first.ndim - first.ndim
         if kind == "product":
-            if reduction == "norm":
-                return None
             total = _summed_products(first, second, axis)
+        elif first.shape[axis] != second.shape[axis]:
+            return None
         else:
-            if (kind == "square") == (reduction == "norm"):
-                return None  # the norm of squares, or the sum of differences
-            if first.shape[axis] != second.shape[axis]:
-                return None
             total = _squared_distances(first, second, axis, exact=self._exact)
-            if reduction == "norm":
-                total = _root(total)
+        if reduction == "norm":
+            total = _root(total)
         if reduction == "mean":
             total = total / max(first.shape[axis], second.shape[axis])
         return total if keep else total.squeeze(axis)
+
+    def _operation(
+        self, reduction: str, tensors: tuple[Any, ...], axis: int, least: float
+    ) -> tuple[str, Tensor, Tensor] | None:
+        """Return the kind and operands of what a call reduces; None if that is no product."""
+        if len(tensors) == 1:
+            postponed = self._open(tensors[0])
+            kinds = ("difference",) if reduction == "norm" else ("product", "square")
+            if postponed is None or postponed.kind not in kinds:
+                return None
+            return postponed.kind, postponed.first, postponed.second
+        operands = self._operands(*tensors)
+        if operands is None:
+            return None
+        first, second = operands
+        if reduction == "norm":
+            return "difference", first + least, second
+        first, second = (
+            rows / rows.norm(dim=axis, keepdim=True).clamp_min(least) for rows in operands
+        )
+        return "product", first, second
 
 
 def pairs_as_products(value: Callable[..., Any], *, exact: bool = True) -> Callable[..., Any]:
@@ -256,6 +261,40 @@ def pairs_as_products(value: Callable[..., Any], *, exact: bool = True) -> Calla
             return value(*arguments, **keywords)
 
     return by_products
+
+
+class CheckedProducts:
+    """Calls functions of a loss with `pairs_as_products`, if a first gradient is the plain one."""
+
+    def __init__(self) -> None:
+        self._agrees: bool | None = None
+
+    def __call__(self, function: Callable[..., Any], rows: Sequence[Tensor]) -> Any:
+        """Return ``function(*rows)``."""
+        by_products = pairs_as_products(function)
+        if self._agrees is None and torch.is_grad_enabled():
+            leaves = [tensor.detach().clone().requires_grad_() for tensor in rows]
+            self._agrees = _same_gradients(function, by_products, leaves)
+        return (by_products if self._agrees else function)(*rows)
+
+
+def _same_gradients(
+    function: Callable[..., Any], by_products: Callable[..., Any], leaves: Sequence[Tensor]
+) -> bool:
+    """Return whether two functions have the same value and gradients, up to `AGREEMENT`."""
+    try:
+        arrays = []
+        for value in (function(*leaves).reshape(()), by_products(*leaves).reshape(())):
+            gradients = torch.autograd.grad(
+                value, leaves, allow_unused=True, materialize_grads=True
+            )
+            arrays.append([value.detach(), *gradients])
+    except Exception:  # of any kind: the loss decides what a mode meets
+        return False
+    return all(
+        bool((products - plain).abs().max() <= AGREEMENT * (plain.abs().max() or 1.0))
+        for plain, products in zip(*arrays, strict=True)
+    )
 
 
 def _is_number(power: Any, number: int) -> bool:

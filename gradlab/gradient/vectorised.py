@@ -19,11 +19,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from gradlab.arrays import Float, recording_gradients
-from gradlab.gradient.pairs import pairs_as_products
+from gradlab.gradient.pairs import AGREEMENT, pairs_as_products
 from gradlab.waiting import progress_bar
 
 CHUNK_ENTRIES = 1 << 19  # entries of a chunk's largest array (4 MiB, which fit in a cache)
-AGREEMENT = 1e-9  # relative difference up to which both ways count as equal
 
 
 class GradientsAt:

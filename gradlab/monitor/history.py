@@ -16,6 +16,7 @@ import numpy as np
 
 from gradlab.errors import GradlabError
 from gradlab.files import write_csv
+from gradlab.quantities import OF_CODE
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -27,7 +28,16 @@ BATCH_LOSS = "batch_loss"
 METRICS, COLUMNS = "metrics.csv", ("step", "group", "name", "value")
 Row = tuple[int, str, str, float]
 
-NAMES = {"stsb_dev": "STS-B dev", "ndcg_at_10": "Retrieval nDCG@10", "eval_loss": "Evaluation loss"}
+NAMES = {
+    "stsb_dev": "STS-B dev",
+    "ndcg_at_10": "Retrieval nDCG@10",
+    "eval_loss": "Evaluation loss",
+    "relative_push": "Mean relative push",
+    "pushed": "Share of sentences with a relative push of at least 0.01",
+    "hardest_share_of_pushed": "Share of the hardest negative, of pushed sentences",
+    "ratio_of_pushed": "Ratio of pushed sentences",
+    "ratio_median_of_pushed": "Median ratio of pushed sentences",
+}
 # Endings of the names under which sentence-transformers' evaluators log their measures.
 MEASURES = {
     "spearman_cosine": "Spearman of cosines",
@@ -144,13 +154,21 @@ class History:
         return step, {name: points[step] for name, points in series if step in points}
 
     def points(self, group: str, name: str) -> dict[int, float]:
-        """Return the values of a series by step, in the order in which they were added."""
-        return self._series.get((group, name), {})
+        """Return the values of a series by step, in the order in which they were added.
+
+        Of a loss given as code, those of the series that takes its place; see `OF_CODE`.
+        """
+        return self._series.get((group, self.recorded_as(group, name)), {})
 
     def series(self, group: str, name: str) -> tuple[list[int], list[float]]:
         """Return the steps and values of a series in order, or two empty lists."""
         points = dict(sorted(self.points(group, name).items()))
         return list(points), list(points.values())
+
+    def recorded_as(self, group: str, name: str) -> str:
+        """Return the name of the series that `points` returns."""
+        of_code = OF_CODE.get(name, name)
+        return name if (group, name) in self._series else of_code
 
     def names(self, group: str) -> list[str]:
         return [name for kind, name in self._series if kind == group]
@@ -170,6 +188,8 @@ class History:
         left out.
         """
         histograms: dict[int, dict[float, float]] = {}
+        if not any(name.startswith(f"{quantity}:") for name in self.names(HISTOGRAM)):
+            quantity = OF_CODE.get(quantity, quantity)
         for name in self.names(HISTOGRAM):
             kind, _, edge = name.partition(":")
             for step, share in self.points(HISTOGRAM, name).items() if kind == quantity else ():

@@ -26,6 +26,7 @@ from gradlab.monitor.formula_trials import Values, departure, values_on_known_ba
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, histogram_rows
 from gradlab.monitor.library_losses import recognise
 from gradlab.monitor.setting_advice import LossInUse, settings_of
+from gradlab.quantities import of_code
 from gradlab.scale.processes import several_processes
 from gradlab.settings import call_text
 from gradlab.settings.module import LossModule, learned_numbers
@@ -247,8 +248,11 @@ class Probe:
             cosine, rank = diagnostics.mean_cosine(encoded), diagnostics.effective_rank(encoded)
             values |= {"encoder_cosine": cosine, "encoder_rank": rank}
         values |= _order_of(snapshot)
-        histograms = histogram_rows(diagnostics.distributions(anchors, positives, gradient))
-        return {DIAGNOSTICS: values, HISTOGRAM: histograms}
+        distributions = diagnostics.distributions(anchors, positives, gradient)
+        if gradient is not None and self.loss is None:
+            values = {n: v for n, v in values.items() if n != "gradient_dissipation"}
+            values, distributions = of_code(values), of_code(distributions)
+        return {DIAGNOSTICS: values, HISTOGRAM: histogram_rows(distributions)}
 
     def _gradient(self, snapshot: Snapshot, views: Batch) -> Components | None:
         """Return the components; None if the loss has none, or not the value that was trained."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 
 from gradlab._version import __version__
-from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, TRAIN, of_dataset
+from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, TRAIN, of_dataset, readable
 from gradlab.monitor.run_reader import Recording
 from gradlab.monitor.verdicts import Judgement
 from gradlab.numbers import short
@@ -35,7 +35,10 @@ def curves(run: Recording) -> list[Curve]:
     for dataset in losses:
         group = of_dataset(DIAGNOSTICS, dataset)
         title = f" ({dataset})" if dataset else ""
-        series += [(words + title, group, name) for name, words in QUANTITIES.items()]
+        for name, words in QUANTITIES.items():
+            recorded = run.history.recorded_as(group, name)
+            words = words if recorded == name else readable(recorded)
+            series.append((words + title, group, name))
     series += [(score.title, EVALUATION, score.name) for score in run.history.scores()[:1]]
     drawn = []
     for title, group, name in series:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gradlab.files import read_packaged
 from gradlab.gradient.diagnostics import BINS
 from gradlab.monitor.expected_loss import expected_component
-from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, TRAIN, History, readable
+from gradlab.monitor.history import (
+    BATCH_LOSS,
+    DIAGNOSTICS,
+    EVALUATION,
+    HISTOGRAM,
+    TRAIN,
+    History,
+    readable,
+)
 from gradlab.monitor.run_reader import Recording
+from gradlab.quantities import OF_CODE
 from gradlab.report.charts import Series, histogram_chart, line_chart
 from gradlab.settings.module import LEARNED
 
@@ -49,7 +58,9 @@ OPTIMISER = {
 }
 DRAWN = {name for plan in (*PLANS, *FOR_RESEARCHERS) for name in plan.names}
 DRAWN |= {"uniform_share", "loss", BATCH_LOSS, "seconds", "run_seconds", "epoch", "not_finite"}
-DRAWN |= OPTIMISER.keys()
+DRAWN |= OPTIMISER.keys() | set(OF_CODE.values())
+# Hint of a chart of a loss given as code.
+OF_PUSHED = "Of the first sentences of a batch, by the push relative to its largest."
 # Prefix of the name of a dataset's own loss.
 OWN_LOSS = f"{BATCH_LOSS} "
 # Names and labels of the training loss; limit on the lines in a chart of several runs.
@@ -103,12 +114,24 @@ def diagnostics(run: Recording, plans: Sequence[Card] = PLANS) -> list[Card]:
                 label_here = f"{label}, {dataset}" if dataset else label
                 lines.append(_series(history, group, name, label_here))
         quantity = next(iter(plan.names))
+        plan = _of_code(plan, quantity, [history], next(iter(groups), DIAGNOSTICS))
         if quantity in SIMULATED and groups == [DIAGNOSTICS] and loss is not None:
             steps, values = expected_component(loss, quantity, history)
             usually = [Series("expected at these cosines", steps, values, True)] if steps else []
         for start in range(0, len(lines), 3):
             cards += _drawn(plan, history, groups[0], lines[start : start + 3], usually)
     return cards
+
+
+def _of_code(plan: Card, name: str, histories: Iterable[History], group: str) -> Card:
+    """Return a chart titled by what runs record of a loss given as code, if one has such a loss."""
+    recorded = {history.recorded_as(group, name) for history in histories}
+    if recorded <= {name} or not recorded <= {name, OF_CODE[name]}:
+        return plan
+    title = readable(OF_CODE[name])
+    if name in recorded:
+        title = f"{plan.title}; {title} of losses given as code"
+    return dataclasses.replace(plan, title=title, hint=OF_PUSHED)
 
 
 def overlaid(histories: dict[str, History], plans: Sequence[Card] = PLANS) -> list[Card]:
@@ -121,6 +144,7 @@ def overlaid(histories: dict[str, History], plans: Sequence[Card] = PLANS) -> li
             titles = {name: DISTRIBUTIONS[name] for name in plan.names}
         for name, (title, hint) in titles.items():
             card = dataclasses.replace(plan, title=title, hint=hint)
+            card = _of_code(card, name, histories.values(), DIAGNOSTICS)
             cards += _overlay(card, histories, DIAGNOSTICS, name)
     return cards
 
@@ -130,6 +154,9 @@ def distributions(history: History) -> list[Card]:
     cards = []
     for name, (title, hint) in DISTRIBUTIONS.items():
         histograms = history.histograms(name)
+        edges = history.names(HISTOGRAM)
+        if name in OF_CODE and any(edge.startswith(f"{OF_CODE[name]}:") for edge in edges):
+            title = readable(OF_CODE[name])
         if histograms:
             ends = {f"step {step}": histograms[step] for step in (min(histograms), max(histograms))}
             cards.append(Card(title, hint, chart=histogram_chart(title, ends, *BINS[name])))

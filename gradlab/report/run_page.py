@@ -6,7 +6,7 @@ from typing import Any
 
 from gradlab.gradient.diagnostics import ACTIVE
 from gradlab.monitor.expected_loss import loss_at_first
-from gradlab.monitor.history import Score
+from gradlab.monitor.history import Score, readable
 from gradlab.monitor.run_reader import FINISHED, RUNNING, Recording
 from gradlab.monitor.verdicts import judge_run
 from gradlab.monitor.verdicts.records import Records
@@ -81,7 +81,10 @@ def render_run(run: Recording, refresh: int | None = None, markdown: bool = Fals
 def _terms(run: Recording, verdict: Verdict) -> dict[str, str]:
     """Return the statistics behind a verdict by name: where they began and where they are."""
     records = Records(run.history, verdict.dataset)
-    courses = {n: records.ends(series) for n, series in TERMS.get(verdict.subject, {}).items()}
+    courses = {}
+    for name, series in TERMS.get(verdict.subject, {}).items():
+        recorded = records.recorded_as(series)
+        courses[name if recorded == series else readable(recorded)] = records.ends(series)
     return {name: course_of(ends) for name, ends in courses.items() if ends}
 
 

@@ -43,6 +43,8 @@ def sampled(
     All cells use the same draws. The positives' angles are drawn from equal strata of their
     distribution, one batch per stratum, which makes means more accurate than the stated errors.
     """
+    if progress is None and not loss.closed_form:
+        progress = True  # seconds to minutes: shown without a terminal too
     generator = random_generator(generator)
     forces = row_forces(loss) if loss.closed_form else None
     if forces is None:
@@ -89,15 +91,13 @@ def draw(
 def announce(loss: Loss, setting: Setting, batches: int, progress: bool | None) -> None:
     """Say on standard error how many gradients will be computed, if there are many.
 
-    For a loss given as code, which takes seconds to minutes, that is said without a terminal too,
-    unless ``progress`` is False.
+    ``progress`` says whether; None does so on a terminal.
     """
     rows, columns = setting.mu_pos.size, setting.mu_neg.size
     most = (1 + len(AWAY)) * rows * columns * batches
     least = (rows + len(AWAY) * min(PROBES, rows)) * columns * batches
     number = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-    visible = progress or (progress is None and (not loss.closed_form or sys.stderr.isatty()))
-    if most >= MANY and visible:
+    if most >= MANY and (sys.stderr.isatty() if progress is None else progress):
         print(
             f"{loss}: {number} gradients of batches of {setting.columns + 1} sentences "
             f"({rows} x {columns} cells, {batches} batches); "

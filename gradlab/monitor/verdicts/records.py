@@ -57,6 +57,10 @@ class Records:
         """Return the values of a quantity by step."""
         return self.history.points(self._group, name)
 
+    def recorded_as(self, name: str) -> str:
+        """Return the name under which a quantity is recorded."""
+        return self.history.recorded_as(self._group, name)
+
     def first(self, name: str) -> float:
         """Return the first value of a quantity; NaN without any."""
         return next(iter(self.points(name).values()), math.nan)
