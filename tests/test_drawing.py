@@ -21,6 +21,7 @@ import gradlab
 from gradlab.arrays import to_numpy
 from gradlab.atlas import atlas
 from gradlab.batch.batch import unit_rows
+from gradlab.flow.result import Flows
 from gradlab.gradient.verification import paired_batch
 from gradlab.losses.registry import by_text
 from gradlab.plotting import plot_style
@@ -242,6 +243,26 @@ def crossings(figure):
     return leaving, [(a, b) for (a, first), (b, second) in pairs if first.overlaps(second)]
 
 
+TENTHS = np.linspace(0, 1, 11)
+
+
+def covered(figure):
+    """Return the labels of curves that pass behind a legend of their axis."""
+    hidden = []
+    for ax in figure.axes:
+        if ax.get_legend() is None:
+            continue
+        box = ax.get_legend().get_window_extent()
+        for line in ax.lines:
+            x, y = line.get_transform().transform(line.get_xydata()).T
+            between = [
+                np.interp(np.arange(0, len(x) - 0.9, 0.1), np.arange(len(x)), v) for v in (x, y)
+            ]
+            if any(box.contains(*point) for point in zip(*between, strict=True)):
+                hidden.append(line.get_label())
+    return hidden
+
+
 def curves_of(quantity):
     losses = ["infonce", "infonce(temperature=0.1)", "mpt", linear]
     return gradlab.plot_curves(losses, of=quantity, style="paper", width="column")[0]
@@ -261,6 +282,10 @@ COLUMN = {
     "ratio": lambda _: gradlab.simulate("arccon", "ratio", grid=4),
     "hardest_share": lambda _: gradlab.simulate("mpt", "hardest_share", grid=4),
     "flow": lambda _: gradlab.flow("infonce", *paired_batch(np.random.default_rng(0), 8, 6)),
+    "flows": lambda _: Flows(
+        gradlab.flow(loss, *paired_batch(np.random.default_rng(0), 8, 6), groups=[0, 0, 1, 1] * 2)
+        for loss in ("infonce", "symmetric(infonce, reverse=mpt)")
+    ),
     "verify_all": lambda _: gradlab.verify(batch_size=6, dim=8),
     "atlas_of_five": lambda _: atlas(
         ["infonce", "mpt", "mhe", "siglip", "infonce(temperature=0.1)"]
@@ -275,6 +300,7 @@ def test_at_column_width_no_text_crosses_another_or_leaves_the_figure(name, resu
         figure, _ = drawable.plot()
         assert figure.get_size_inches()[0] == WIDTHS["column"]
         assert crossings(figure) == ([], [])
+        assert not covered(figure)
         sizes = {text.get_fontsize() for text in texts_of(figure)}
     assert min(sizes) >= 6
 

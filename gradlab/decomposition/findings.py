@@ -16,6 +16,7 @@ from gradlab.arrays import Float
 from gradlab.decomposition.weight_profile import (
     EXPLAINED,
     FAINT,
+    SHARPER,
     beyond_a_limit,
     is_monotone,
     profile_sentence,
@@ -37,6 +38,9 @@ FEWEST, SPREAD = 12, 0.5
 LEAST_GATE = 0.01
 # Factor between the ratios of near and far positives; relative spread up to which they are equal.
 VARYING, EQUAL = 1.25, 0.05
+
+# Largest residual of a logarithm that counts as rounding of coefficients.
+EXACT = 1e-5
 
 # Kinds of negatives, as in `Components.columns`.
 NOUNS = {
@@ -83,6 +87,8 @@ def findings_of(
         sentences.append(profile_sentence(*most, angles) or _humps(*most))
         sentences += [_gate(*most, angles), _shares(by_kind, main)]
     sentences.append(_ratio(coefficients, pull, angles))
+    if not sentences[1]:
+        sentences.append(_faint_attraction(coefficients, cosines))
     return [sentence for sentence in sentences if sentence]
 
 
@@ -143,14 +149,16 @@ def _gate(coefficients: Block, cosines: Block, angles: Float[np.ndarray, "n"]) -
     pushed = push > 0
     if not math.isfinite(temperature) or np.count_nonzero(pushed) < FEWEST:
         return ""
-    if np.ptp(np.cos(angles[pushed])) < SPREAD * temperature:
-        return ""
+    own = np.cos(angles[pushed])
     if np.ptp(push[pushed]) < 1e-6 * push.max():
-        return "It pushes all anchors alike, however near their positives are."
-    logits = (cosines - np.cos(angles)[:, None]) / temperature
-    opened = np.logaddexp.reduce(np.where(coefficients > 0, logits, -np.inf)[pushed], axis=1)
-    gate = 1 / (1 + np.exp(-opened))
+        varied = np.ptp(own) > SPREAD * temperature
+        return "It pushes all anchors alike, however near their positives are." if varied else ""
+    logits = np.where(coefficients > 0, cosines / temperature, -np.inf)[pushed]
+    level = np.logaddexp.reduce(logits, axis=1)
+    gate = 1 / (1 + np.exp(own / temperature - level))
     beside = np.log(push[pushed] / gate)
+    if two := _two_temperatures(push[pushed], level, own, temperature):
+        return two
     powers = np.stack([np.ones_like(gate), np.log(gate), gate, gate**2], 1)
     residual = beside - powers @ np.linalg.lstsq(powers, beside, rcond=None)[0]
     easy, hard = np.argmin(np.where(gate < LEAST_GATE, np.inf, gate)), np.argmax(gate)
@@ -162,6 +170,39 @@ def _gate(coefficients: Block, cosines: Block, angles: Float[np.ndarray, "n"]) -
         f"It pushes easy anchors {amount} than InfoNCE at temperature {temperature:.2g}: "
         f"{times:.2g} times as much where InfoNCE leaves {share} of its push, "
         f"if both push alike where it leaves {gate[hard]:.0%}."
+    )
+
+
+def _two_temperatures(
+    push: Float[np.ndarray, "n"],
+    level: Float[np.ndarray, "n"],
+    own: Float[np.ndarray, "n"],
+    temperature: float,
+) -> str:
+    """Return a sentence if positives have another temperature than negatives in the gate.
+
+    The push is then ``A sigmoid(level - own / T - b)`` exactly, where the level is the logarithm of
+    the sum of a softmax over negatives, and own the cosine of the positive.
+    """
+    from scipy.optimize import least_squares
+
+    def residual(x: Float[np.ndarray, "3"]) -> Float[np.ndarray, "n"]:
+        gap = level - own * np.exp(-x[0]) - x[1]
+        left: np.ndarray = x[2] - np.logaddexp(0, -gap) - np.log(push)
+        return left
+
+    start = [math.log(temperature), 0.0, math.log(push.max())]
+    fitted = least_squares(residual, start, xtol=1e-14, ftol=1e-14, gtol=1e-14, max_nfev=200)
+    of_positive = math.exp(fitted.x[0])
+    varied = np.ptp(residual(np.array([fitted.x[0], fitted.x[1], 0.0])) + np.log(push))
+    if np.abs(fitted.fun).max() > EXACT or varied < math.log(VARYING):
+        return ""
+    if max(of_positive, temperature) < SHARPER * min(of_positive, temperature):
+        return ""
+    amount = "more" if temperature < of_positive else "less"
+    return (
+        f"It weighs near negatives {amount} than InfoNCE: a softmax of temperature "
+        f"{temperature:.2g} over negatives, but of {of_positive:.2g} for the positive."
     )
 
 
@@ -197,7 +238,13 @@ def _minor(
 
 
 def _positive(pull: Float[np.ndarray, "n"], coefficients: Coefficients) -> str:
-    if not pull.any() and coefficients.any():
+    if not coefficients.any():
+        if not pull.any():
+            return ""
+        away = int((pull < 0).sum())
+        words = f", and pushes {away} of {len(pull)} away" if away else ""
+        return f"No negative acts on an anchor: it pulls positives{words}."
+    if not pull.any():
         return "Nothing pulls an anchor to its positive: is the alignment term missing?"
     away = float(-pull[pull < 0].sum() / (np.abs(pull).sum() or 1))
     if away < NOTABLE:
@@ -239,6 +286,15 @@ def _attraction(
     where = "far" if side == "below" else "near"
     kind = f"mostly {where} ones" if purity[side] > 0.8 else "near and far ones alike"
     return f"It attracts some negatives, {kind} ({pulls})."
+
+
+def _faint_attraction(coefficients: Coefficients, cosines: Coefficients) -> str:
+    """Return a sentence on negatives that attract with little force, exactly beyond one cosine."""
+    attracts, acts = int((coefficients < 0).sum()), int((coefficients != 0).sum())
+    if attracts < FEWEST or attracts < NOTABLE * acts or attracts == acts:
+        return ""
+    where = _limit(coefficients, cosines)
+    return f"It attracts negatives{where}, with little force." if where else ""
 
 
 def _limit(coefficients: Block, cosines: Block) -> str:

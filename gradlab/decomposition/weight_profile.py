@@ -28,6 +28,8 @@ UNEXPLAINED, MOST = 1e-4, 5.0
 STEP = 1.1
 # Part of a row's largest coefficient from which its logarithm counts: below it is rounding.
 FAINT = 1e-9
+# The same where all of them have no explanation: the negatives that matter.
+NOTICED = 1e-2
 # Smallest change of the temperature between rows, as a factor.
 VARIED = 1.05
 # Smallest change of the sharpness between near and far negatives, as a factor.
@@ -65,13 +67,17 @@ def profile_sentence(
     """
     if limits := beyond_a_limit(coefficients, cosines, angles):
         return limits
-    used = _in_use(coefficients, cosines)
-    if not used.any():
-        return ""
-    rows, _ = np.nonzero(used)
-    nearest = np.where(used, cosines, np.inf).min(1, keepdims=True)
-    left_out = int((np.isfinite(cosines) & (coefficients == 0) & (cosines > nearest)).sum())
-    return _explained(np.log(coefficients[used]), cosines[used], rows, angles, left_out)
+    for least in (FAINT, NOTICED):
+        used = _in_use(coefficients, cosines, least)
+        if not used.any():
+            return ""
+        rows, _ = np.nonzero(used)
+        nearest = np.where(used, cosines, np.inf).min(1, keepdims=True)
+        left_out = int((np.isfinite(cosines) & (coefficients == 0) & (cosines > nearest)).sum())
+        explained = _explained(np.log(coefficients[used]), cosines[used], rows, angles, left_out)
+        if explained is not None:
+            break
+    return explained or ""
 
 
 def beyond_a_limit(
@@ -82,21 +88,27 @@ def beyond_a_limit(
 ) -> str:
     """Return a sentence if exactly the negatives beyond one cosine have no weight.
 
-    The limit is a cosine, or what it exceeds the positive's by.
+    The limit is a cosine, what it exceeds the positive's by, or a share of the positive's.
     """
-    gaps = cosines - np.cos(angles)[:, None]
-    kinds = {"with a cosine": cosines, "whose cosine less the positive's is": gaps}
-    for words, values in kinds.items():
+    own = np.cos(angles)[:, None]
+    with np.errstate(divide="ignore"):
+        of_own = np.where(own > 0, cosines / own, -np.inf)
+    kinds = {
+        "with a cosine": (cosines, ""),
+        "whose cosine less the positive's is": (cosines - own, ""),
+        "whose cosine is": (of_own, " of the positive's"),
+    }
+    for words, (values, of_positive) in kinds.items():
         acting = np.isfinite(values) & (coefficients != 0).any(1, keepdims=True)
         zero, pushed = values[acting & (coefficients == 0)], values[acting & (coefficients != 0)]
         if len(zero) < 4 or len(pushed) < 4:
             return ""
         if zero.min() > pushed.max():
-            limit = (zero.min() + pushed.max()) / 2
-            return f"It leaves {noun} {words} above {limit:.2g} out, as false ones."
+            limit = f"{(zero.min() + pushed.max()) / 2:.2g}{of_positive}"
+            return f"It leaves {noun} {words} above {limit} out, as false ones."
         if zero.max() < pushed.min():
-            limit = (zero.max() + pushed.min()) / 2
-            return f"It leaves {noun} {words} below {limit:.2g} alone."
+            limit = f"{(zero.max() + pushed.min()) / 2:.2g}{of_positive}"
+            return f"It leaves {noun} {words} below {limit} alone."
     return ""
 
 
@@ -106,8 +118,11 @@ def _explained(
     rows: Rows,
     angles: Float[np.ndarray, "n"],
     left_out: int,
-) -> str:
-    """Return the sentence of the first explanation that leaves almost nothing."""
+) -> str | None:
+    """Return the sentence of the first explanation that leaves almost nothing; None without any.
+
+    The sentence is empty for a plain softmax.
+    """
     profile = _Profile(_centred(logarithms, rows), cosines, rows)
     if profile.size < 1e-6 * len(rows) ** 0.5:
         return "It weighs all negatives that act on an anchor alike."
@@ -122,6 +137,7 @@ def _explained(
         or _exceptions(profile)
         or _curve(profile, 2, most)
         or _curve(profile, DEGREE, most)
+        or None
     )
 
 
@@ -310,10 +326,12 @@ def softmax_temperature(coefficients: Coefficients, cosines: Coefficients) -> fl
     return 1 / float(slope) if left < EXPLAINED and slope > 0 else math.nan
 
 
-def _in_use(coefficients: Coefficients, cosines: Coefficients) -> Bool[np.ndarray, "n k"]:
-    """Return which coefficients are pushes beyond rounding, in rows of four at least."""
+def _in_use(
+    coefficients: Coefficients, cosines: Coefficients, least: float = FAINT
+) -> Bool[np.ndarray, "n k"]:
+    """Return which coefficients are pushes beyond a share of the largest, in rows of four."""
     largest = np.abs(coefficients).max(1, keepdims=True)
-    used = np.isfinite(cosines) & (coefficients > FAINT * largest)
+    used = np.isfinite(cosines) & (coefficients > least * largest)
     used &= used.sum(1, keepdims=True) >= 4
     return used if used.sum() >= 24 else np.zeros_like(used)
 

@@ -80,7 +80,11 @@ def draw_flows(flows: Sequence[Flow], ax: Axes | None = None) -> tuple[Figure, A
         bottom.set(ylim=(-0.03, 1.05 if strongest <= 1 else None))
     for top in axes[0, :: 1 if is_column() else count]:
         top.set_ylabel("cosine")
-    axes[0, 0].legend(fontsize=7, loc="best")
+    if is_column():  # where curves of a small panel would cross it
+        handles = axes[0, 0].get_legend_handles_labels()
+        figure.legend(*handles, fontsize=7, loc="outside lower center", ncols=3)
+    else:
+        axes[0, 0].legend(fontsize=7, loc="best")
     # Above the axis, where no curve is.
     axes[1, 0].legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 0.97), ncols=2)
     return figure, list(axes.flat)

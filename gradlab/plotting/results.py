@@ -94,7 +94,8 @@ def _push(ax: Axes, columns: pd.DataFrame) -> None:
         zero = np.zeros(int(idle.sum()))
         ax.scatter(gap[idle], zero, s=14, color=_IDLE, marker="x", label="not pushed")
     if idle.any() or attracted.any():
-        ax.legend()
+        # Between pushes of 1 and -1, where its marks are not taken for anchors.
+        ax.legend(loc="center" if attracted.any() else "best")
     ax.set_ylim(-1.08 if attracted.any() else -0.05, 1.08)
     ax.set(title="relative push", ylabel="push / largest push")
     ax.set_xlabel("cosine of the positive − of the hardest negative")
