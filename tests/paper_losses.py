@@ -163,3 +163,39 @@ def f_micl(anchors, positives, variance=0.5, alpha=40.0):
     kernel = ((anchors @ positives.T - 1) / variance).exp()
     apart = _off_diagonal(kernel)
     return alpha * (kernel[apart] ** 2 - 1).mean() - 2 * (kernel.diagonal() - 1).mean()
+
+
+def llave(anchors, positives, alpha=9.0):
+    """LLaVE (Lan et al. 2025): negatives weighed by an exponential of their own cosine."""
+    s = anchors @ positives.T
+    hardness = (alpha * s.detach()) * _off_diagonal(s)
+    return cross_entropy(s / TAU + hardness, torch.arange(len(s)))
+
+
+def nv_retriever(anchors, positives, share=0.95):
+    """NV-Retriever (Moreira et al. 2024): without negatives beyond a share of the positive."""
+    s = anchors @ positives.T
+    false = (s > share * s.diagonal()[:, None]) & _off_diagonal(s)
+    return cross_entropy((s / TAU).masked_fill(false, float("-inf")), torch.arange(len(s)))
+
+
+def pcc_tuning(anchors, positives, *, scores):
+    """Pcc-tuning (Zhang & Li 2024): one less the correlation of cosines with people's scores."""
+    cosines = (anchors * positives).sum(1)
+    ours, theirs = cosines - cosines.mean(), scores - scores.mean()
+    return 1 - (ours * theirs).sum() / (ours.norm() * theirs.norm())
+
+
+def x_sample(anchors, positives, *, teacher, tau=0.1):
+    """X-Sample contrastive loss (Sobal et al. 2024): a softmax of other cosines as target."""
+    target = (teacher[0] @ teacher[0].T / tau).softmax(1)
+    return cross_entropy(anchors @ positives.T / tau, target)
+
+
+def jasper(anchors, positives, *, teacher, margin=0.015):
+    """Jasper and Stella (Zhang et al. 2024): a teacher's cosines, and their order."""
+    pairs = torch.triu_indices(len(anchors), len(anchors), 1)
+    ours, theirs = (rows @ rows.T for rows in (anchors, teacher[0]))
+    ours, theirs = ours[pairs[0], pairs[1]], theirs[pairs[0], pairs[1]]
+    wrong = (ours[:, None] - ours + margin).relu() * (theirs[:, None] < theirs)
+    return 200 * (ours - theirs).square().mean() + 20 * wrong.mean()

@@ -21,6 +21,7 @@ from gradlab.gradient.verification import paired_batch
 from gradlab.losses import registry
 from gradlab.losses.registry import OWN_LOSSES, read_loss
 from gradlab.plotting.style import LABELS
+from gradlab.quantities import OF_CODE
 from gradlab.train.trainer import Trainer
 from tests.train_helpers import small_config
 
@@ -185,8 +186,14 @@ def test_a_watched_run_records_the_same_by_name_and_as_code(tmp_path):
         histories.append({row[:-1]: row[-1] for row in rows})
     by_name, by_code = histories
     common = by_name.keys() & by_code.keys()
-    assert {"relative_push", "ratio", "hardest_share"} <= {name for *_, name in common}
-    assert not {key for key in by_code.keys() - by_name.keys() if "gradient" not in key[-1]}
+    assert {"relative_push", "total_push", "alignment"} <= {name for *_, name in common}
+    assert {name for *_, name in by_code.keys() - by_name.keys()} == set(OF_CODE.values()) - {
+        "relative_push"
+    }
+    for key in by_name:  # InfoNCE declares its relative push, so that the same anchors are pushed
+        as_code = (*key[:-1], OF_CODE.get(key[-1], key[-1]))
+        if as_code != key:
+            assert by_code[as_code] == pytest.approx(by_name[key], rel=1e-6)
     for key in common:
         # The total push is absolute: that of a mean over 8 anchors carries the factor 1/8.
         expected = by_name[key] / (8 if key[-1] == "total_push" else 1)
@@ -276,7 +283,7 @@ def test_a_module_is_trained_with_the_encoder(file, bert, tmp_path):
     trainer.run()
     assert 0 < abs(float(scale.detach()) - 10) < 1
     recorded = (tmp_path / "run" / "metrics.csv").read_text()
-    assert "diagnostics,gradient_dissipation" in recorded
+    assert "diagnostics,relative_push" in recorded
     assert f"3,train,learned_scale,{float(scale.detach())!r}" in recorded.replace(" ", "")
     (slope,) = re.findall(r"3,train,learned_scale_gradient,(\S+)", recorded)
     assert float(slope) != 0

@@ -321,3 +321,59 @@ def test_findings_of_made_coefficients():
     assert attracts.startswith("It attracts negatives with a cosine below -0.5")
     (follows,) = findings_of(growing, cosines, angles * growing.sum(1), angles)
     assert follows.startswith("Its ratio depends on the positive's angle")
+
+
+@pytest.mark.parametrize("batch", [("paired", 24, 16, 0), FRESH[0], FRESH[2]], ids=str)
+def test_hardness_weights_are_another_temperature_than_the_positives(batch):
+    words = said_first(paper.llave, drawn(*batch))
+    assert words == (
+        "It weighs near negatives more than InfoNCE: a softmax of temperature 0.034 over "
+        "negatives, but of 0.05 for the positive."
+    )
+    assert "weighs" not in said_first(functools.partial(paper.llave, alpha=0.0), drawn(*batch))
+
+
+@pytest.mark.parametrize("batch", [("paired", 24, 16, 0), *FRESH], ids=str)
+def test_a_limit_relative_to_the_positive(batch):
+    views = drawn(*batch)
+    words = said_first(paper.nv_retriever, views)
+    found = re.match(r"It leaves negatives (.*) above (\S+)( of the positive's)? out", words)
+    if found[3]:  # another limit may separate the same pairs
+        cosines = views[0] @ views[1].T
+        of_own = cosines / cosines.diagonal()[:, None]
+        counts = paper._off_diagonal(cosines) & (cosines.diagonal() > 0)[:, None]
+        below, above = (
+            of_own[counts & (of_own < 0.95)].max(),
+            of_own[counts & (of_own > 0.95)].min(),
+        )
+        assert below - 0.006 < float(found[2]) < above + 0.006
+    else:
+        assert batch[0] == "clustered"
+
+
+@pytest.mark.parametrize("seed", [3, 4, 6])
+def test_a_focal_factor_among_near_duplicates(seed):
+    """Where positives hardly differ, negatives do."""
+    views = drawn("clustered", 24, 32, seed)
+    words = said_first(functools.partial(paper.kalm, gamma=2.0), views)
+    assert words.startswith("It pushes easy anchors less than InfoNCE at temperature 0.05:")
+    assert said_first(functools.partial(paper.kalm, gamma=0.0), views) == ""
+
+
+def test_without_negatives_the_sentence_says_so(views):
+    scores = torch.rand(24, generator=torch.Generator().manual_seed(1))
+    decomposition = gradlab.decompose(paper.pcc_tuning, *views, scores=scores)
+    away = int((decomposition.pull < 0).sum())
+    expected = f"pulls positives to their anchors, and pushes {away} of 24 away."
+    assert decomposition.summary() == f"No negative acts on this batch: it {expected}"
+
+
+def test_few_attractions_beyond_a_limit_come_last():
+    views = drawn("paired", 24, 32, 3)
+    words = said_first(paper.focal_infonce, views)
+    assert words.endswith("It attracts negatives with a cosine below -0.15, with little force.")
+
+
+@pytest.mark.parametrize("loss", [functools.partial(paper.x_sample, tau=0.5), paper.jasper])
+def test_what_a_teacher_finds_similar_attracts(loss, views, teacher):
+    assert "It attracts some negatives" in said_first(loss, views, teacher=teacher)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from gradlab.arrays import Float
 from gradlab.decomposition.weight_profile import (
     EXPLAINED,
     FAINT,
+    MOST,
     SHARPER,
     beyond_a_limit,
     is_monotone,
@@ -84,10 +86,11 @@ def findings_of(
             for kind, block in by_kind.items()
             if kind != main
         ]
-        sentences.append(profile_sentence(*most, angles) or _humps(*most))
+        sentences.append(profile_sentence(*most, angles, all_push=not sentences[1]))
+        sentences.append("" if sentences[-1] else _humps(*most))
         sentences += [_gate(*most, angles), _shares(by_kind, main)]
     sentences.append(_ratio(coefficients, pull, angles))
-    if not sentences[1]:
+    if any(sentences) and not sentences[1]:
         sentences.append(_faint_attraction(coefficients, cosines))
     return [sentence for sentence in sentences if sentence]
 
@@ -159,11 +162,12 @@ def _gate(coefficients: Block, cosines: Block, angles: Float[np.ndarray, "n"]) -
     beside = np.log(push[pushed] / gate)
     if two := _two_temperatures(push[pushed], level, own, temperature):
         return two
-    powers = np.stack([np.ones_like(gate), np.log(gate), gate, gate**2], 1)
-    residual = beside - powers @ np.linalg.lstsq(powers, beside, rcond=None)[0]
+    left = _unexplained(beside, np.log(gate), gate, gate**2)
+    if MOST * left > _unexplained(beside, level, level**2, level**3):
+        return ""  # a push that follows the negatives alone is no function of the gate
     easy, hard = np.argmin(np.where(gate < LEAST_GATE, np.inf, gate)), np.argmax(gate)
     times = float(np.exp(beside[easy] - beside[hard]))
-    if residual.std() > EXPLAINED * beside.std() or 1 / VARYING < times < VARYING:
+    if left > EXPLAINED * beside.std() or 1 / VARYING < times < VARYING:
         return ""
     amount, share = "less" if times < 1 else "more", f"{100 * gate[easy]:.2g}%"
     return (
@@ -171,6 +175,13 @@ def _gate(coefficients: Block, cosines: Block, angles: Float[np.ndarray, "n"]) -
         f"{times:.2g} times as much where InfoNCE leaves {share} of its push, "
         f"if both push alike where it leaves {gate[hard]:.0%}."
     )
+
+
+def _unexplained(values: Float[np.ndarray, "n"], *columns: Float[np.ndarray, "n"]) -> float:
+    """Return the standard deviation of values around the best sum of columns and a constant."""
+    matrix = np.stack([np.ones_like(values), *columns], 1)
+    left: np.ndarray = values - matrix @ np.linalg.lstsq(matrix, values, rcond=None)[0]
+    return float(left.std())
 
 
 def _two_temperatures(
@@ -191,11 +202,18 @@ def _two_temperatures(
         left: np.ndarray = x[2] - np.logaddexp(0, -gap) - np.log(push)
         return left
 
-    start = [math.log(temperature), 0.0, math.log(push.max())]
-    fitted = least_squares(residual, start, xtol=1e-14, ftol=1e-14, gtol=1e-14, max_nfev=200)
-    of_positive = math.exp(fitted.x[0])
-    varied = np.ptp(residual(np.array([fitted.x[0], fitted.x[1], 0.0])) + np.log(push))
-    if np.abs(fitted.fun).max() > EXACT or varied < math.log(VARYING):
+    exact: Any = {"xtol": 1e-14, "ftol": 1e-14, "gtol": 1e-14, "max_nfev": 200}
+    fits = (
+        least_squares(residual, [math.log(times * temperature), 0.0, math.log(push.max())], **exact)
+        for times in (1.0, 2.0, 0.5)
+    )
+    best = min(fits, key=lambda fit: float(fit.cost))
+    of_positive = math.exp(best.x[0])
+    opened = level - own / of_positive - best.x[1]
+    varied = np.ptp(np.logaddexp(0, -opened))
+    if np.abs(best.fun).max() > EXACT or varied < 100 * EXACT:
+        return ""
+    if np.ptp(own) / of_positive < math.log(VARYING):
         return ""
     if max(of_positive, temperature) < SHARPER * min(of_positive, temperature):
         return ""
@@ -243,7 +261,7 @@ def _positive(pull: Float[np.ndarray, "n"], coefficients: Coefficients) -> str:
             return ""
         away = int((pull < 0).sum())
         words = f", and pushes {away} of {len(pull)} away" if away else ""
-        return f"No negative acts on an anchor: it pulls positives{words}."
+        return f"No negative acts on this batch: it pulls positives to their anchors{words}."
     if not pull.any():
         return "Nothing pulls an anchor to its positive: is the alignment term missing?"
     away = float(-pull[pull < 0].sum() / (np.abs(pull).sum() or 1))

@@ -24,10 +24,11 @@ from gradlab.decomposition.two_view_losses import (
     check_needed,
     context_names,
     context_of,
+    held_rows,
     name_of,
     two_views,
 )
-from gradlab.errors import GradlabError, first_line
+from gradlab.errors import GradlabError, first_line, listed
 from gradlab.gradient.pairs import CheckedProducts
 from gradlab.gradient.relative_push import recorded_push
 from gradlab.losses.base import Loss
@@ -171,7 +172,16 @@ class OwnLoss(Loss):
             if embeddings is not None:
                 context[name] = [array for array in embeddings.embeddings if array is not None]
         context = {name: value for name, value in context.items() if name in self.looks_at}
-        return decompose(self._double, *rows, own_negatives=own, side=side, **context)
+        try:
+            return decompose(self._double, *rows, own_negatives=own, side=side, **context)
+        except GradlabError as error:
+            held = held_rows(self.original)
+            if not held or "extra_negatives" in str(error):
+                raise
+            raise GradlabError(
+                f"{error}; it holds {listed(held[:3])}: give a queue as extra_negatives=, to a "
+                "loss of (anchors, positives, extra_negatives)"
+            ) from error
 
     def in_double(self) -> TwoViewLoss:
         """Return the loss as a function of two views in double precision, without checks."""

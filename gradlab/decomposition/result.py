@@ -314,7 +314,8 @@ class Decomposition(Drawable):
         if not self.matches:
             if np.any(to_numpy(self.coefficients)):
                 return "No registered loss has anything in common with it on this batch."
-            return f"No negative acts on the {self.side} of this batch."
+            unpushed = f"No negative acts on the {self.side} of this batch."
+            return " ".join(self.findings) or unpushed
         best, n = self.named, len(self.residual)
         unusual = (" ".join(self.findings) or self._plain()) if best.mismatch > PRACTICALLY else ""
         if best.mismatch > UNLIKE:

@@ -211,10 +211,11 @@ def held_parameters(loss: Any, dimension: int | None = None) -> list[str]:
     ]
 
 
-def held_rows(loss: Any, dimension: int) -> list[str]:
+def held_rows(loss: Any, dimension: int | None = None) -> list[str]:
     """Return buffers, attributes and closed-over tensors of ``dimension`` columns, as text.
 
-    These are rows that a loss compares with the batch, such as a queue.
+    These are rows that a loss compares with the batch, such as a queue; None takes any number of
+    columns.
     """
     tensors: dict[str, Any] = {}
     if isinstance(loss, nn.Module):
@@ -233,7 +234,9 @@ def held_rows(loss: Any, dimension: int) -> list[str]:
     return [
         f"{name} of shape {tuple(value.shape)}"
         for name, value in tensors.items()
-        if isinstance(value, Tensor) and value.ndim == 2 and value.shape[1] == dimension
+        if isinstance(value, Tensor)
+        and value.ndim == 2
+        and (value.shape[1] == dimension or (dimension is None and value.shape[1] > 1))
     ]
 
 

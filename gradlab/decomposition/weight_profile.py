@@ -28,8 +28,9 @@ UNEXPLAINED, MOST = 1e-4, 5.0
 STEP = 1.1
 # Part of a row's largest coefficient from which its logarithm counts: below it is rounding.
 FAINT = 1e-9
-# The same where all of them have no explanation: the negatives that matter.
-NOTICED = 1e-2
+# The same where all of them have no explanation: coefficients with few wrong digits, and those that
+# matter.
+ROUNDED, NOTICED = 1e-6, 1e-2
 # Smallest change of the temperature between rows, as a factor.
 VARIED = 1.05
 # Smallest change of the sharpness between near and far negatives, as a factor.
@@ -56,7 +57,11 @@ def is_monotone(coefficients: Coefficients, cosines: Coefficients) -> bool:
 
 
 def profile_sentence(
-    coefficients: Coefficients, cosines: Coefficients, angles: Float[np.ndarray, "n"]
+    coefficients: Coefficients,
+    cosines: Coefficients,
+    angles: Float[np.ndarray, "n"],
+    *,
+    all_push: bool = True,
 ) -> str:
     """Return a sentence on the weight by cosine; empty if it is a plain softmax or unexplained.
 
@@ -64,10 +69,11 @@ def profile_sentence(
         coefficients: of the negatives.
         cosines: to the negatives; -inf where a column is not a negative of the row.
         angles: to the positive, radians.
+        all_push: whether hardly any negative attracts. Only then are faint ones left aside.
     """
     if limits := beyond_a_limit(coefficients, cosines, angles):
         return limits
-    for least in (FAINT, NOTICED):
+    for least in (FAINT, ROUNDED, NOTICED) if all_push else (FAINT,):
         used = _in_use(coefficients, cosines, least)
         if not used.any():
             return ""
