@@ -297,7 +297,7 @@ def test_without_gradients_there_is_no_graph(loss: Loss) -> None:
 def test_no_matrix_of_all_similarities(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither of a value nor of the values of each anchor, where there are such."""
     # Differences of near rows are taken this many entries at a time; here fewer than a block has.
-    monkeypatch.setattr("gradlab.batch.gaps._NEAR_ENTRIES", 100)
+    monkeypatch.setattr("gradlab.batch.cosine_gaps._NEAR_ENTRIES", 100)
     rows = views(100, 50, 4)
     held = loss.name not in WITHOUT_SIMILARITIES
     for reduction in {reductions(loss)[0], reductions(loss)[-1]} - {"sum"}:

@@ -18,7 +18,7 @@ from gradlab.errors import GradlabError
 from gradlab.figures import hardest_share, noncontrastive
 from gradlab.figures.catalogue import FIGURES, TheoryFigure, choose
 from gradlab.plotting import style
-from gradlab.plotting.tables import Tables, grid_of, read_table, select, stack
+from gradlab.plotting.figure_tables import Tables, grid_of, read_table, select, stack
 from gradlab.simulation.sphere import sample_views
 
 COMMITTED = Path(__file__).resolve().parents[1] / "figures"

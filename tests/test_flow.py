@@ -9,7 +9,7 @@ import torch
 
 import gradlab
 from gradlab.flow import flow, synthetic_batch
-from gradlab.flow.integration import runge_kutta_step
+from gradlab.flow.runge_kutta import runge_kutta_step
 from gradlab.flow.velocity import VelocityField
 from gradlab.losses.registry import get_loss
 

@@ -17,7 +17,7 @@ pytest.importorskip("rensa")
 
 import gradlab
 from gradlab.data import TrainingFile, read_sentences
-from gradlab.data.copies import check_copy
+from gradlab.data.row_subset import check_copy
 from gradlab.errors import GradlabError
 from gradlab.inspection.advice import steps_of
 from tests.test_inspect import corpus, run

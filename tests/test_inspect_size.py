@@ -15,7 +15,7 @@ pytest.importorskip("rensa")
 import gradlab
 from gradlab.encoder.model import Encoder
 from gradlab.errors import GradlabError
-from gradlab.inspection import neighbours, source, word_index, workspace
+from gradlab.inspection import model_source, neighbours, word_index, workspace
 from gradlab.inspection.duration import announcement, expected_seconds
 from gradlab.inspection.neighbours import nearest_neighbours
 from gradlab.inspection.texts import Texts
@@ -58,7 +58,7 @@ def test_texts_that_were_embedded_before_a_stop_are_not_embedded_again(
     bert, cache, monkeypatch, capsys
 ):
     monkeypatch.setattr(workspace, "WORTH_KEEPING", 0.0)
-    monkeypatch.setattr(source, "_CHUNK", 8)
+    monkeypatch.setattr(model_source, "_CHUNK", 8)
     encode = Encoder.encode
     texts, options = corpus(30, length=20), {"batch_size": 8, "batches": 2, "max_length": 16}
     whole = gradlab.inspect(bert, texts, **options)
@@ -206,8 +206,8 @@ def test_the_command_inspects_a_sample_and_says_how_to_inspect_all(bert, tmp_pat
 
 def test_the_estimate_names_the_stages_that_take_long(bert):
     table = Texts(corpus(20))
-    model_source = source.ModelSource(bert, table, None, None, "cpu")
-    stages = expected_seconds(20, table, model_source, 3, 8)
+    encoder_source = model_source.ModelSource(bert, table, None, None, "cpu")
+    stages = expected_seconds(20, table, encoder_source, 3, 8)
     assert sorted(stages) == ["batches", "encoding", "nearest neighbours", "words"]
     assert all(seconds > 0 for seconds in stages.values())
     assert announcement({"encoding": 59.0}, 10**6) == ""

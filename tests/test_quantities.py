@@ -17,7 +17,7 @@ from gradlab.decomposition import Decomposition
 from gradlab.drawing import Details
 from gradlab.errors import GradlabError
 from gradlab.explorer.frames import QUANTITIES as OF_EXPLORER
-from gradlab.flow.course import CURVES
+from gradlab.flow.curves import CURVES
 from gradlab.gradient.diagnostics import BINS, diagnose
 from gradlab.gradient.verification import paired_batch
 from gradlab.inspection.result import Inspection

@@ -21,7 +21,7 @@ from gradlab.monitor.run_reader import read_manifest, read_recording, read_recor
 from gradlab.monitor.verdicts import judge, judge_run
 from gradlab.report import follow_run, write_report
 from gradlab.simulation import SimulationResult, simulate
-from gradlab.sweep.settings import content_of_code
+from gradlab.sweep.flat_settings import content_of_code
 from gradlab.train.config import TrainConfig
 from gradlab.train.run_folder import resumable_config
 from tests.fuzzing import as_json, check_read_or_refused, damaged_files, damaged_objects

@@ -9,7 +9,7 @@ import pytest
 
 from gradlab import GradlabError
 from gradlab.sweep import known_runs, parse_spec, read_spec
-from gradlab.sweep.settings import configure, identify
+from gradlab.sweep.flat_settings import configure, identify
 from tests.fuzzing import as_json, check_read_or_refused, damaged_files, damaged_objects
 
 BASE = {"model": "m", "train_file": "f", "eval_data": "d"}

@@ -11,7 +11,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, Int, compiled, detach, require
 from gradlab.batch.candidates import Block, Rule
-from gradlab.batch.gaps import gaps_of
+from gradlab.batch.cosine_gaps import gaps_of
 from gradlab.batch.similarity import AllCosines, Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 

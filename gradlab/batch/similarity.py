@@ -34,7 +34,7 @@ from gradlab.arrays import (
     softmax_of_all,
     take,
 )
-from gradlab.batch.gaps import gaps_of
+from gradlab.batch.cosine_gaps import gaps_of
 
 
 @dataclasses.dataclass(frozen=True)

@@ -144,7 +144,7 @@ def command(model: str, eval_data: Path, output: Path | None, style: str, **opti
 
 def _scored_pairs(eval_data: Path, columns: list[str | None], encoding: str) -> ScoredPairs:
     """Read a file of scored pairs, and print which of its columns were taken."""
-    from gradlab.data.roles import Roles
+    from gradlab.data.column_roles import Roles
     from gradlab.evaluate.pairs import open_pairs, read_pairs
 
     file = open_pairs(eval_data, Roles(columns[0], columns[1], score=columns[2]), encoding)

@@ -110,7 +110,7 @@ def command(
     settings = _settings()
     check_existing(output / "inspect", (".html", ".json"), {"settings": settings}, overwrite)
 
-    from gradlab.inspection.corpus import find_false_negatives
+    from gradlab.inspection.false_negatives import find_false_negatives
     from gradlab.inspection.texts import Texts
     from gradlab.train.interruption import terminable
 
@@ -156,7 +156,7 @@ def _settings() -> dict[str, str]:
 
 def _check_clean(train_file: Path | None, clean: Path | None, options: dict[str, Any]) -> None:
     """Check that a clean file, if any, can be written, before the inspection takes its time."""
-    from gradlab.data.copies import check_copy
+    from gradlab.data.row_subset import check_copy
 
     if clean is None:
         return
@@ -204,7 +204,7 @@ def _print_advice(advice: list[Verdict]) -> None:
 
 def _write_clean(inspection: Inspection, file: TrainingFile, clean: Path, as_json: bool) -> Path:
     """Write the rows that are no copies, and print how many there are."""
-    from gradlab.data.copies import copy_rows
+    from gradlab.data.row_subset import copy_rows
     from gradlab.inspection.advice import left_out_in_words
 
     click.echo(f"{clean} has {left_out_in_words(inspection.numbers)}", err=as_json)

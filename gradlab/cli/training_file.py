@@ -67,7 +67,7 @@ def open_training_file(path: Path | None, options: dict[str, Any]) -> TrainingFi
     Raises:
         GradlabError: it cannot be read, or options describe a file that is not named.
     """
-    from gradlab.data.roles import Roles
+    from gradlab.data.column_roles import Roles
     from gradlab.data.training_file import TrainingFile
 
     names = {name: options.pop(name) for name in COLUMNS}

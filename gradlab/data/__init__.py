@@ -4,7 +4,7 @@
 sentences of one.
 """
 
-from gradlab.data.roles import Roles
+from gradlab.data.column_roles import Roles
 from gradlab.data.sentences import read_sentences
 from gradlab.data.table import check_file
 from gradlab.data.tokens import hash_file

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from gradlab.data import arrow_rows, beir, json_rows, separated
+from gradlab.data import arrow_rows, beir, json_rows, separated_values
 from gradlab.data.table import (
     ARROW,
     JSON,
@@ -56,7 +56,7 @@ def open_table(path: str | Path, encoding: str = "utf-8") -> Table:
             return opener(path)
     encoding, remark = _encoding_of(path, encoding)
     if ending in SEPARATED:
-        table = separated.open_separated(path, ending, encoding)
+        table = separated_values.open_separated(path, ending, encoding)
     elif ending in JSON:
         table = json_rows.open_json(path, encoding)
     else:

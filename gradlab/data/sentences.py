@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
-from gradlab.data.roles import Roles
+from gradlab.data.column_roles import Roles
 from gradlab.data.training_file import TrainingFile
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from gradlab.data.faults import MISSING, POLICIES, Census, fault_of
+from gradlab.data.column_roles import LABELS, SCORES, Roles, find_roles, listed_names
 from gradlab.data.formats import open_table
-from gradlab.data.roles import LABELS, SCORES, Roles, find_roles, listed_names
+from gradlab.data.row_faults import MISSING, POLICIES, Census, fault_of
 from gradlab.data.table import Table
 from gradlab.errors import GradlabError, check_known, check_whole
 from gradlab.waiting import progress_bar
@@ -50,7 +50,7 @@ class TrainingFile:
         roles: what they hold.
         positives_per_row: of a list of positives, the ``first``, or a row for each (``all``).
         negatives_per_row: hard negatives taken from each row; None for as many as there are.
-        faulty_rows: one of `gradlab.data.faults.POLICIES`.
+        faulty_rows: one of `gradlab.data.row_faults.POLICIES`.
     """
 
     table: Table

@@ -104,7 +104,7 @@ class Decomposition(Drawable):
     own_negatives: Float[Array, "n h d"] | None = None
     displaced_push: Callable[..., Float[Array, "_"]] | None = None
 
-    artist = "gradlab.plotting.results:draw_components"
+    artist = "gradlab.plotting.result_plots:draw_components"
     shown = (
         *("loss", "value", "relative_push", "total_push", "pull", "ratio", "hardest_share"),
         *("weight", "coefficients", "other_view_gradient", "same_view_gradient", "components"),

@@ -7,7 +7,7 @@ import functools
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from gradlab.diagnosis.retrieval import AS_WELL, FLOOR, best_first
+from gradlab.diagnosis.symptom_search import AS_WELL, FLOOR, best_first
 from gradlab.errors import GradlabError
 from gradlab.files import read_packaged
 

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from gradlab.data.arrow_rows import is_saved
-from gradlab.data.roles import SCORES, Roles
+from gradlab.data.column_roles import SCORES, Roles
 from gradlab.data.training_file import TrainingFile
 from gradlab.errors import GradlabError
 from gradlab.evaluate.tasks import ScoredPairs

@@ -1,4 +1,4 @@
-// The flow of one anchor: the rule of gradlab/flow/integration.py and flowing.py, on the sphere. FLOW holds its constants.
+// The flow of one anchor: the rule of gradlab/flow/runge_kutta.py and flowing.py, on the sphere. FLOW holds its constants.
 "use strict";
 const minus = (a, b) => plus(a, scaled(b, -1));
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from gradlab.flow import course, flowing, integration
+from gradlab.flow import curves, flowing, runge_kutta
 
 
 def flow_constants() -> dict[str, float]:
@@ -13,18 +13,18 @@ def flow_constants() -> dict[str, float]:
     return {
         "steps": defaults["steps"].default,
         "tolerance": defaults["tolerance"].default,
-        "largest_angle": integration.LARGEST_ANGLE,
-        "relative_error": integration.RELATIVE_ERROR,
-        "growth": integration.GROWTH,
-        "steep": integration.STEEP,
-        "jump_angle": integration.JUMP_ANGLE,
-        "smallest_jump_angle": integration.SMALLEST_JUMP_ANGLE,
-        "near_jump": integration.NEAR_JUMP,
+        "largest_angle": runge_kutta.LARGEST_ANGLE,
+        "relative_error": runge_kutta.RELATIVE_ERROR,
+        "growth": runge_kutta.GROWTH,
+        "steep": runge_kutta.STEEP,
+        "jump_angle": runge_kutta.JUMP_ANGLE,
+        "smallest_jump_angle": runge_kutta.SMALLEST_JUMP_ANGLE,
+        "near_jump": runge_kutta.NEAR_JUMP,
         "at_rest": flowing.AT_REST,
         "slow": flowing.SLOW,
         "window": flowing.WINDOW,
         "stuck": flowing.STUCK,
-        "stopped": course.STOPPED,
-        "density": course.DENSITY,
-        "sparsest": course.SPARSEST,
+        "stopped": curves.STOPPED,
+        "density": curves.DENSITY,
+        "sparsest": curves.SPARSEST,
     }

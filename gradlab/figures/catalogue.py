@@ -22,8 +22,8 @@ from gradlab.figures import (
     roles,
 )
 from gradlab.files import versions, write_csv, write_text
+from gradlab.plotting.figure_tables import Tables, read_table
 from gradlab.plotting.style import save
-from gradlab.plotting.tables import Tables, read_table
 from gradlab.templates import render
 from gradlab.waiting import progress_bar
 

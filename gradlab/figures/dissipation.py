@@ -7,9 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradlab.losses.registry import get_loss
+from gradlab.plotting.figure_tables import Tables, grid_of, grid_table
 from gradlab.plotting.heatmap import add_colorbar, draw_grid, loss_label
 from gradlab.plotting.style import TEXT_WIDTH, empty_figure, style
-from gradlab.plotting.tables import Tables, grid_of, grid_table
 from gradlab.simulation import simulate
 
 QUANTITY = "gradient_dissipation"

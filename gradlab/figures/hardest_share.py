@@ -12,6 +12,7 @@ from matplotlib.patches import Patch
 
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
+from gradlab.plotting.figure_tables import Table, Tables, select, stack
 from gradlab.plotting.style import (
     COLORMAP,
     NEGATIVE_AXIS,
@@ -23,7 +24,6 @@ from gradlab.plotting.style import (
     pi_axis,
     style,
 )
-from gradlab.plotting.tables import Table, Tables, select, stack
 from gradlab.simulation import simulate
 
 TEMPERATURES = (0.3, 0.1, 0.05, 0.03, 0.01, 0.005)

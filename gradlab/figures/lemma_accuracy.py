@@ -14,6 +14,15 @@ from matplotlib.patches import Patch
 from gradlab.batch.triple import Triple
 from gradlab.figures.projection import POLE, sphere_point
 from gradlab.gradient.lemma import KINDS, lemma_accuracy, random_triples, ratio_bounds, take_step
+from gradlab.plotting.figure_tables import (
+    Table,
+    Tables,
+    grid_of,
+    grid_table,
+    rounded,
+    select,
+    stack,
+)
 from gradlab.plotting.style import (
     COLORS,
     TEXT_WIDTH,
@@ -23,7 +32,6 @@ from gradlab.plotting.style import (
     key_line,
     style,
 )
-from gradlab.plotting.tables import Table, Tables, grid_of, grid_table, rounded, select, stack
 
 STEP_KINDS = ("projected", "unprojected")
 # Triple for the bounds: angles to positive and negative, and the dihedral angle between them.

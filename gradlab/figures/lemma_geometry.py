@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from gradlab.batch.triple import Triple
 from gradlab.figures.projection import POLE, TURN, directions, sphere_point
 from gradlab.gradient.lemma import take_step, tangent_bounds
+from gradlab.plotting.figure_tables import Table, Tables, select, stack
 from gradlab.plotting.style import (
     ANCHOR,
     NEGATIVE,
@@ -22,7 +23,6 @@ from gradlab.plotting.style import (
     key_line,
     style,
 )
-from gradlab.plotting.tables import Table, Tables, select, stack
 
 # Title -> (step size λ, dihedral angle α in degrees); angles to the anchor are always the same.
 CASES = {

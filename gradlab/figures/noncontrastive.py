@@ -14,6 +14,7 @@ from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss
 from gradlab.losses.vicreg import VICReg
+from gradlab.plotting.figure_tables import Table, Tables, select, stack
 from gradlab.plotting.style import (
     COLORS,
     TEXT_WIDTH,
@@ -24,7 +25,6 @@ from gradlab.plotting.style import (
     pi_axis,
     style,
 )
-from gradlab.plotting.tables import Table, Tables, select, stack
 from gradlab.simulation.sphere import sample_views
 
 BATCH_SIZE, DIMENSIONS, BATCHES, SEED = 128, 256, 8, 0

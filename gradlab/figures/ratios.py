@@ -12,9 +12,9 @@ from matplotlib.patheffects import withStroke
 
 from gradlab.losses.mpt import TripletLoss
 from gradlab.losses.registry import get_loss
+from gradlab.plotting.figure_tables import Table, Tables, grid_of, grid_table
 from gradlab.plotting.heatmap import add_colorbar, draw_grid, loss_label
 from gradlab.plotting.style import NEGATIVE_AXIS, TEXT_WIDTH, add_key, empty_figure, key_line, style
-from gradlab.plotting.tables import Table, Tables, grid_of, grid_table
 from gradlab.simulation import simulate
 
 LOSSES = ("arccon", "met", "mat")

@@ -24,6 +24,7 @@ from gradlab.figures.projection import (
 from gradlab.gradient.lemma import ratio_bounds, take_step
 from gradlab.gradient.paradigm import components
 from gradlab.losses.registry import get_loss
+from gradlab.plotting.figure_tables import Table, Tables, select, stack
 from gradlab.plotting.style import (
     ANCHOR,
     NEGATIVE,
@@ -34,7 +35,6 @@ from gradlab.plotting.style import (
     key_line,
     style,
 )
-from gradlab.plotting.tables import Table, Tables, select, stack
 
 ALWAYS_OPEN = 3.0  # margin that no difference of cosines reaches
 EQUAL = 1e6  # temperature at which all negatives have the same weight

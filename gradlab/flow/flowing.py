@@ -13,11 +13,11 @@ from torch import Tensor
 from gradlab.arrays import Array, Float, Int, to_numpy
 from gradlab.batch.batch import KINDS, unit_rows
 from gradlab.errors import GradlabError, check_whole
-from gradlab.flow.course import Course
-from gradlab.flow.integration import Stepper, bounded_step, fixed_size, largest
+from gradlab.flow.curves import Course
 from gradlab.flow.minibatches import Minibatches
 from gradlab.flow.references import best_reference, descends
 from gradlab.flow.result import Flow
+from gradlab.flow.runge_kutta import Stepper, bounded_step, fixed_size, largest
 from gradlab.flow.velocity import VelocityField
 from gradlab.gradient.paradigm import check_side
 from gradlab.losses.base import Loss

@@ -13,7 +13,7 @@ from gradlab.arrays import Float, Int
 from gradlab.drawing import Drawable
 from gradlab.errors import counted
 from gradlab.files import versions
-from gradlab.flow.course import CURVES, STOPPED
+from gradlab.flow.curves import CURVES, STOPPED
 from gradlab.flow.references import Reference
 from gradlab.losses.base import Loss
 from gradlab.settings import call_text
@@ -32,7 +32,7 @@ class Flow(Drawable):
     Attributes:
         loss: the loss.
         embeddings: embeddings at the end, float64, by kind: ``"anchors"`` (n, d), …
-        curves: by name, one number per record; `gradlab.flow.course.CURVES` describes them.
+        curves: by name, one number per record; `gradlab.flow.curves.CURVES` describes them.
         end: ``"at rest"`` (forces balance), ``"stopped learning"`` (nothing pushes any more) or
             ``"still moving"``.
         jump: whether embeddings rest where the gradient jumps and does not vanish.

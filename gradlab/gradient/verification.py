@@ -57,7 +57,7 @@ class Check:
 class Checks(list[Check], Drawable):
     """Results of `verify`; `plot` draws the largest errors, filled where declared exact."""
 
-    artist = "gradlab.plotting.results:draw_errors"
+    artist = "gradlab.plotting.result_plots:draw_errors"
 
     def columns(self) -> dict[str, list[Any]]:
         names = ("convention", "form", "batch", "side", "error", "relative", "declared", "passed")

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from gradlab.inspection.model_source import ModelSource
 from gradlab.inspection.neighbours import BUCKET, PROBES, nearest_in
-from gradlab.inspection.source import ModelSource
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import DIMENSIONS, NEIGHBOURS
 from gradlab.inspection.word_index import read_words

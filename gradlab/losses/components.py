@@ -102,7 +102,7 @@ class Components(Drawable):
     target: Float[Array, "n d"] | None = dataclasses.field(default=None, repr=False)
     extra_terms: Mapping[str, Float[Array, "n d"]] = dataclasses.field(default_factory=dict)
 
-    artist = "gradlab.plotting.results:draw_components"
+    artist = "gradlab.plotting.result_plots:draw_components"
     shown = (
         *("gradient_dissipation", "relative_push", "total_push", "pull", "ratio", "scalar_ratio"),
         *("weight", "total_weight", "positive_weight", "hardest_share", "extra_terms"),

@@ -1,5 +1,6 @@
 """The common style of figures, and plots and tables that several figures share."""
 
+from gradlab.plotting.figure_tables import Table, read_table, rounded, select, stack
 from gradlab.plotting.style import (
     COLORS,
     TEXT_WIDTH,
@@ -12,7 +13,6 @@ from gradlab.plotting.style import (
     save,
 )
 from gradlab.plotting.style import style as plot_style
-from gradlab.plotting.tables import Table, read_table, rounded, select, stack
 
 __all__ = [
     "COLORS",

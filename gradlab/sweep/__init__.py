@@ -16,8 +16,8 @@
 from __future__ import annotations
 
 from gradlab.sweep.budget import Budget, Speed, estimate_cost
+from gradlab.sweep.flat_settings import configure, flatten, parse_value, settings_text, unflatten
 from gradlab.sweep.launch import check_data, check_evaluation, known_runs, run_sweep
-from gradlab.sweep.settings import configure, flatten, parse_value, settings_text, unflatten
 from gradlab.sweep.spec import Point, Spec, parse_spec, read_spec
 from gradlab.sweep.trials import DIVERGED, ENDED, FAILED, FINISHED, Run, Trials, require_optuna
 from gradlab.sweep.worker import encode_of, run_folder

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gradlab.sweep.settings import configure
+from gradlab.sweep.flat_settings import configure
 from gradlab.sweep.trials import ENDED, Run
 from gradlab.train.config import TrainConfig
 from gradlab.waiting import waiting

@@ -16,7 +16,7 @@ from gradlab.errors import GradlabError
 from gradlab.files import reading
 from gradlab.settings import Settings, parse_call, setting
 from gradlab.settings.objects import import_object
-from gradlab.sweep.settings import (
+from gradlab.sweep.flat_settings import (
     FlatSettings,
     check_names,
     configure,
@@ -56,7 +56,7 @@ class Point:
 
     @property
     def runs(self) -> dict[int, str]:
-        """Key of the run for each seed, from `gradlab.sweep.settings.identify`."""
+        """Key of the run for each seed, from `gradlab.sweep.flat_settings.identify`."""
         return {seed: identify({**self.settings, "seed": seed}, self.varied) for seed in self.seeds}
 
     def title(self) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradlab.files import spreadsheet_text, write_text
-from gradlab.sweep.settings import plain
+from gradlab.sweep.flat_settings import plain
 from gradlab.sweep.spec import Spec
 from gradlab.sweep.trials import DIVERGED, ENDED, FAILED, FINISHED, RUNNING, WAITING, Run
 from gradlab.sweep.worker import run_folder

@@ -18,7 +18,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gradlab.errors import GradlabError, first_line, require_package
-from gradlab.sweep.settings import FlatSettings, content_of, content_of_code, content_of_development
+from gradlab.sweep.flat_settings import (
+    FlatSettings,
+    content_of,
+    content_of_code,
+    content_of_development,
+)
 from gradlab.sweep.spec import Point, Spec
 
 DEATHS = 3  # of workers, after which their run counts as failed: it may be the cause
@@ -33,7 +38,7 @@ class Run:
     """A point of a sweep with one of its seeds, and its state in the database.
 
     Attributes:
-        key: identifies the run; see `gradlab.sweep.settings.identify`.
+        key: identifies the run; see `gradlab.sweep.flat_settings.identify`.
         point, seed: the settings and the seed.
         state: waiting, running, finished, failed, or diverged (not finite, and would be again).
         value: the sweep's metric; None before the run is finished.

@@ -13,7 +13,7 @@ from typing import Any
 from gradlab.errors import Diverged, GradlabError, counted
 from gradlab.evaluate.embed import Encode
 from gradlab.settings.objects import import_object
-from gradlab.sweep.settings import configure, settings_text
+from gradlab.sweep.flat_settings import configure, settings_text
 from gradlab.sweep.spec import Spec
 from gradlab.sweep.trials import RUNNING, Run, Trials
 from gradlab.train.config import TrainConfig

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gradlab.data.roles import Roles
+from gradlab.data.column_roles import Roles
 from gradlab.data.tokens import Tokens, tokenize
 from gradlab.data.training_file import TrainingFile
 from gradlab.encoder.files import check_place

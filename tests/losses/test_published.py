@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.batch.gaps import gaps_of
+from gradlab.batch.cosine_gaps import gaps_of
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.gradient.verification import BATCHES
 from gradlab.losses.components import project
@@ -245,7 +245,7 @@ def test_arctanh_of_nearly_collapsed_batches(monkeypatch, sign: int) -> None:
                 assert abs(coefficient - expected) <= mp.mpf("1e-9") * expected, (i, j)
     cosine = anchors @ positives.T
     few = gaps_of(anchors, positives, cosine)
-    monkeypatch.setattr("gradlab.batch.gaps._NEAR_ENTRIES", 40)  # some pairs at a time
+    monkeypatch.setattr("gradlab.batch.cosine_gaps._NEAR_ENTRIES", 40)  # some pairs at a time
     np.testing.assert_allclose(gaps_of(anchors, positives, cosine), few, rtol=1e-14)
     largest = np.abs(components.gradient_dissipation[:, None] * components.weight).max()
     assert largest > 1e9

@@ -53,7 +53,7 @@ class Audit(Drawable):
     failures: Mapping[str, str]
     faults: tuple[Verdict, ...]
 
-    artist = "gradlab.plotting.results:draw_errors"
+    artist = "gradlab.plotting.result_plots:draw_errors"
 
     @property
     def passed(self) -> bool:

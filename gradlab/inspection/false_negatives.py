@@ -16,8 +16,8 @@ from gradlab.errors import GradlabError, check_whole
 from gradlab.inspection.candidate_pairs import SIDES, CandidatePairs, find_candidates
 from gradlab.inspection.duration import EMBEDDINGS, TEXTS, announcement, expected_seconds
 from gradlab.inspection.gradient_share import BatchPush, PushTotals, measure, measure_pairs_together
+from gradlab.inspection.model_source import ModelSource, batch_of
 from gradlab.inspection.result import Inspection
-from gradlab.inspection.source import ModelSource, batch_of
 from gradlab.inspection.tables import Sample
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Vectors, given_arrays

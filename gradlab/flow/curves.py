@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gradlab.arrays import Int
-from gradlab.flow.integration import largest
+from gradlab.flow.runge_kutta import largest
 from gradlab.flow.velocity import Velocity, VelocityField, has_gate
 from gradlab.gradient.diagnostics import ACTIVE, effective_rank
 
