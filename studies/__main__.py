@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,7 +51,13 @@ def listing() -> Iterator[str]:
     files = sorted(SWEEPS.rglob("*.toml"))
     names = [file.relative_to(SWEEPS).as_posix().removesuffix(".toml") for file in files]
     for name, file in zip(names, files, strict=True):
-        yield f"  {name:{max(map(len, names))}}  {options.first_sentence(file)}"
+        yield f"  {name:{max(map(len, names))}}  {first_sentence(file)}"
+
+
+def first_sentence(sweep: Path) -> str:
+    """Return what a sweep's file says it is about, in its first sentence."""
+    about = str(tomllib.loads(sweep.read_text(encoding="utf-8"))["about"])
+    return re.split(r"(?<! al)\. ", " ".join(about.split()))[0].rstrip(".")
 
 
 def write_conjectures(folder: Path) -> Iterator[str]:

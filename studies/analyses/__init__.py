@@ -5,23 +5,7 @@
 14.67
 """
 
-from studies.analyses.distance import (
-    branch_distance,
-    branch_distances,
-    measured_distances,
-    traceable_distance,
-)
-from studies.analyses.edits import edited_similarities
-from studies.analyses.length import LengthBias, length_bias
-from studies.analyses.singular import spectrum
+from studies.analyses.distance import traceable_distance
+from studies.analyses.encoders import edited_similarities, length_bias, spectrum
 
-__all__ = [
-    "LengthBias",
-    "branch_distance",
-    "branch_distances",
-    "edited_similarities",
-    "length_bias",
-    "measured_distances",
-    "spectrum",
-    "traceable_distance",
-]
+__all__ = ["edited_similarities", "length_bias", "spectrum", "traceable_distance"]

@@ -22,18 +22,15 @@ from gradlab.gradient import effective_rank
 from gradlab.plotting import save, stack
 from gradlab.train import find_device
 from studies import options
-from studies.analyses import LengthBias, edited_similarities, figures, singular, traceable_distance
-from studies.analyses import length as lengths
-from studies.analyses.edits import EDITS
+from studies.analyses import encoders as measures
+from studies.analyses import figures, traceable_distance
 from studies.analyses.figures import columns_as_text
-from studies.analyses.runs import distances_of, find_runs, path_of, summarise_runs
+from studies.analyses.runs import distances_of, find_runs, path_of
 
 EPILOG = """\b
 Examples:
   python -m studies.analyses distance --momentum 0.85 --queue-size 512 --batch-size 64
   python -m studies.analyses distance runs/mocose
-  python -m studies.analyses setting runs/mocose-distance --x distance
-  python -m studies.analyses setting runs/esimcse-figure-2 --x batch_size
   python -m studies.analyses length-bias --model runs/simcse/best --model runs/esimcse/best \\
       --eval-data SentEval/data/downstream
   python -m studies.analyses edits --model runs/simcse/best --sentences sentences.txt
@@ -58,14 +55,12 @@ def _writes(function: Callable[..., None]) -> Any:
 
     @option("--output", "Folder to write to; what is there under the same name is replaced.",
             "analyses", OutputFolder())  # fmt: skip
-    @option("--format formats", "Picture format; repeatable.", ("png",), ["png", "svg", "pdf"],
-            multiple=True)  # fmt: skip
     @functools.wraps(function)
-    def called(output: Path, formats: tuple[str, ...], **arguments: Any) -> None:
+    def called(output: Path, **arguments: Any) -> None:
         def write(name: str, table: Mapping[str, Any] | None, figure: Any = None) -> None:
             written = [] if table is None else [write_csv(output / f"{name}.csv", table)]
             if figure is not None:
-                written += [save(figure, output / f"{name}.{suffix}") for suffix in formats]
+                written.append(save(figure, output / f"{name}.png"))
             for path in written:
                 click.echo(f"Wrote {path}")
 
@@ -95,11 +90,6 @@ def _encodes(function: Callable[..., None]) -> Any:
     return called
 
 
-_runs = click.argument(
-    "folders", nargs=-1, required=True, metavar="FOLDER...", type=click.Path(path_type=Path)
-)
-
-
 @command.command()
 @click.argument("folders", nargs=-1, metavar="[RUN]...", type=click.Path(path_type=Path))
 @option("--momentum", "η, without a run.", kind=float)
@@ -127,20 +117,9 @@ def distance(folders: tuple[Path, ...], write: Write, **formula: Any) -> None:
 
 
 @command.command()
-@_runs
-@option("--x", "A setting of gradlab train, or distance.", required=True, metavar="SETTING")
-@option("--metric metrics", "stsb_dev or group/name of the metrics file; repeatable.",
-        ("stsb_dev",), multiple=True, metavar="NAME")  # fmt: skip
-@_writes
-def setting(folders: tuple[Path, ...], x: str, metrics: tuple[str, ...], write: Write) -> None:
-    """Results of runs, means and spreads over seeds, against a setting or the distance."""
-    table = summarise_runs(find_runs(folders), x, metrics)
-    click.echo(columns_as_text(table))
-    write(f"setting-{x}", table, figures.draw_summaries(table, x, metrics)[0])
-
-
-@command.command()
-@_runs
+@click.argument(
+    "folders", nargs=-1, required=True, metavar="FOLDER...", type=click.Path(path_type=Path)
+)
 @_writes
 def path(folders: tuple[Path, ...], write: Write) -> None:
     """Alignment and uniformity over the steps of runs."""
@@ -156,20 +135,15 @@ def path(folders: tuple[Path, ...], write: Write) -> None:
 @_encodes
 @data_option
 @option("--split", "Which pairs.", "test", ["test", "dev"])
-@option("--length", "What is counted: words, or tokens of the first model.", "words",
-        ["words", "tokens"])  # fmt: skip
 @_writes
-def length_bias(encoders: Encoders, eval_data: Path, split: str, length: str, write: Write) -> None:
+def length_bias(encoders: Encoders, eval_data: Path, split: str, write: Write) -> None:
     """Whether sentences of similar length are taken to be more similar (ESimCSE, Table 1)."""
-    sets = lengths.load_sets(eval_data, split)
-    count: Callable[[str], int] = lengths.words
-    biases: dict[str, LengthBias] = {}
+    sets = measures.load_sets(eval_data, split)
+    biases = {}
     for name, encoder in encoders:
-        if length == "tokens" and not biases:
-            count = functools.partial(_tokens, encoder.tokenizer)
-        biases[name] = lengths.length_bias(encoder, sets, length=count)
+        biases[name] = measures.length_bias(encoder, sets)
         click.echo(f"{name}\n{columns_as_text(biases[name].correlations)}")
-        click.echo(f"slope of the excess: {biases[name].slope:.5f} of the ranks a {length[:-1]}\n")
+        click.echo(f"slope of the excess: {biases[name].slope:.5f} of the ranks a word\n")
     for kind in ("correlations", "curve"):
         tables = {name: getattr(bias, kind) for name, bias in biases.items()}
         write(f"length-bias-{kind}", _stacked("model", tables))
@@ -181,7 +155,8 @@ def length_bias(encoders: Encoders, eval_data: Path, split: str, length: str, wr
 @option("--sentences", "Text, CSV, JSON lines or Parquet.", kind=Path, required=True)
 @option("--column", "Column with the sentences.")
 @option("--count", "The first so many of them.", 500, click.IntRange(1))
-@option("--edit edits", "An augmentation such as word_repetition(rate=0.2); repeatable.", EDITS,
+@option("--edit edits", "An augmentation such as word_repetition(rate=0.2); repeatable.",
+        measures.EDITS,
         multiple=True, metavar="NAME")  # fmt: skip
 @option("--draws", "Edited versions of a sentence.", 4, click.IntRange(1))
 @option("--seed", "Seed of the edits.", 0, click.IntRange(0))
@@ -194,9 +169,10 @@ def edits(
     chosen = list(itertools.islice(read_sentences(sentences, column), count))
     similarities = {}
     for name, encoder in encoders:
-        similarities[name] = edited_similarities(encoder, chosen, edits, progress=True, **settings)
+        table = measures.edited_similarities(encoder, chosen, edits, progress=True, **settings)
         versions = f"{len(chosen)} sentences, {settings['draws']} versions of each"
-        click.echo(f"{name}: {versions}\n{columns_as_text(similarities[name])}\n")
+        click.echo(f"{name}: {versions}\n{columns_as_text(table)}\n")
+        similarities[name] = table
     write("edits", _stacked("model", similarities))
 
 
@@ -211,15 +187,11 @@ def spectrum(encoders: Encoders, eval_data: Path, centre: bool, write: Write) ->
     spectra = {}
     for name, encoder in encoders:
         rows = np.asarray(encoder.encode(sentences), dtype=np.float64)
-        spectra[name] = singular.spectrum(rows, centre=centre)
+        spectra[name] = measures.spectrum(rows, centre=centre)
         half = int((spectra[name]["cumulative"] < 0.5).sum()) + 1
         rank = effective_rank(unit_rows(rows))
         click.echo(f"{name}: effective rank {rank:.1f}; {half} directions hold half of the squares")
     write("spectrum", _stacked("model", spectra), figures.draw_spectra(spectra)[0])
-
-
-def _tokens(tokenizer: Any, sentence: str) -> int:
-    return len(tokenizer(sentence)["input_ids"])
 
 
 def _stacked(column: str, tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,23 +11,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gradlab.plotting import COLORS, TEXT_WIDTH, Table, figure_of, new_figure, select
+from gradlab.plotting import COLORS, TEXT_WIDTH, Table, figure_of, new_figure
 from gradlab.plotting import plot_style as style
 from studies.analyses.distance import branch_distance
-from studies.analyses.length import LONGEST, NEAR, LengthBias
+from studies.analyses.encoders import LONGEST, NEAR, LengthBias
 from studies.drawing import panels
 
-# Of a legend: height of a line, and letters that surely fit.
-LEGEND_LINE, LETTERS_PER_INCH = 0.16, 16
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
-LABELS = {
-    "stsb_dev": "STS-B dev, Spearman",
-    "diagnostics/alignment": "alignment",
-    "diagnostics/uniformity": "uniformity",
-    "distance": "maximum traceable distance (steps)",
-    "batch_size": "batch size",
-    "queue_size": "queue size",
-}
 
 
 def _drawing(draw: Callable[..., None]) -> Callable[..., tuple[Figure, Axes]]:
@@ -70,44 +58,6 @@ def draw_distances(ax: Axes, table: Table) -> None:
     ax.plot(step, table["formula"], color="black", linewidth=0.9, linestyle="--", label="formula")
     ax.set(xlabel="step", ylabel="maximum traceable distance (steps)")
     ax.set_ylim(bottom=0)
-
-
-@_drawing
-def draw_summary(ax: Axes, table: Table, x: str, metric: str) -> None:
-    """What `summarise_runs` found against a setting: means, and one standard deviation."""
-    look: Any = {"markersize": 4, "linewidth": 1.2, "elinewidth": 0.9, "capsize": 2}
-    colors, markers = itertools.cycle(COLORS), itertools.cycle(MARKERS)
-    for series, color, marker in zip(dict.fromkeys(table["series"]), colors, markers, strict=False):
-        rows = select(table, series=series)
-        look |= {"color": color, "marker": marker, "label": series or None}
-        ax.errorbar(rows[x], rows[metric], np.nan_to_num(rows[f"{metric}_sd"]), **look)
-    if x == "distance" or x.endswith("size"):
-        ax.set_xscale("log", base=2)
-        ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    ax.set(xlabel=LABELS.get(x, x), ylabel=LABELS.get(metric, metric))
-
-
-def draw_summaries(table: Table, x: str, metrics: Sequence[str]) -> tuple[Figure, list[Axes]]:
-    """A panel of :func:`draw_summary` for each metric, with one legend below them all."""
-    figure, axes = row_of(len(metrics))
-    for metric, ax in zip(metrics, axes, strict=True):
-        draw_summary(table, x, metric, ax)
-        if (inside := ax.get_legend()) is not None:
-            inside.remove()
-    # In lines that fit into a legend of so many inches.
-    letters = int((figure.get_figwidth() - 0.6) * LETTERS_PER_INCH)
-    names = [
-        textwrap.fill(name, letters, break_on_hyphens=False)
-        for name in dict.fromkeys(table["series"])
-        if name
-    ]
-    if names:
-        handles, _ = axes[0].get_legend_handles_labels()
-        with style():
-            figure.legend(handles, names, loc="outside lower left")
-        lines = sum(name.count("\n") + 1 for name in names)
-        figure.set_figheight(figure.get_figheight() + LEGEND_LINE * lines)
-    return figure, axes
 
 
 @_drawing

@@ -11,7 +11,6 @@ from gradlab.cli import OutputFolder, device_option, main, option
 from gradlab.errors import require_package
 from gradlab.settings import declarations
 from gradlab.sweep import require_optuna
-from studies import options
 from studies.conjectures.settings import PRESETS, StudySettings
 from studies.conjectures.study import Study
 
@@ -49,7 +48,12 @@ def size_options(function: Any) -> Any:
 
 
 @click.command(epilog=EPILOG)
-@options.inputs
+@option("--model", "Encoder to start from: a local folder or a hub name.", required=True,
+        metavar="PATH_OR_NAME")  # fmt: skip
+@option("--train-file", "Sentences: text, JSON lines, CSV, TSV or Parquet; .gz, .xz and .bz2 too.",
+        kind=Path, required=True, metavar="FILE")  # fmt: skip
+@option("--eval-data", "SentEval's data/downstream folder.", kind=Path, required=True,
+        metavar="SENTEVAL_DIR")  # fmt: skip
 @option("--output", "The study's folder.", "study", OutputFolder(), metavar="DIR")
 @option(
     "--preset",

@@ -124,7 +124,7 @@ def sweep_of(
         base | shared,
         points_given=tuple(points),
         keep_encoders=False,
-        callbacks=("studies.conjectures.observe:callbacks",),
+        callbacks=("studies.conjectures.views:callbacks",),
     )
 
 

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from gradlab import get_loss, loss_names
-from gradlab.files import atomic_path, read_object, write_json, write_text
+from gradlab.files import read_object, write_json, write_text
 from gradlab.plotting import close, save
 from gradlab.simulation import Setting
 from gradlab.sweep import Run
-from studies.conjectures import assumptions, conjecture1, conjecture2, conjecture3, repairs
-from studies.conjectures.claims import CEILING, claims_of
-from studies.conjectures.conditions import TWICE
-from studies.conjectures.figures import FEW_POINTS, FIGURES, finite_points, read_tables
-from studies.conjectures.results import METRICS, Frames, Results
-from studies.conjectures.settings import LEMMA_STEPS, TEMPERATURE, StudySettings
-from studies.conjectures.verdicts import (
+from studies.conjectures.claims import (
+    CEILING,
     CONJECTURE,
     LEAST_SEEDS,
     LEAST_STEPS,
     PERFORMANCE_MARGIN,
+    claims_of,
     claims_table,
     verdicts_table,
 )
+from studies.conjectures.conditions import TWICE
+from studies.conjectures.figures import FEW_POINTS, FIGURES, finite_points, read_tables
+from studies.conjectures.measures import PUBLISHED_GAINS, TABLES
+from studies.conjectures.results import METRICS, Frames, Results
+from studies.conjectures.settings import LEMMA_STEPS, TEMPERATURE, StudySettings
 from studies.pages import render
 from studies.statistics import OVER_SEEDS, OVER_SENTENCES, six
 
@@ -35,14 +36,6 @@ Row = Mapping[str, Any]
 PAGES = ("report.md", "verdicts.md")
 # Decimals of a claim's numbers, by unit.
 DIGITS = {"degrees": 2, "percent": 1, "percentage points": 2, "points": 1}
-# What a part of a study measures in its runs.
-TABLES: dict[str, Callable[[Results, StudySettings], dict[str, pd.DataFrame]]] = {
-    "conjecture1": conjecture1.tables_of,
-    "conjecture2": conjecture2.tables_of,
-    "conjecture3": conjecture3.tables_of,
-    "assumptions": assumptions.tables_of,
-    "repairs": repairs.tables_of,
-}
 
 
 def write_report(
@@ -91,8 +84,8 @@ def write_tables(place: Path, tables: Frames) -> None:
     """Write tables that have rows as CSV files, with six significant digits."""
     for name, table in tables.items():
         if len(table):
-            with atomic_path(place / f"{name}.csv") as temporary:
-                table.map(six).to_csv(temporary, index=False, lineterminator="\n")
+            text = table.map(six).to_csv(index=False, lineterminator="\n")
+            write_text(place / f"{name}.csv", text)
 
 
 def page(template: str, tables: Frames, figures: Sequence[str], manifest: Mapping[str, Any]) -> str:
@@ -123,7 +116,7 @@ def page(template: str, tables: Frames, figures: Sequence[str], manifest: Mappin
         performance_margin=PERFORMANCE_MARGIN,
         fewer=_fewer(tables),
         metrics=METRICS,
-        published_gains=repairs.PUBLISHED_GAINS,
+        published_gains=PUBLISHED_GAINS,
         ceiling=CEILING,
         few_points=FEW_POINTS,
         points={name: finite_points(tables, name) for name in tables if "performance" in name},

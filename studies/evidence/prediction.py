@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from gradlab import GradlabError
-from studies.evidence.declarations import DECLARATION, UNTRAINED, Frames, read_first_round
+from studies.evidence.declarations import DECLARATION, UNTRAINED, read_first_round
 from studies.statistics import along_line, percentiles
 
 # Bootstrap samples of losses.
@@ -189,21 +189,9 @@ def outcome(errors: pd.DataFrame) -> str:
     return f"no success; {'; '.join(phrases)}"
 
 
-def summary(
-    name: str, tables: Frames, features: pd.DataFrame, runs: pd.DataFrame, design: Design
-) -> Iterator[str]:
-    """Yield lines: errors of the feature and its rivals, and the outcome of what was declared."""
-    table, of_all = tables[f"{name}s"], tables[f"{name}-errors"]
-    yield f"{name}: {len(table)} tested runs of {table.loss.nunique()} losses, errors in points"
-    for row in of_all.itertuples():
-        excess = f"; the feature's exceeds it by {row.excess:.1f} ({row.low:.1f} to {row.high:.1f})"
-        yield (
-            f"{row.predictor}: {row.error:.1f} ({row.error_low:.1f} to {row.error_high:.1f}), "
-            f"{row.error_above:.1f} ({row.above_low:.1f} to {row.above_high:.1f}) "
-            f"above the untrained encoder{'' if row.predictor == FEATURE else excess}"
-        )
-    if design is FIRST:
-        return
+def summary(name: str, of_all: pd.DataFrame, features: pd.DataFrame, runs: pd.DataFrame,
+            design: Design) -> Iterator[str]:  # fmt: skip
+    """Yield what becomes of the claim, from the `errors` ``of_all``, and errors at single steps."""
     yield f"{name}: {outcome(of_all)}"
     for step in STEPS:
         by_step = features.assign(feature=features[f"feature_{step}"])

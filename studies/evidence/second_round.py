@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gradlab.sweep import DIVERGED
 from studies.evidence import prediction, surface
 from studies.evidence.contrasts import judge_claim
 from studies.evidence.declarations import CLAIM_DESIGNS, DESIGNS, WORDS, Frames, judge_parts
@@ -54,27 +53,15 @@ def analyse(rows: Mapping[str, pd.DataFrame], measured: Mapping[str, pd.DataFram
 def summary(
     rows: Mapping[str, pd.DataFrame], tables: Frames, features: pd.DataFrame
 ) -> Iterator[str]:
-    """Yield lines: the runs of every part, verdicts on all contrasts and claims, predictions."""
-    for name, table in rows.items():
-        seeds = table.groupby("label").seed.nunique()
-        diverged = (table.state == DIVERGED).sum()
-        yield (
-            f"{name}: {len(table)} runs, {seeds.min()} to {seeds.max()} seeds a condition"
-            f"{f', {diverged} diverged and count as the untrained encoder' if diverged else ''}"
-        )
+    """Yield verdicts on the papers' claims, and what becomes of the declared prediction."""
     contrasts = tables["contrasts"]
-    margin = {"yes": ", within its margin", "no": ", not shown to be within its margin"}
-    for row in contrasts.itertuples():
-        yield (
-            f"{row.name}: {row.estimate:+.2f} ({row.low:+.2f} to {row.high:+.2f}), "
-            f"{row.seeds} seeds: {row.verdict}{margin.get(row.within_margin, '')}"
-        )
     for name in filter(rows.__contains__, CLAIM_DESIGNS):
         claim = CLAIM_DESIGNS[name].get("claim", "better")
         verdict = judge_claim(contrasts[contrasts.part == name], claim)
         yield f"{WORDS['claims'][name]}: {verdict}"
-    for name, (runs, design) in prediction.designs(rows).items():
-        yield from prediction.summary(name, tables, features, runs, design)
+    name = "declared-prediction"
+    runs, design = prediction.designs(rows)[name]
+    yield from prediction.summary(name, tables[f"{name}-errors"], features, runs, design)
 
 
 def over_rates(name: str, rows: pd.DataFrame, at: Mapping[str, str] = AT) -> pd.DataFrame:

@@ -14,17 +14,9 @@ from gradlab import GradlabError
 from gradlab.encoder import Encoder
 from gradlab.evaluate import ScoredPairs
 from gradlab.train import Queue, decay, get_augmentation
-from studies.analyses import (
-    branch_distance,
-    branch_distances,
-    edited_similarities,
-    length_bias,
-    measured_distances,
-    spectrum,
-    traceable_distance,
-)
-from studies.analyses.edits import embed_ids
-from studies.analyses.length import LONGEST
+from studies.analyses import edited_similarities, length_bias, spectrum, traceable_distance
+from studies.analyses.distance import branch_distance, branch_distances, measured_distances
+from studies.analyses.encoders import LONGEST, embed_ids
 from tests.tiny_models import make_bert, make_sentences
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import statistics
 
 import numpy as np
 import pytest
@@ -15,13 +13,14 @@ from gradlab.encoder import Encoder
 from gradlab.monitor import History
 from gradlab.plotting import read_table
 from gradlab.train import TrainConfig, decay, train
-from studies.analyses import branch_distance, length_bias, measured_distances, spectrum
 from studies.analyses import figures as draw
+from studies.analyses import length_bias, spectrum
 from studies.analyses.__main__ import command
-from studies.analyses.runs import FinishedRun, distances_of, find_runs, path_of, summarise_runs
+from studies.analyses.distance import branch_distance, measured_distances
+from studies.analyses.runs import FinishedRun, distances_of, find_runs, path_of
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert
-from tests.train_helpers import small_config, write_stsb
+from tests.train_helpers import small_config
 
 QUEUE = {
     "queue_size": 20, "queue_initial": 4,
@@ -34,12 +33,7 @@ QUEUE = {
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     start = make_bert(folder / "bert")
-    sts = str(write_stsb(folder))
-    train(small_config(start, folder, "queue", **QUEUE))
-    changes = {"queue_size": 16, "eval_data": sts, "max_steps": 2}
-    for seed, momentum in itertools.product((1, 2), (0.5, 0.8)):
-        own = changes | {"momentum": momentum, "seed": seed}
-        train(small_config(start, folder, f"sweep/runs/{momentum}-{seed}", **own))
+    train(small_config(start, folder, "sweep/runs/queue", **QUEUE))
     make_senteval(folder / "data")
     return folder
 
@@ -58,7 +52,7 @@ def run(*arguments):
 
 def test_distances_of_a_run_against_its_queue(folder):
     """The ages that a queue of 20 with 8 rows a step must have, by hand."""
-    (run_of_queue,) = find_runs(["queue"])
+    (run_of_queue,) = find_runs(["sweep"])
     table = distances_of(run_of_queue)
     # Step t saw rows of at most t steps ago, of at most ceil(20 / 8) = 3 batches; the first saw
     # random ones alone.
@@ -69,62 +63,30 @@ def test_distances_of_a_run_against_its_queue(folder):
     expected = [measured_distances([age], t, decays)[0] for t, age in enumerate(ages_of_rows)]
     np.testing.assert_allclose(table["measured"], expected, rtol=1e-11)
     assert table["formula"][-1] == pytest.approx(1 / (1 - 0.9) + 20 / 8)
-    assert "measured" in run("distance", "queue", "--output", "out")
+    assert "measured" in run("distance", "sweep", "--output", "out")
     written = read_table("out/distance-queue.csv")
     np.testing.assert_allclose(written["measured"], table["measured"])
     formula = ("--momentum", 0.85, "--queue-size", 512, "--batch-size", 64)
     assert run("distance", *formula) == "14.6667\n"
 
 
-def test_summary_against_the_manifests(folder):
-    runs = find_runs(["sweep"])
-    assert len(runs) == 4
-    table = summarise_runs(runs, "distance", ["stsb_dev", "diagnostics/alignment"])
-    assert table["distance"].tolist() == [1 / (1 - 0.5) + 2, pytest.approx(1 / (1 - 0.8) + 2)]
-    assert table["n"].tolist() == [2, 2]
-    scores = [
-        run_of_sweep.metric("stsb_dev")
-        for run_of_sweep in runs
-        if run_of_sweep.config.momentum == 0.8
-    ]
-    assert table["stsb_dev"][1] == pytest.approx(statistics.mean(scores))
-    assert table["stsb_dev_sd"][1] == pytest.approx(statistics.stdev(scores))
-    for run_of_sweep in runs:
-        assert max(run_of_sweep.results["stsb_dev"].values()) >= run_of_sweep.metric("stsb_dev")
-    # The other way round the momentum makes two series.
-    table = summarise_runs(runs, "queue_size", ["stsb_dev"])
-    assert table["series"].tolist() == ["momentum=0.5", "momentum=0.8"]
-    output = run("setting", "sweep", "--x", "momentum", "--metric", "stsb_dev", "--output", "out")
-    assert output.splitlines()[0].split() == ["series", "momentum", "n", "stsb_dev", "stsb_dev_sd"]
-    with pytest.raises(GradlabError, match=r"'momentun' is neither.*Did you mean 'momentum'"):
-        summarise_runs(runs, "momentun", ["stsb_dev"])
-    with pytest.raises(GradlabError, match="no number to draw against"):
-        summarise_runs(runs, "loss", ["stsb_dev"])
-
-
-def finished_run(score: float, steps: int = 1, **settings) -> FinishedRun:
-    config = TrainConfig(model="m", train_file="f", output="o", **settings)
-    results = {"steps": steps, "stsb_dev": {"1": score}, "best_step": 1}
-    return FinishedRun("run", config, results, History(steps))
-
-
 def test_distance_of_an_average_that_ends_at_its_beginning_and_of_accumulated_batches():
+    def distance(steps=1, **settings):
+        config = TrainConfig(model="m", train_file="f", output="o", queue_size=512, **settings)
+        return FinishedRun("run", config, {"steps": steps}, History(steps)).distance_at(steps - 1)
+
     ends = {"momentum": 0.75, "momentum_schedule": "cosine", "momentum_end": 1.0}
-    schedule = ends | {"queue_size": 512}
-    assert finished_run(0.5, steps=2, **schedule).distance == math.inf
-    constant = {"momentum": 0.75, "queue_size": 512, "batch_size": 64}
-    assert finished_run(0.5, **constant).distance == 4 + 8
+    assert distance(steps=2, **ends) == math.inf
+    assert distance(momentum=0.75, batch_size=64) == 4 + 8
     # Four batches a step are queued.
-    assert finished_run(0.5, **constant, accumulation=4).distance == 4 + 2
-    table = summarise_runs([finished_run(0.5, steps=2, **schedule)], "distance", ["stsb_dev"])
-    assert table["distance"].tolist() == [math.inf]
+    assert distance(momentum=0.75, batch_size=64, accumulation=4) == 4 + 2
 
 
 def test_length_bias_edits_and_spectrum(folder):
     encoder = Encoder.load("bert")
     output = run(
-        "length-bias", "--model", "start=bert", "--model", "queue/encoder", "--eval-data", "data",
-        "--device", "cpu", "--output", "out",
+        "length-bias", "--model", "start=bert", "--model", "sweep/runs/queue/encoder",
+        "--eval-data", "data", "--device", "cpu", "--output", "out",
     )  # fmt: skip
     assert "start\n" in output
     bias = length_bias(encoder, "data")
@@ -162,7 +124,7 @@ def test_figures_draw_the_numbers(folder):
     _, ax = draw.draw_finite_steps((0.5, 0.85), last=10)
     x, y = lines(ax)["η = 0.85"]
     np.testing.assert_array_equal(y, branch_distance(0.85, x))
-    (run_of_queue,) = find_runs(["queue"])
+    (run_of_queue,) = find_runs(["sweep"])
     table = distances_of(run_of_queue)
     figure, ax = draw.draw_distances(table)
     np.testing.assert_array_equal(lines(ax)["measured"][1], table["measured"])
@@ -178,6 +140,3 @@ def test_figures_draw_the_numbers(folder):
     path = path_of(run_of_queue)
     _, ax = draw.draw_paths({"a": path})
     np.testing.assert_array_equal(lines(ax)["a"][0], path["uniformity"])
-    summary = summarise_runs(find_runs(["sweep"]), "momentum", ["stsb_dev"])
-    _, ax = draw.draw_summary(summary, "momentum", "stsb_dev")
-    np.testing.assert_array_equal(ax.containers[0].lines[0].get_ydata(), summary["stsb_dev"])

@@ -20,8 +20,15 @@ from gradlab.gradient import tangent_bounds
 from gradlab.simulation import sample_views
 from gradlab.sweep import parse_spec
 from studies.conjectures.__main__ import command as study_command
-from studies.conjectures.assumptions import normality
-from studies.conjectures.claims import claims_of
+from studies.conjectures.claims import (
+    CONJECTURE,
+    OBSERVATION,
+    PERFORMANCE,
+    Claim,
+    claims_of,
+    claims_table,
+    verdicts_table,
+)
 from studies.conjectures.conditions import (
     ALWAYS_OPEN,
     CONTRASTIVE,
@@ -34,17 +41,13 @@ from studies.conjectures.conditions import (
     sweep_of,
     twice,
 )
-from studies.conjectures.conjecture2 import hardest_shares
-from studies.conjectures.conjecture3 import batch_triples, published_filter
-from studies.conjectures.settings import SECTIONS, StudySettings
-from studies.conjectures.verdicts import (
-    CONJECTURE,
-    OBSERVATION,
-    PERFORMANCE,
-    Claim,
-    claims_table,
-    verdicts_table,
+from studies.conjectures.measures import (
+    batch_triples,
+    hardest_shares,
+    normality,
+    published_filter,
 )
+from studies.conjectures.settings import SECTIONS, StudySettings
 from studies.conjectures.views import negative_angles, positive_angles
 from studies.statistics import (
     CONTRADICTED,

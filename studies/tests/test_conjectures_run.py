@@ -21,7 +21,7 @@ from gradlab.cli import main
 from gradlab.errors import Diverged
 from gradlab.evaluate import evaluate
 from gradlab.sweep import Budget, read_spec, run_sweep
-from studies.conjectures import Study, StudySettings, observe
+from studies.conjectures import Study, StudySettings, views
 from studies.conjectures.__main__ import command
 from studies.conjectures.figures import FIGURES, read_tables
 from studies.conjectures.settings import PRESETS
@@ -171,7 +171,7 @@ class TestWhole:
 
 def test_interrupted_and_resumed_gives_the_same_tables(inputs, tmp_path, monkeypatch) -> None:
     expected = tables_of(study(inputs, tmp_path / "straight", ["conjecture1"], seeds=2))
-    on_step, calls = observe.Observer.on_step, []
+    on_step, calls = views.Observer.on_step, []
 
     def interrupted(self, trainer, output):
         on_step(self, trainer, output)
@@ -179,13 +179,13 @@ def test_interrupted_and_resumed_gives_the_same_tables(inputs, tmp_path, monkeyp
         if len(calls) == 7:  # the third step of the second run
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(observe.Observer, "on_step", interrupted)
+    monkeypatch.setattr(views.Observer, "on_step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         study(inputs, tmp_path / "broken", ["conjecture1"], seeds=2)
     runs = tmp_path / "broken" / "runs"
     assert len(list(runs.iterdir())) == 2
     assert [path.name for path in runs.glob("*margin=3.0*/checkpoints/step-*")] == ["step-00000003"]
-    monkeypatch.setattr(observe.Observer, "on_step", on_step)
+    monkeypatch.setattr(views.Observer, "on_step", on_step)
     assert tables_of(study(inputs, tmp_path / "broken", ["conjecture1"], seeds=2)) == expected
     assert calls == [1, 2, 3, 4, 1, 2, 3]
 
@@ -204,18 +204,18 @@ def test_side_by_side_are_the_workers_of_a_sweep(inputs, tmp_path, monkeypatch) 
 def test_a_failed_run_ends_no_other_and_is_made_by_the_next_call(
     inputs, tmp_path, monkeypatch
 ) -> None:
-    on_step = observe.Observer.on_step
+    on_step = views.Observer.on_step
 
     def fail(self, trainer, output):
         if trainer.config.loss_settings["margin"] == 0.3:
             raise GradlabError("the disk is full")
         on_step(self, trainer, output)
 
-    monkeypatch.setattr(observe.Observer, "on_step", fail)
+    monkeypatch.setattr(views.Observer, "on_step", fail)
     with pytest.raises(GradlabError, match=r"^run baseline, seed 0: the disk is full$"):
         study(inputs, tmp_path / "study", ["conjecture1"], seeds=1)
     assert list((tmp_path / "study" / "runs").glob("*margin=3.0*/held-out-after.npz"))
-    monkeypatch.setattr(observe.Observer, "on_step", on_step)
+    monkeypatch.setattr(views.Observer, "on_step", on_step)
     report = study(inputs, tmp_path / "study", ["conjecture1"], seeds=1)
     assert len(read_tables(report)["runs"]) == 2
 
@@ -244,7 +244,7 @@ def test_a_diverged_run_is_a_result(inputs, tmp_path, monkeypatch) -> None:
         if trainer.config.loss_settings["margin"] == 3.0:
             raise Diverged("the loss is nan at step 1")
 
-    monkeypatch.setattr(observe.Observer, "on_step", diverge)
+    monkeypatch.setattr(views.Observer, "on_step", diverge)
     report = study(inputs, tmp_path / "study", ["conjecture1"], seeds=1)
     runs = read_tables(report)["runs"].set_index("condition")
     assert runs.diverged["no dissipation"] == "the loss is nan at step 1"

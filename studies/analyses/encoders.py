@@ -1,18 +1,25 @@
-"""Whether sentences of similar length are taken to be more similar (ESimCSE, Table 1)."""
+"""What length and edits of sentences do to an encoder, and how many directions it uses.
+
+ESimCSE (Wu et al. 2022), Tables 1 and 2; MoCoSE (Cao et al. 2022), Figure 7.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+import torch
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
+from tqdm import tqdm
 
 from gradlab import GradlabError
+from gradlab.batch import unit_rows
+from gradlab.encoder import Encoder
 from gradlab.evaluate import (
     STS_TASKS,
     MissingFile,
@@ -24,9 +31,12 @@ from gradlab.evaluate import (
     spearman,
 )
 from gradlab.plotting import Table, rounded
+from gradlab.seeds import random_generator
+from gradlab.train import SentenceAugmentation, get_augmentation
 
 NEAR = 3  # the paper's border between similar lengths and others
 LONGEST = 20  # differences from here on are counted together
+EDITS = ("random_insertion", "random_deletion", "word_repetition", "subword_repetition")
 
 
 @dataclass(frozen=True)
@@ -61,15 +71,13 @@ class LengthBias:
 
 
 def words(sentence: str) -> int:
-    """Length in words, as white space parts them."""
+    """Length in words, as white space parts them; the paper does not say what it counts."""
     return len(sentence.split())
 
 
 def length_bias(
     encode: Any,
     sets: str | Path | Mapping[str, Sequence[ScoredPairs]],
-    *,
-    length: Callable[[str], int] = words,
     split: str = "test",
 ) -> LengthBias:
     """Measure it on scored pairs of sentences.
@@ -79,7 +87,6 @@ def length_bias(
             method ``encode``.
         sets: SentEval's ``data/downstream`` folder, of which the STS sets are taken that are there;
             or pairs by name.
-        length: of a sentence; the paper does not say what it counts, here it is words.
         split: "test" or "dev" (STS-B and SICK-R alone), where ``sets`` is a folder.
 
     Raises:
@@ -89,7 +96,7 @@ def length_bias(
     texts = (text for subsets in loaded.values() for pairs in subsets for text in pairs.sentences)
     sentences = list(dict.fromkeys(texts))
     rows_of = dict(zip(sentences, as_encode(encode)(sentences), strict=True))
-    tables = {name: _measure(rows_of, subsets, length) for name, subsets in loaded.items()}
+    tables = {name: _measure(rows_of, subsets) for name, subsets in loaded.items()}
     together = pd.concat(tables.values(), ignore_index=True)
     rows = [_correlations(name, table) for name, table in {**tables, "all": together}.items()]
     return LengthBias(rounded(pd.DataFrame(rows)), _curve(together))
@@ -113,10 +120,111 @@ def load_sets(folder: str | Path, split: str = "test") -> dict[str, list[ScoredP
     return loaded
 
 
+def edited_similarities(
+    encoder: Encoder,
+    sentences: Sequence[str],
+    edits: Sequence[str] = EDITS,
+    *,
+    draws: int = 4,
+    seed: int = 0,
+    progress: bool = False,
+) -> Table:
+    """Cosines of sentences with edited versions of themselves, without dropout.
+
+    The paper shows one sentence; here are the mean and the spread over many, and over several draws
+    of the edit.
+
+    Args:
+        edits: augmentations of ids or text, by name, with settings as in
+            ``"random_deletion(rate=0.2)"``.
+        draws: edited versions of each sentence.
+        seed: of the edits.
+
+    Returns:
+        A row an edit: ``edit``, ``similarity`` (mean cosine), ``deviation`` (standard deviation
+        over sentences and draws), ``lowest`` (5th percentile), ``length`` (mean change in tokens),
+        ``unchanged`` (share of versions that equal the sentence).
+
+    Raises:
+        GradlabError: without sentences, or for an augmentation of embeddings.
+    """
+    if not len(sentences):
+        raise GradlabError("there is no sentence to edit")
+    tokenizer, longest = encoder.tokenizer, encoder.max_length
+    ids_of = tokenizer(list(sentences), truncation=True, max_length=longest)["input_ids"]
+    sequences = [np.array(ids, dtype=np.int64) for ids in ids_of]
+    originals = embed_ids(encoder, sequences)
+    rows = []
+    for edit in tqdm(edits, desc="Editing", unit="edit", disable=not progress):
+        augmentation = get_augmentation(edit, tokenizer=tokenizer, longest=longest)
+        if not isinstance(augmentation, SentenceAugmentation):
+            raise GradlabError(
+                f"{edit} changes embeddings, no sentence; choose out of {', '.join(EDITS)}"
+            )
+        generator = random_generator(seed)
+        views = [augmentation.batch(sequences, generator) for _ in range(draws)]
+        similar = np.concatenate([cosines(originals, embed_ids(encoder, view)) for view in views])
+        pairs = [pair for view in views for pair in zip(view, sequences, strict=True)]
+        rows.append(
+            {
+                "edit": edit,
+                "similarity": similar.mean(),
+                "deviation": similar.std(ddof=1) if len(similar) > 1 else np.nan,
+                "lowest": np.quantile(similar, 0.05),
+                "length": np.mean([len(edited) - len(ids) for edited, ids in pairs]),
+                "unchanged": np.mean([np.array_equal(*pair) for pair in pairs]),
+            }
+        )
+    return rounded(pd.DataFrame(rows))
+
+
+def embed_ids(
+    encoder: Encoder, sequences: Sequence[NDArray[np.integer[Any]]], batch_size: int = 128
+) -> NDArray[np.float32]:
+    """Embeddings (N, D) of sequences of token ids, without dropout, in the order given."""
+    batches, training = [], encoder.training
+    encoder.eval()
+    try:
+        with torch.inference_mode():
+            for start in range(0, len(sequences), batch_size):
+                ids = [{"input_ids": ids.tolist()} for ids in sequences[start : start + batch_size]]
+                batch = encoder.tokenizer.pad(ids, padding_side="right", return_tensors="pt")
+                batch = batch.to(encoder.device)
+                batches.append(encoder(batch["input_ids"], batch["attention_mask"]).float())
+    finally:
+        encoder.train(training)
+    embeddings: NDArray[np.float32] = torch.cat(batches).cpu().numpy()
+    return embeddings
+
+
+def spectrum(rows: ArrayLike, *, centre: bool = False) -> Table:
+    """Singular values of the matrix of unit embeddings, largest first.
+
+    ``rows`` are (N, D), scaled to unit length here; ``centre`` takes their mean away first: without
+    it an anisotropic cloud shows in the first value.
+
+    Returns:
+        Columns ``rank`` (from 1), ``value``, ``relative`` (over the largest), and ``cumulative``:
+        share of the sum of squares.
+    """
+    values = unit_rows(np.asarray(rows, dtype=np.float64))
+    if centre:
+        values = values - values.mean(0)
+    singular = np.linalg.svd(values, compute_uv=False)
+    squares = singular**2
+    return rounded(
+        {
+            "rank": np.arange(1, len(singular) + 1),
+            "value": singular,
+            "relative": singular / singular[0],
+            "cumulative": np.cumsum(squares) / squares.sum(),
+        }
+    )
+
+
 def _measure(
     rows_of: Mapping[str, NDArray[np.floating]],
     subsets: Sequence[ScoredPairs],
-    length: Callable[[str], int],
 ) -> pd.DataFrame:
     first, second = (
         [text for pairs in subsets for text in getattr(pairs, side)] for side in ("first", "second")
@@ -125,7 +233,7 @@ def _measure(
     cosine = cosines(*(np.stack([rows_of[text] for text in side]) for side in (first, second)))
     table = pd.DataFrame({"cosine": cosine, "gold": gold})
     table["difference"] = [
-        float(abs(length(a) - length(b))) for a, b in zip(first, second, strict=True)
+        float(abs(words(a) - words(b))) for a, b in zip(first, second, strict=True)
     ]
     table["scaled"] = (gold - gold.min()) / (np.ptp(gold) or 1.0)
     table["excess"] = (rankdata(cosine) - rankdata(gold)) / len(gold)
