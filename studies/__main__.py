@@ -9,8 +9,7 @@ from pathlib import Path
 
 import click
 
-from gradlab.cli import main, option
-from studies import options
+from gradlab.cli import CommandGroup, main, option
 from studies.conjectures.report import rewrite_report
 from studies.evidence.declarations import STUDY
 from studies.evidence.report import write_first_round, write_second_round, write_splits
@@ -24,6 +23,7 @@ COMMANDS = {
 }
 
 
+HELP = {"help_option_names": ["-h", "--help"]}
 EPILOG = """\b
 Examples:
   python -m studies
@@ -32,7 +32,7 @@ Examples:
 """
 
 
-@options.group(EPILOG, invoke_without_command=True)
+@click.group(cls=CommandGroup, epilog=EPILOG, context_settings=HELP, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
     """List the studies, or recompute their results from the committed rows."""
@@ -60,15 +60,9 @@ def first_sentence(sweep: Path) -> str:
     return re.split(r"(?<! al)\. ", " ".join(about.split()))[0].rstrip(".")
 
 
-def write_conjectures(folder: Path) -> Iterator[str]:
-    """Draw the pictures of the three conjectures, and write their pages, from their tables."""
-    for path in rewrite_report(folder):
-        yield f"Wrote {path}"
-
-
-# Name of a report -> the function that writes it, and its folder in figures/study.
+# Name of a report -> the function that writes it, with its files and sentences, and its folder.
 REPORTS = {
-    "conjectures": (write_conjectures, ""),
+    "conjectures": (rewrite_report, ""),
     "first-round": (write_first_round, "evidence"),
     "second-round": (write_second_round, "second_round"),
 }
@@ -88,9 +82,9 @@ def report(names: tuple[str, ...], splits: bool, folder: Path | None) -> None:
         click.echo(f"== {name}")
         write, place = REPORTS[name]
         for line in write((folder or STUDY) / place):
-            click.echo(line)
+            click.echo(f"Wrote {line}" if isinstance(line, Path) else line)
     if splits:
-        click.echo(write_splits((folder or STUDY) / "second_round"))
+        click.echo(f"Wrote {write_splits((folder or STUDY) / 'second_round')}")
 
 
 if __name__ == "__main__":

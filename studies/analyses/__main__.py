@@ -13,7 +13,15 @@ import numpy as np
 
 from gradlab import GradlabError
 from gradlab.batch import unit_rows
-from gradlab.cli import OutputFolder, data_option, device_option, main, option, pooler_option
+from gradlab.cli import (
+    CommandGroup,
+    OutputFolder,
+    data_option,
+    device_option,
+    main,
+    option,
+    pooler_option,
+)
 from gradlab.data import read_sentences
 from gradlab.encoder import Encoder
 from gradlab.evaluate import downstream, load_sts
@@ -21,12 +29,12 @@ from gradlab.files import write_csv
 from gradlab.gradient import effective_rank
 from gradlab.plotting import save, stack
 from gradlab.train import find_device
-from studies import options
 from studies.analyses import encoders as measures
 from studies.analyses import figures, traceable_distance
 from studies.analyses.figures import columns_as_text
 from studies.analyses.runs import distances_of, find_runs, path_of
 
+HELP = {"help_option_names": ["-h", "--help"]}
 EPILOG = """\b
 Examples:
   python -m studies.analyses distance --momentum 0.85 --queue-size 512 --batch-size 64
@@ -42,31 +50,23 @@ Each writes its numbers as CSV and its figure into --output, and prints a table.
 """
 
 Encoders = Iterator[tuple[str, Encoder]]
-Write = Callable[..., None]
 
 
-@options.group(EPILOG)
+@click.group(cls=CommandGroup, epilog=EPILOG, context_settings=HELP)
 def command() -> None:
     """Analyse queues, momentum branches, length bias and embeddings' shape (MoCoSE, ESimCSE)."""
 
 
-def _writes(function: Callable[..., None]) -> Any:
-    """Options of where to write; the command gets ``write(name, table, figure)``."""
+_output = option("--output", "Folder to write to; what is there under the same name is replaced.",
+                 "analyses", OutputFolder())  # fmt: skip
 
-    @option("--output", "Folder to write to; what is there under the same name is replaced.",
-            "analyses", OutputFolder())  # fmt: skip
-    @functools.wraps(function)
-    def called(output: Path, **arguments: Any) -> None:
-        def write(name: str, table: Mapping[str, Any] | None, figure: Any = None) -> None:
-            written = [] if table is None else [write_csv(output / f"{name}.csv", table)]
-            if figure is not None:
-                written.append(save(figure, output / f"{name}.png"))
-            for path in written:
-                click.echo(f"Wrote {path}")
 
-        function(write=write, **arguments)
-
-    return called
+def _write(output: Path, name: str, table: Mapping[str, Any] | None, figure: Any = None) -> None:
+    """Write ``NAME.csv`` and ``NAME.png``, as far as they are there, and say so."""
+    if table is not None:
+        click.echo(f"Wrote {write_csv(output / f'{name}.csv', table)}")
+    if figure is not None:
+        click.echo(f"Wrote {save(figure, output / f'{name}.png')}")
 
 
 def _encodes(function: Callable[..., None]) -> Any:
@@ -95,8 +95,8 @@ def _encodes(function: Callable[..., None]) -> Any:
 @option("--momentum", "η, without a run.", kind=float)
 @option("--queue-size", "Rows of the queue, without a run.", kind=int)
 @option("--batch-size", "Rows of a batch, without a run.", kind=int)
-@_writes
-def distance(folders: tuple[Path, ...], write: Write, **formula: Any) -> None:
+@_output
+def distance(folders: tuple[Path, ...], output: Path, **formula: Any) -> None:
     """Maximum traceable distance: by the formula, and measured from the queue's ages in runs."""
     if not folders:
         if None in formula.values():
@@ -113,30 +113,30 @@ def distance(folders: tuple[Path, ...], write: Write, **formula: Any) -> None:
         figure, axes = figures.row_of(2)
         figures.draw_finite_steps(ax=axes[0])
         figures.draw_distances(table, axes[1])
-        write(f"distance-{run.name}", table, figure)
+        _write(output, f"distance-{run.name}", table, figure)
 
 
 @command.command()
 @click.argument(
     "folders", nargs=-1, required=True, metavar="FOLDER...", type=click.Path(path_type=Path)
 )
-@_writes
-def path(folders: tuple[Path, ...], write: Write) -> None:
+@_output
+def path(folders: tuple[Path, ...], output: Path) -> None:
     """Alignment and uniformity over the steps of runs."""
     paths = {run.name: path_of(run) for run in find_runs(folders)}
     for name, table in paths.items():
         ends = {measure: table[measure][[0, -1]] for measure in ("alignment", "uniformity")}
         said = [f"{measure} {first:.4f} -> {last:.4f}" for measure, (first, last) in ends.items()]
         click.echo(f"{name}: {', '.join(said)}")
-    write("path", _stacked("run", paths), figures.draw_paths(paths)[0])
+    _write(output, "path", _stacked("run", paths), figures.draw_paths(paths)[0])
 
 
 @command.command("length-bias")
 @_encodes
 @data_option
 @option("--split", "Which pairs.", "test", ["test", "dev"])
-@_writes
-def length_bias(encoders: Encoders, eval_data: Path, split: str, write: Write) -> None:
+@_output
+def length_bias(encoders: Encoders, eval_data: Path, split: str, output: Path) -> None:
     """Whether sentences of similar length are taken to be more similar (ESimCSE, Table 1)."""
     sets = measures.load_sets(eval_data, split)
     biases = {}
@@ -146,8 +146,8 @@ def length_bias(encoders: Encoders, eval_data: Path, split: str, write: Write) -
         click.echo(f"slope of the excess: {biases[name].slope:.5f} of the ranks a word\n")
     for kind in ("correlations", "curve"):
         tables = {name: getattr(bias, kind) for name, bias in biases.items()}
-        write(f"length-bias-{kind}", _stacked("model", tables))
-    write("length-bias", None, figures.draw_length_bias(biases)[0])
+        _write(output, f"length-bias-{kind}", _stacked("model", tables))
+    _write(output, "length-bias", None, figures.draw_length_bias(biases)[0])
 
 
 @command.command()
@@ -160,10 +160,10 @@ def length_bias(encoders: Encoders, eval_data: Path, split: str, write: Write) -
         multiple=True, metavar="NAME")  # fmt: skip
 @option("--draws", "Edited versions of a sentence.", 4, click.IntRange(1))
 @option("--seed", "Seed of the edits.", 0, click.IntRange(0))
-@_writes
+@_output
 def edits(
     encoders: Encoders, sentences: Path, column: str | None, count: int, edits: tuple[str, ...],
-    write: Write, **settings: int,
+    output: Path, **settings: int,
 ) -> None:  # fmt: skip
     """How similar encoders find sentences and edited ones (ESimCSE, Table 2)."""
     chosen = list(itertools.islice(read_sentences(sentences, column), count))
@@ -173,15 +173,15 @@ def edits(
         versions = f"{len(chosen)} sentences, {settings['draws']} versions of each"
         click.echo(f"{name}: {versions}\n{columns_as_text(table)}\n")
         similarities[name] = table
-    write("edits", _stacked("model", similarities))
+    _write(output, "edits", _stacked("model", similarities))
 
 
 @command.command()
 @_encodes
 @data_option
 @option("--centre", "Without the mean of the embeddings.", False)
-@_writes
-def spectrum(encoders: Encoders, eval_data: Path, centre: bool, write: Write) -> None:
+@_output
+def spectrum(encoders: Encoders, eval_data: Path, centre: bool, output: Path) -> None:
     """Singular values of the embeddings of STS-B's test sentences (MoCoSE, Figure 7)."""
     sentences = list(dict.fromkeys(load_sts(downstream(eval_data), "STS-B", "test")[0].sentences))
     spectra = {}
@@ -191,7 +191,7 @@ def spectrum(encoders: Encoders, eval_data: Path, centre: bool, write: Write) ->
         half = int((spectra[name]["cumulative"] < 0.5).sum()) + 1
         rank = effective_rank(unit_rows(rows))
         click.echo(f"{name}: effective rank {rank:.1f}; {half} directions hold half of the squares")
-    write("spectrum", _stacked("model", spectra), figures.draw_spectra(spectra)[0])
+    _write(output, "spectrum", _stacked("model", spectra), figures.draw_spectra(spectra)[0])
 
 
 def _stacked(column: str, tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -19,12 +19,8 @@ from gradlab import GradlabError
 def traceable_distance(momentum: float, queue_size: float, batch_size: float) -> float:
     """``1/(1 - η) + queue_size/batch_size`` (Eq. 4): steps to the oldest negative, in the long run.
 
-    Args:
-        momentum: weight ``η`` of the old average, in [0, 1); 0 where there is no momentum branch.
-        queue_size, batch_size: rows.
-
-    Raises:
-        GradlabError: for values out of range.
+    ``momentum`` is the weight ``η`` of the old average, in [0, 1); 0 without a momentum branch.
+    Sizes are in rows. GradlabError for values out of range.
     """
     _check_momentum(momentum)
     if not (queue_size >= 0 and batch_size > 0):
@@ -40,14 +36,8 @@ def branch_distance(momentum: float, k: ArrayLike) -> NDArray[np.float64]:
 
     These are the first k + 1 terms of a mean over the average's weights (Eqs. 5 and 6). They do not
     sum to 1: what is left, ``η^{k+1}``, lies on the weights that the branch began with;
-    :func:`branch_distances` counts it too. The limit of ``S_k`` is ``1/(1 - η)``.
-
-    Args:
-        momentum: ``η``, in [0, 1).
-        k: non-negative whole numbers.
-
-    Raises:
-        GradlabError: for values out of range.
+    :func:`branch_distances` counts it too. The limit of ``S_k`` is ``1/(1 - η)``. GradlabError for
+    ``η`` outside [0, 1) or a negative k.
     """
     _check_momentum(momentum)
     terms = np.asarray(k, dtype=np.float64) + 1

@@ -1,11 +1,6 @@
 """The three conjectures of the unified-gradient paper, checked on encoders that are trained for it.
 
->>> from studies.conjectures import Study
->>> study = Study.open(  # doctest: +SKIP
-...     "bert-base-uncased", "sentences.txt", "SentEval/data/downstream", "study"
-... )
->>> study.run()  # doctest: +SKIP
->>> study.report()  # doctest: +SKIP
+``python -m studies.conjectures`` plans a `Study`, trains its runs and writes its report.
 """
 
 from studies.conjectures.settings import SECTIONS, StudySettings

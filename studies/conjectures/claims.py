@@ -10,6 +10,7 @@ says nothing of the performance on STS-B dev, so that claims about that do not d
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -52,15 +53,10 @@ FACTORS = {"degrees": 180 / math.pi, "percent": 100.0, "percentage points": 100.
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """A number that is claimed to exceed a threshold.
+    """A number, measured once a seed, that is claimed to exceed a threshold.
 
-    Attributes:
-        role: :data:`CONJECTURE` (decides the conjecture), :data:`PERFORMANCE` or
-            :data:`OBSERVATION` (do not).
-        claim: what is claimed, in words.
-        statistic: what is measured once a seed; ``values`` has one a seed.
-        unit: of the values and the threshold; empty for a number without one.
-        at_ceiling: whether the number has no room left to grow, so that the claim cannot be judged.
+    ``claim`` and ``statistic`` say in words what is claimed and measured. Only the role
+    `CONJECTURE` decides the conjecture. Without room to grow (``at_ceiling``), none is judged.
     """
 
     conjecture: int
@@ -107,14 +103,11 @@ class Claim:
 def claims_table(claims: Sequence[Claim], steps: int | None) -> pd.DataFrame:
     """Judge claims, each role as a family of its own.
 
-    Args:
-        claims: what is claimed.
-        steps: optimiser steps of a run; None is an epoch.
-
     Returns:
         A row a claim: words, unit, threshold and margin, seeds, mean with its interval; the verdict
         on the difference from the threshold with its p, and whether the mean is within the margin
-        with its p; and the reason where the claim is not judged.
+        with its p; and the reason where it is not judged, such as too few ``steps`` (None: an
+        epoch).
     """
     few = "" if steps is None else _too_few(steps, LEAST_STEPS, "step", " a run")
     reasons = [claim.reason or few for claim in claims]
@@ -150,34 +143,54 @@ def verdicts_table(claims: pd.DataFrame) -> pd.DataFrame:
 
 def claims_of(tables: Frames, settings: Mapping[str, Any]) -> list[Claim]:
     """Return the claims of all conjectures whose tables are there, for a study's settings."""
+    runs = tables["runs"]
+    scores = _Differences(runs[runs.diverged.isna()], "stsb_dev")
     claims = []
     if "conjecture1-angles" in tables:
-        claims += _first(tables, settings)
+        gaps = _Differences(tables["conjecture1-angles"], "gap")
+        claims += _first(gaps, scores, settings["margins"])
     if "conjecture2-share" in tables:
-        claims += _second(tables, settings)
+        claims += _second(tables["conjecture2-share"], scores, settings["temperatures"])
     if "conjecture3-minimum-ratio" in tables:
-        claims += _third(tables, settings)
+        # Without a dynamic loss the table has no rows and is not there; its claims stay.
+        unmeasured = pd.DataFrame({"condition": [], "step": []})
+        claims += _dynamic(tables.get("conjecture3-closer", unmeasured))
+        ends = tables["training"].groupby(["condition", "seed"], as_index=False).last()
+        cosines = _Differences(ends, "positive_cosine")
+        claims += _static(cosines, scores, settings["ratios"])
     return claims
 
 
-def _first(tables: Frames, settings: Mapping[str, Any]) -> list[Claim]:
-    gaps = by_seed(tables["conjecture1-angles"], "gap")
+class _Differences:
+    """Differences of a measure between two conditions, for the seeds that have both."""
+
+    def __init__(self, table: pd.DataFrame, column: str) -> None:
+        self.wide = table.pivot(index="seed", columns="condition", values=column)
+
+    def __call__(self, plus: str, minus: str) -> list[float]:
+        if plus not in self.wide or minus not in self.wide:
+            return []
+        return paired(self.wide[plus], self.wide[minus])
+
+
+def _first(gaps: _Differences, scores: _Differences, margins: Sequence[float]) -> list[Claim]:
     claims = [
         Claim.declared("gap", gaps(NO_DISSIPATION, BASELINE)),
-        Claim.declared("dissipation", scores(tables)(BASELINE, NO_DISSIPATION)),
+        Claim.declared("dissipation", scores(BASELINE, NO_DISSIPATION)),
     ]
     # At m = 1 the gate hardly ever closes: those trainings are the ones without dissipation, and
     # would count twice.
-    largest = max((margin for margin in settings["margins"] if margin < 1), default=MARGIN)
+    largest = max((margin for margin in margins if margin < 1), default=MARGIN)
     if largest > MARGIN:
-        gain = scores(tables)(BASELINE, baseline(margin=largest).name)
+        gain = scores(BASELINE, baseline(margin=largest).name)
         claims.append(Claim.declared("margin", gain, first=MARGIN, second=largest))
     return claims
 
 
-def _second(tables: Frames, settings: Mapping[str, Any]) -> list[Claim]:
-    table = tables["conjecture2-share"]
-    at_training = table[table.temperature == TEMPERATURE].set_index("seed")
+def _second(
+    shares: pd.DataFrame, scores: _Differences, temperatures: Sequence[float]
+) -> list[Claim]:
+    at_training = shares[shares.temperature == TEMPERATURE].set_index("seed")
     tuned, untuned = (at_training[at_training.encoder == name] for name in ("tuned", "untuned"))
     gated, before = (rows[rows.anchors == "gated"] for rows in (tuned, untuned))
     whole = tuned[tuned.anchors == "all"]
@@ -192,35 +205,33 @@ def _second(tables: Frames, settings: Mapping[str, Any]) -> list[Claim]:
         Claim.declared(name, values.dropna().to_list(), temperature=TEMPERATURE)
         for name, values in measured.items()
     ]
-    temperatures = settings["temperatures"]
     middle = min(temperatures, key=lambda temperature: abs(temperature - 0.3))
     for temperature in dict.fromkeys((middle, max(temperatures))):
         if temperature != TEMPERATURE:
-            gain = scores(tables)(BASELINE, baseline(temperature=temperature).name)
+            gain = scores(BASELINE, baseline(temperature=temperature).name)
             named = {"first": TEMPERATURE, "second": temperature}
             claims.append(Claim.declared("temperature", gain, **named))
     return claims
 
 
-def _third(tables: Frames, settings: Mapping[str, Any]) -> list[Claim]:
+def _dynamic(closer: pd.DataFrame) -> list[Claim]:
     claims = []
-    # Without a dynamic loss the table has no rows and is not there; its claims stay, unmeasured.
-    closer = tables.get("conjecture3-closer", pd.DataFrame({"condition": [], "step": []}))
-    for loss in DYNAMIC:
-        for step in STEPS:
-            rows = closer[(closer.condition == loss) & (closer.step == step)]
-            for name in ("closer", "lemma"):
-                gains, at_ceiling = [], False
-                if len(rows):
-                    gains = (rows[f"{name}_own"] - rows[f"{name}_one"]).to_list()
-                    at_ceiling = bool(rows[f"{name}_one"].min() > CEILING)
-                title = get_loss(loss).title
-                claims.append(Claim.declared(name, gains, at_ceiling, loss=title, step=step))
-    # What training with a larger ratio does, above the baseline's ratio and below it.
-    largest, smallest = max(settings["ratios"]), min(settings["ratios"])
-    ends = tables["training"].groupby(["condition", "seed"], as_index=False).positive_cosine.last()
-    cosines = by_seed(ends, "positive_cosine")
-    pairs = {"larger-ratio": (largest, RATIO), "smaller-ratio": (RATIO, smallest)}
+    for loss, step in itertools.product(DYNAMIC, STEPS):
+        rows = closer[(closer.condition == loss) & (closer.step == step)]
+        for name in ("closer", "lemma"):
+            gains, at_ceiling = [], False
+            if len(rows):
+                gains = (rows[f"{name}_own"] - rows[f"{name}_one"]).to_list()
+                at_ceiling = bool(rows[f"{name}_one"].min() > CEILING)
+            title = get_loss(loss).title
+            claims.append(Claim.declared(name, gains, at_ceiling, loss=title, step=step))
+    return claims
+
+
+def _static(cosines: _Differences, scores: _Differences, ratios: Sequence[float]) -> list[Claim]:
+    """What training with a larger ratio does, above the baseline's ratio and below it."""
+    claims = []
+    pairs = {"larger-ratio": (max(ratios), RATIO), "smaller-ratio": (RATIO, min(ratios))}
     for name, (first, second) in pairs.items():
         if first <= second and name == "smaller-ratio":
             continue  # a claim that decides stays, unmeasured, where there is nothing to compare
@@ -228,27 +239,9 @@ def _third(tables: Frames, settings: Mapping[str, Any]) -> list[Claim]:
         differences = cosines(*names) if first > second else []
         claims += [
             Claim.declared(name, differences, first=first, second=second),
-            Claim.declared("ratio", scores(tables)(*names), first=first, second=second),
+            Claim.declared("ratio", scores(*names), first=first, second=second),
         ]
     return claims
-
-
-def scores(tables: Frames) -> Any:
-    """Return `by_seed` of STS-B dev, over the runs that did not diverge."""
-    runs = tables["runs"]
-    return by_seed(runs[runs.diverged.isna()], "stsb_dev")
-
-
-def by_seed(table: pd.DataFrame, column: str) -> Any:
-    """Return a function of two conditions: their differences, for the seeds that have both."""
-    wide = table.pivot(index="seed", columns="condition", values=column)
-
-    def differences(plus: str, minus: str) -> list[float]:
-        if plus not in wide or minus not in wide:
-            return []
-        return paired(wide[plus], wide[minus])
-
-    return differences
 
 
 def _decide(deciding: pd.DataFrame) -> tuple[str, str]:

@@ -26,7 +26,7 @@ from studies.conjectures.claims import (
 )
 from studies.conjectures.conditions import TWICE
 from studies.conjectures.figures import FEW_POINTS, FIGURES, finite_points, read_tables
-from studies.conjectures.measures import PUBLISHED_GAINS, TABLES
+from studies.conjectures.measures import PUBLISHED, TABLES
 from studies.conjectures.results import METRICS, Frames, Results
 from studies.conjectures.settings import LEMMA_STEPS, TEMPERATURE, StudySettings
 from studies.pages import render
@@ -116,7 +116,7 @@ def page(template: str, tables: Frames, figures: Sequence[str], manifest: Mappin
         performance_margin=PERFORMANCE_MARGIN,
         fewer=_fewer(tables),
         metrics=METRICS,
-        published_gains=PUBLISHED_GAINS,
+        published_gains=PUBLISHED["gains"],
         ceiling=CEILING,
         few_points=FEW_POINTS,
         points={name: finite_points(tables, name) for name in tables if "performance" in name},

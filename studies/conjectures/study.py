@@ -56,10 +56,10 @@ class Study:
     def open(
         cls,
         model: str,
-        train_file: str | os.PathLike[str],
-        sts: str | os.PathLike[str],
-        output: str | os.PathLike[str],
-        settings: StudySettings | None = None,
+        train_file: Path,
+        eval_data: Path,
+        output: Path,
+        settings: StudySettings,
         *,
         sections: Iterable[str] | None = None,
         jobs: int | None = None,
@@ -67,42 +67,26 @@ class Study:
     ) -> Study:
         """Check everything that can be wrong before the first step, and plan the runs.
 
-        Args:
-            model: encoder to start from: a local folder or a hub name.
-            train_file: sentences, as for `gradlab.train`.
-            sts: SentEval's ``data/downstream`` folder.
-            output: the study's folder; ``report`` in it is what to read and to keep.
-            settings: its size; None is the preset "light".
-            sections: of :data:`studies.conjectures.SECTIONS`; None is all that the preset makes.
-            jobs: runs side by side; None is one a core on a CPU (each with one thread) and one on
-                other devices.
-            device: as for `gradlab.train`.
+        Arguments are the command's options. None of ``sections`` is all that the preset makes; None
+        of ``jobs`` is one a core on a CPU (each with one thread) and one on other devices.
 
         Raises:
             GradlabError: bad input, or a folder with a study of another model, of other data or
                 with other settings.
         """
-        settings = settings or StudySettings.preset("light")
         chosen = check_sections(sections or SECTIONS_OF.get(settings.name))
-        check_file(Path(train_file))
-        load_stsb_dev(sts)
+        check_file(train_file)
+        load_stsb_dev(eval_data)
         hardware = find_device(device)
-        if jobs is not None and jobs < 1:
-            raise GradlabError(f"jobs must be at least 1, not {jobs}")
         jobs = jobs or ((os.cpu_count() or 1) if hardware.type == "cpu" else 1)
-        base = {
-            "model": model,
-            "train_file": str(train_file),
-            "eval_data": str(sts),
-            "device": device,
-        }
+        places = {"train_file": str(train_file), "eval_data": str(eval_data)}
+        base = {"model": model, **places, "device": device}
         spec = sweep_of(settings, chosen, base, Encoder.load(model).dimension)
         spec.check()
         check_evaluation(spec)
-        folder = Path(output)
         description = _description(model, train_file, settings, hardware, jobs)
-        _check_same(folder, description)
-        return cls(folder, settings, chosen, spec, jobs, description)
+        _check_same(output, description)
+        return cls(output, settings, chosen, spec, jobs, description)
 
     def runs(self) -> list[Run]:
         """Its runs and their states."""
@@ -167,11 +151,11 @@ def score_untuned(place: Path, config: TrainConfig, tasks: Iterable[str]) -> Non
 
 
 def _description(
-    model: str, train_file: str | os.PathLike[str], settings: StudySettings, device: Any, jobs: int
+    model: str, train_file: Path, settings: StudySettings, device: Any, jobs: int
 ) -> dict[str, Any]:
     """What a study says of itself; in its command folders are left for the reader to fill in."""
     name = Path(model).name if Path(model).is_dir() else model
-    data = {"file": Path(train_file).name, "sha256": hash_file(train_file)}
+    data = {"file": train_file.name, "sha256": hash_file(train_file)}
     inputs = f"--model {name} --train-file {data['file']}"
     places = "--eval-data SentEval/data/downstream --output study"
     machine = {"type": device.type, "name": device_name(device), "cores": os.cpu_count()}

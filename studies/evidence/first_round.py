@@ -17,8 +17,7 @@ import pandas as pd
 from scipy import stats
 
 from gradlab.sweep import read_spec
-from studies.evidence.contrasts import Entry, judged_table, measured, numbers
-from studies.evidence.declarations import CONTRASTS, Frames
+from studies.evidence.declarations import CONTRASTS, Entry, Frames, judged_table, measured, numbers
 from studies.statistics import Interval, along_line, over_seeds
 
 FACTORIAL = Path(__file__).resolve().parents[1] / "sweeps/evidence/factorial.toml"
@@ -58,16 +57,16 @@ def analyse(rows: Mapping[str, pd.DataFrame], predictions: Mapping[str, pd.DataF
 def regime_tables(rows: Frames, predicted: pd.DataFrame) -> Frames:
     """Tables of one regime, from its rows and the committed predictions."""
     factorial = rows["factorial"]
-    tables = {
-        f"{name}-cells": cell_scores(rows[name]) for name in ("factorial", "longer") if name in rows
-    }
-    tables |= exchanges(rows["exchanges"]) | {"dissipation-angles": angles(rows["dissipation"])}
+    # On the encoder the rows have the mean dissipation.
+    cells = rows.get("open", factorial.rename(columns={"dissipation_mean": "mean"}))
+    tables = {"dissipation-angles": angles(rows["dissipation"]), "open-shares": open_shares(cells)}
+    for name in ("factorial", "longer"):
+        if name in rows:
+            tables[f"{name}-cells"] = cell_scores(rows[name])
     for name in ("prediction", "atlas"):
         compared = prediction(predicted, rows[name], factorial, rows["features"])
         tables |= {f"{name}-{kind}": table for kind, table in compared.items()}
-    # On the encoder the rows have the mean dissipation.
-    cells = rows.get("open", factorial.rename(columns={"dissipation_mean": "mean"}))
-    return tables | {"open-shares": open_shares(cells)}
+    return tables | exchanges(rows["exchanges"])
 
 
 def contrasts(

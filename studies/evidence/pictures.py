@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from gradlab.plotting import COLORS
 from studies.drawing import bars, draw_differences, figure_legend, in_lines, mark_untrained, panels
 from studies.evidence import prediction, surface
-from studies.evidence.contrasts import UNITS
-from studies.evidence.declarations import CLAIMS, UNTRAINED, WORDS, Frames
+from studies.evidence.declarations import CLAIMS, UNITS, UNTRAINED, WORDS, Frames
 from studies.evidence.first_round import REGIMES, with_cells
 from studies.evidence.second_round import OVER_RATES, over_rates
 

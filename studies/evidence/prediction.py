@@ -108,52 +108,47 @@ def errors(table: pd.DataFrame) -> pd.DataFrame:
     of its runs; the fitted lines stay.
 
     Returns:
-        A row a predictor: ``error`` over all runs with ``error_low`` and ``error_high``, and
-        ``error_above`` over those above the untrained encoder with ``above_low`` and
-        ``above_high``; and ``excess`` with ``low`` and ``high``: how far the feature's ``error``
-        exceeds this one.
+        A row a predictor: ``error`` over all runs, ``error_above`` over those above the untrained
+        encoder, and ``excess``, how far the feature's ``error`` exceeds this one, with intervals.
     """
     names = list(dict.fromkeys([FEATURE, CONSTANT, *PREDICTORS]))
     squares = table[names].sub(table.score, axis=0) ** 2
-    above = table.score > UNTRAINED
     losses = table.loss.nunique()
     # The first sample is the losses themselves.
     drawn = np.random.default_rng(0).integers(0, losses, (RESAMPLES, losses))
     drawn = np.vstack([np.arange(losses), drawn])
 
-    def sizes(rows: pd.Series) -> dict[str, np.ndarray]:
-        """Of every sample, over these rows; NaN for one that has none of them."""
-        of_loss = squares.where(rows, 0.0).groupby(table.loss, sort=False).sum()
-        count = rows.groupby(table.loss, sort=False).sum().to_numpy(float)[drawn].sum(axis=1)
-        count[count == 0] = np.nan
-        sums = {name: of_loss[name].to_numpy()[drawn].sum(axis=1) for name in names}
-        return {name: np.sqrt(total / count) for name, total in sums.items()}
+    def sizes(selected: pd.Series) -> np.ndarray:
+        """Of every sample and predictor, over these runs; NaN for a sample that has none."""
+        sums = squares.where(selected, 0.0).groupby(table.loss, sort=False).sum().to_numpy()
+        counts = selected.groupby(table.loss, sort=False).sum().to_numpy(float)[drawn].sum(axis=1)
+        counts[counts == 0] = np.nan
+        return np.sqrt(sums[drawn].sum(axis=1) / counts[:, None])
 
-    all_runs, better = sizes(pd.Series(True, index=table.index)), sizes(above)
+    all_runs = sizes(pd.Series(True, index=table.index))
+    samples = {
+        ("error", "error_low", "error_high"): all_runs,
+        ("error_above", "above_low", "above_high"): sizes(table.score > UNTRAINED),
+        ("excess", "low", "high"): all_runs[:, :1] - all_runs,
+    }
     rows = []
-    for name in names:
+    for place, name in enumerate(names):
         row: dict[str, Any] = {"predictor": name}
-        samples = {
-            ("error", "error_low", "error_high"): all_runs[name],
-            ("error_above", "above_low", "above_high"): better[name],
-        }
-        if name != FEATURE:
-            samples["excess", "low", "high"] = all_runs[FEATURE] - all_runs[name]
-        for columns, (estimate, *resampled) in samples.items():
-            usable = np.array(resampled)
-            usable = usable[~np.isnan(usable)]  # a sample may lack a tested loss
+        for columns, of_samples in samples.items():
+            if name == FEATURE and "excess" in columns:
+                continue
+            estimate, *resampled = of_samples[:, place]
+            usable = np.array(resampled)[~np.isnan(resampled)]  # a sample may lack a tested loss
             row |= dict(zip(columns, (estimate, *percentiles(usable)), strict=True))
         rows.append(row)
     return pd.DataFrame(rows)
 
 
 def by_part(table: pd.DataFrame) -> pd.DataFrame:
-    """Errors in points and rank correlations of each predictor within each tested part.
+    """Error in points and rank correlation of each predictor within each tested part.
 
-    Returns:
-        A row a part and predictor: ``part``, ``runs``, ``score`` and ``deviation`` (mean and
-        standard deviation of the scores), ``predictor``, ``error``, and ``rank_correlation``, which
-        is NaN where the predictor says the same of all runs.
+    ``score`` and ``deviation`` are of the runs. There is no rank correlation (NaN) where the
+    predictor says the same of all.
     """
     rows = []
     for experiment, runs in table.groupby("part", sort=False):

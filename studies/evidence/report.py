@@ -20,7 +20,7 @@ SHOWN_STEPS = (1, 2, 5, 10, 20, 60, 120)
 MEASURED = ("features", "interventions")
 
 
-def write_first_round(folder: Path) -> Iterator[str]:
+def write_first_round(folder: Path) -> Iterator[Path]:
     """Write tables, pictures and ``report.md`` of the first round beside its rows."""
     rows = read_first_round(folder)
     predicted = {name: _table(folder, f"{name}-predictions") for name in first_round.REGIMES}
@@ -45,10 +45,10 @@ def write_first_round(folder: Path) -> Iterator[str]:
         half=100 * (half - full),  # SimCSE in bfloat16 minus float32, points by seed
         manifests=[_manifest(path) for path in sorted(folder.glob("*-manifest.json"))],
     )
-    yield f"Wrote {write_text(folder / 'report.md', page)}"
+    yield write_text(folder / "report.md", page)
 
 
-def write_second_round(folder: Path) -> Iterator[str]:
+def write_second_round(folder: Path) -> Iterator[Path | str]:
     """Write tables and pictures of the second round beside its rows, and say what they hold."""
     rows, measured = read_second_round(folder), {name: _table(folder, name) for name in MEASURED}
     tables = second_round.analyse(rows, measured)
@@ -57,10 +57,10 @@ def write_second_round(folder: Path) -> Iterator[str]:
     yield from _write(folder, tables, drawings)
 
 
-def write_splits(folder: Path) -> str:
+def write_splits(folder: Path) -> Path:
     """Write ``surface-splits.csv`` beside the response surface's rows; takes minutes."""
     splits = surface.splits(surface.factors_of(_table(folder, "surface")))
-    return f"Wrote {write_table(folder / 'surface-splits.csv', splits)}"
+    return write_table(folder / "surface-splits.csv", splits)
 
 
 def first_drawings(folder: Path, rows: Frames, tables: Frames) -> Drawings:
@@ -73,11 +73,11 @@ def _table(folder: Path, name: str) -> pd.DataFrame:
     return pd.read_csv(folder / f"{name}.csv")
 
 
-def _write(folder: Path, tables: Frames, drawings: Drawings) -> Iterator[str]:
+def _write(folder: Path, tables: Frames, drawings: Drawings) -> Iterator[Path]:
     for name, table in tables.items():
-        yield f"Wrote {write_table(folder / f'{name}.csv', table)}"
+        yield write_table(folder / f"{name}.csv", table)
     for name, (draw, *content) in drawings.items():
-        yield f"Wrote {write_picture(folder / f'{name}.png', draw, *content)}"
+        yield write_picture(folder / f"{name}.png", draw, *content)
 
 
 def _manifest(path: Path) -> tuple[str, str, str]:

@@ -10,8 +10,14 @@ import numpy as np
 import pandas as pd
 
 from studies.evidence import prediction, surface
-from studies.evidence.contrasts import judge_claim
-from studies.evidence.declarations import CLAIM_DESIGNS, DESIGNS, WORDS, Frames, judge_parts
+from studies.evidence.declarations import (
+    CLAIM_DESIGNS,
+    DESIGNS,
+    WORDS,
+    Frames,
+    judge_claim,
+    judge_parts,
+)
 from studies.statistics import over_seeds
 
 # Parts that compare conditions at several learning rates.

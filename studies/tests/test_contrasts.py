@@ -10,14 +10,15 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from studies.evidence.contrasts import judge_claim, measured
 from studies.evidence.declarations import (
     CLAIM_DESIGNS,
     CONTRASTS,
     DESIGNS,
     WORDS,
     at_best,
+    judge_claim,
     judge_parts,
+    measured,
     read_first_round,
     read_second_round,
 )

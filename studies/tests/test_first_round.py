@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from studies.evidence.contrasts import judged_table
-from studies.evidence.declarations import FIRST_ROUND, read_first_round
+from studies.evidence.declarations import FIRST_ROUND, judged_table, read_first_round
 from studies.evidence.first_round import (
     FEATURES,
     angles,
