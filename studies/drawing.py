@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,29 +16,15 @@ from gradlab.plotting import (
     TEXT_WIDTH,
     close,
     empty_figure,
-    is_column,
     plot_style,
     save,
 )
-
-COLUMN = 4.2  # width in inches, on the screen, of a panel that fills a printed column
 
 
 def panels(
     height: float, rows: int = 1, columns: int = 1, width: float = TEXT_WIDTH, **layout: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of a size in inches, and its axes, row by row; one below the other in a column."""
-    if is_column():
-        count = rows * columns
-        stacked = columns > 1
-        figure = empty_figure((COLUMN, 0.8 * height * columns if stacked else height))
-        # Ratios of panels beside each other are not those of panels below each other.
-        below = ("sharex", "sharey") if stacked else tuple(layout)
-        sharing = {name: layout[name] for name in below if name in layout}
-        axes = figure.subplots(count, 1, squeeze=False, **sharing).ravel()
-        for axis in axes:
-            axis.tick_params(labelbottom=True)
-        return figure, list(axes)
+    """A figure of a size in inches, and its axes, row by row."""
     figure = empty_figure((width, height))
     return figure, list(figure.subplots(rows, columns, squeeze=False, **layout).ravel())
 
@@ -59,22 +44,14 @@ def bars(mean: Any, low: Any, high: Any) -> np.ndarray:
 
 
 def mark_untrained(
-    ax: Axes, score: float, label: str = "untrained encoder", along: str = "x", zorder: float = 0
+    ax: Axes, score: float, label: str = "untrained encoder", zorder: float = 0
 ) -> None:
-    """A dashed line at the score of the untrained encoder, parallel to the x or the y axis."""
-    line = ax.axhline if along == "x" else ax.axvline
-    line(score, color="0.4", lw=0.9, ls="--", label=label, zorder=zorder)
-
-
-def in_lines(text: str, letters: int = 44) -> str:
-    """A text in lines of that many letters, if a picture is as narrow as a column."""
-    return textwrap.fill(text, letters) if is_column() else text
+    """A dashed line at the score of the untrained encoder."""
+    ax.axhline(score, color="0.4", lw=0.9, ls="--", label=label, zorder=zorder)
 
 
 def figure_legend(figure: Figure, ax: Axes, place: Any, **look: Any) -> None:
-    """A legend of one panel for the whole figure, in two columns at most if it is narrow."""
-    if is_column():
-        look["ncols"] = min(2, look.get("ncols", 1))
+    """A legend of one panel for the whole figure."""
     figure.legend(*ax.get_legend_handles_labels(), loc=place, **look)
 
 
@@ -96,8 +73,8 @@ def draw_differences(table: pd.DataFrame, title: str) -> Figure:
     figure, axes = panels(height, len(groups), height_ratios=counts)
     for axis, group in zip(axes, groups, strict=True):
         _differences(axis, group)
-    figure.suptitle(in_lines(title), x=0.01, ha="left", fontsize=8.5 if is_column() else 10)
-    axes[-1].set_xlabel(in_lines("difference in points, with its 95% interval", 24))
+    figure.suptitle(title, x=0.01, ha="left", fontsize=10)
+    axes[-1].set_xlabel("difference in points, with its 95% interval")
     figure_legend(figure, axes[-1], "outside lower center", ncols=3)
     return figure
 
@@ -117,5 +94,5 @@ def _differences(axis: Axes, table: pd.DataFrame) -> None:
         look = {"fmt": "o", "color": COLORS[0], "mfc": face, "ms": 4.5, "capsize": 2}
         axis.errorbar(rows.estimate, places[chosen], xerr=error, label=words, **look)
     axis.axvline(0, color="0.5", lw=0.8)
-    axis.set_yticks(places, list(table.label), fontsize=6 if is_column() else 8)
+    axis.set_yticks(places, list(table.label), fontsize=8)
     axis.set_ylim(len(table) - 0.4, -0.6)

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from gradlab import templates
 from gradlab.files import write_csv
 from studies.statistics import six
 
 
-def render(
-    study: str, template: str, filters: Mapping[str, Callable[..., Any]], **content: Any
-) -> str:
+def render(study: str, template: str, filters: Mapping[str, Any], **content: Any) -> str:
     """Return a page from a template of a study, in which no two blank lines follow one another."""
-    templates = Environment(
-        loader=PackageLoader(f"studies.{study}"), undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    templates.filters |= filters
-    text = templates.get_template(template).render(**content)
+    text = templates.render(f"studies.{study}", template, filters, **content)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 

@@ -5,7 +5,7 @@
 14.67
 """
 
-from studies.analyses.distance import traceable_distance
 from studies.analyses.encoders import edited_similarities, length_bias, spectrum
+from studies.analyses.runs import traceable_distance
 
 __all__ = ["edited_similarities", "length_bias", "spectrum", "traceable_distance"]

@@ -5,6 +5,7 @@ ESimCSE (Wu et al. 2022), Tables 1 and 2; MoCoSE (Cao et al. 2022), Figure 7.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,9 +77,7 @@ def words(sentence: str) -> int:
 
 
 def length_bias(
-    encode: Any,
-    sets: str | Path | Mapping[str, Sequence[ScoredPairs]],
-    split: str = "test",
+    encode: Any, sets: str | Path | Mapping[str, Sequence[ScoredPairs]], split: str = "test"
 ) -> LengthBias:
     """Measure it on scored pairs of sentences.
 
@@ -102,7 +101,7 @@ def length_bias(
     return LengthBias(rounded(pd.DataFrame(rows)), _curve(together))
 
 
-def load_sets(folder: str | Path, split: str = "test") -> dict[str, list[ScoredPairs]]:
+def load_sets(folder: str | Path, split: str) -> dict[str, list[ScoredPairs]]:
     """The STS sets of a SentEval folder that are there.
 
     Raises:
@@ -111,10 +110,8 @@ def load_sets(folder: str | Path, split: str = "test") -> dict[str, list[ScoredP
     place, loaded = downstream(folder), {}
     names = STS_TASKS if split == "test" else ("STS-B", "SICK-R")
     for name in names:
-        try:
+        with contextlib.suppress(MissingFile):
             loaded[name] = load_sts(place, name, split)
-        except MissingFile:
-            continue
     if not loaded:
         raise GradlabError(f"{str(folder)!r} has none of {', '.join(names)} (split {split})")
     return loaded
@@ -223,8 +220,7 @@ def spectrum(rows: ArrayLike, *, centre: bool = False) -> Table:
 
 
 def _measure(
-    rows_of: Mapping[str, NDArray[np.floating]],
-    subsets: Sequence[ScoredPairs],
+    rows_of: Mapping[str, NDArray[np.floating]], subsets: Sequence[ScoredPairs]
 ) -> pd.DataFrame:
     first, second = (
         [text for pairs in subsets for text in getattr(pairs, side)] for side in ("first", "second")

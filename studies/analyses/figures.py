@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from gradlab.plotting import COLORS, TEXT_WIDTH, Table, figure_of, new_figure
 from gradlab.plotting import plot_style as style
-from studies.analyses.distance import branch_distance
 from studies.analyses.encoders import LONGEST, NEAR, LengthBias
+from studies.analyses.runs import branch_distance
 from studies.drawing import panels
 
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")

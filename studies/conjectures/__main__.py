@@ -81,10 +81,11 @@ def command(
     Prints the budget, trains what is needed, and writes a report with verdicts, figures and tables.
     """
     changes = {name: text for name, text in sizes.items() if text is not None}
-    settings = StudySettings.preset(preset, **changes)
+    given = [f"--{name.replace('_', '-')} {text}" for name, text in changes.items()]
     study = Study.open(
-        model, train_file, eval_data, output, settings, sections=only, jobs=jobs, device=device
-    )
+        model, train_file, eval_data, output, StudySettings.preset(preset, **changes),
+        sections=only, jobs=jobs, device=device, options=" ".join([f"--preset {preset}", *given]),
+    )  # fmt: skip
     if not estimate:  # before minutes of trial
         require_package("statsmodels")
     if not (report_only or estimate):

@@ -27,6 +27,7 @@ from studies.conjectures.conditions import (
 )
 from studies.conjectures.results import (
     METRICS,
+    Frames,
     Results,
     binned,
     comparison,
@@ -46,7 +47,6 @@ from studies.conjectures.settings import (
 from studies.conjectures.views import HeldOutViews, moments
 from studies.statistics import Array, over_seeds, over_sentences
 
-Tables = dict[str, pd.DataFrame]
 DYNAMIC = ("arccon", "met")
 # Bins of angles (radians), of minimum ratios and of standardised angles.
 ANGLE_BINS, RATIO_BINS, STANDARD_BINS = (
@@ -60,7 +60,7 @@ PROBES = (1.0, 1.5, 2.0)
 PUBLISHED = tomllib.loads(Path(__file__).with_name("published.toml").read_text(encoding="utf-8"))
 
 
-def conjecture1(results: Results, settings: StudySettings) -> Tables:
+def conjecture1(results: Results, settings: StudySettings) -> Frames:
     """Angles with and without dissipation, and performance against the margin (Figs. 5, 6)."""
     angles = {
         (condition, seed): views.angles()
@@ -85,7 +85,7 @@ def conjecture1(results: Results, settings: StudySettings) -> Tables:
     }
 
 
-def conjecture2(results: Results, settings: StudySettings) -> Tables:
+def conjecture2(results: Results, settings: StudySettings) -> Frames:
     """Shares on both encoders, and performance against the temperature (Figs. 6, 7)."""
     rows: list[dict[str, Any]] = []
     for seed, encoder, views in results.before_and_after(BASELINE):
@@ -111,7 +111,7 @@ def conjecture2(results: Results, settings: StudySettings) -> Tables:
     }
 
 
-def conjecture3(results: Results, settings: StudySettings) -> Tables:
+def conjecture3(results: Results, settings: StudySettings) -> Frames:
     """Minimum ratios, steps with dynamic ratios, performance against the ratio (Figs. 6, 8)."""
     bounds, distribution = _bounds(results)
     if bounds.empty:
@@ -127,7 +127,7 @@ def conjecture3(results: Results, settings: StudySettings) -> Tables:
     }
 
 
-def assumptions(results: Results, settings: StudySettings) -> Tables:
+def assumptions(results: Results, settings: StudySettings) -> Frames:
     """Moments of the angles and their distance from normality on both encoders (Fig. 9)."""
     rows: list[dict[str, Any]] = []
     standard = defaultdict(list)
@@ -154,7 +154,7 @@ def assumptions(results: Results, settings: StudySettings) -> Tables:
     }
 
 
-def repairs(results: Results, settings: StudySettings) -> Tables:
+def repairs(results: Results, settings: StudySettings) -> Frames:
     """Scores of every loss, gains by repair, effect of the doubled ratio (Fig. 1, Table 3)."""
     kinds = {
         "contrastive": list(CONTRASTIVE),
@@ -184,7 +184,7 @@ def repairs(results: Results, settings: StudySettings) -> Tables:
 
 
 # Part of a study -> the function that makes its tables.
-TABLES: Mapping[str, Callable[[Results, StudySettings], Tables]] = {
+TABLES: Mapping[str, Callable[[Results, StudySettings], Frames]] = {
     function.__name__: function
     for function in (conjecture1, conjecture2, conjecture3, assumptions, repairs)
 }

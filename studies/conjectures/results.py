@@ -88,10 +88,6 @@ class Results:
         scores = {seed: _score(run, metric) for seed, run in self.finished(condition).items()}
         return pd.Series(scores, dtype=float).dropna()
 
-    def differences(self, first: str, second: str, metric: str = "stsb_dev") -> list[float]:
-        """``first - second`` for the seeds that both have."""
-        return paired(self.scores(first, metric), self.scores(second, metric))
-
     def table(self) -> pd.DataFrame:
         """One row a run: settings, scores, cost."""
         rows = []
@@ -154,7 +150,8 @@ def comparison(
 ) -> list[dict[str, Any]]:
     """``first - second`` with its interval over seeds; for STS-B dev also over sentence pairs."""
     head = {"first": first, "second": second, "metric": metric}
-    interval = over_seeds(results.differences(first, second, metric))
+    scores = [results.scores(name, metric) for name in (first, second)]
+    interval = over_seeds(paired(*scores))
     if not interval.count:
         return []
     rows = [head | interval_columns(interval) | {"p": interval.p}]

@@ -89,17 +89,6 @@ class StudySettings(Settings):
         """For a manifest."""
         return dataclasses.asdict(self)
 
-    def options(self) -> str:
-        """The options of ``python -m studies.conjectures`` that give these settings."""
-        words, defaults = [f"--preset {self.name}"], StudySettings.preset(self.name).to_dict()
-        for name, value in self.to_dict().items():
-            if value != defaults[name]:
-                text = "null" if value is None else str(value)
-                if isinstance(value, tuple):
-                    text = ",".join(f"{item:g}" for item in value)
-                words.append(f"--{name.replace('_', '-')} {text}")
-        return " ".join(words)
-
 
 def check_sections(names: Iterable[str] | None) -> tuple[str, ...]:
     """Parts in their order; none means all.

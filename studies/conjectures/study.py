@@ -64,11 +64,13 @@ class Study:
         sections: Iterable[str] | None = None,
         jobs: int | None = None,
         device: str = "auto",
+        options: str = "",
     ) -> Study:
         """Check everything that can be wrong before the first step, and plan the runs.
 
         Arguments are the command's options. None of ``sections`` is all that the preset makes; None
-        of ``jobs`` is one a core on a CPU (each with one thread) and one on other devices.
+        of ``jobs`` is one a core on a CPU (each with one thread) and one on other devices. The
+        ``options`` of its size are told in the report.
 
         Raises:
             GradlabError: bad input, or a folder with a study of another model, of other data or
@@ -84,7 +86,7 @@ class Study:
         spec = sweep_of(settings, chosen, base, Encoder.load(model).dimension)
         spec.check()
         check_evaluation(spec)
-        description = _description(model, train_file, settings, hardware, jobs)
+        description = _description(model, train_file, settings, options, hardware, jobs)
         _check_same(output, description)
         return cls(output, settings, chosen, spec, jobs, description)
 
@@ -151,7 +153,7 @@ def score_untuned(place: Path, config: TrainConfig, tasks: Iterable[str]) -> Non
 
 
 def _description(
-    model: str, train_file: Path, settings: StudySettings, device: Any, jobs: int
+    model: str, train_file: Path, settings: StudySettings, options: str, device: Any, jobs: int
 ) -> dict[str, Any]:
     """What a study says of itself; in its command folders are left for the reader to fill in."""
     name = Path(model).name if Path(model).is_dir() else model
@@ -166,7 +168,7 @@ def _description(
         "settings": settings.to_dict(),
         "device": {**machine, "jobs": jobs},
         "versions": versions(*PACKAGES),
-        "command": f"python -m studies.conjectures {inputs} {places} {settings.options()}",
+        "command": f"python -m studies.conjectures {inputs} {places} {options}",
     }
 
 

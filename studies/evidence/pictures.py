@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from gradlab.plotting import COLORS
-from studies.drawing import bars, draw_differences, figure_legend, in_lines, mark_untrained, panels
+from studies.drawing import bars, draw_differences, figure_legend, mark_untrained, panels
 from studies.evidence import prediction, surface
 from studies.evidence.declarations import CLAIMS, UNITS, UNTRAINED, WORDS, Frames
 from studies.evidence.first_round import REGIMES, with_cells
@@ -122,7 +122,7 @@ def _exchanges(tables: Frames, regime: str) -> Figure:
     axis.set_xticks(range(len(losses)), [loss.replace("_", " ") for loss in losses])
     axis.set_ylabel("gain in points")
     seeds = f"95% intervals over {table.seeds.min()} seeds"
-    axis.set_title(in_lines(f"repairs taken apart {REGIMES[regime]}: {seeds}"))
+    axis.set_title(f"repairs taken apart {REGIMES[regime]}: {seeds}")
     figure_legend(figure, axis, "outside lower center", title="repaired part", ncols=4)
     return figure
 

@@ -15,8 +15,8 @@ from gradlab.encoder import Encoder
 from gradlab.evaluate import ScoredPairs
 from gradlab.train import Queue, decay, get_augmentation
 from studies.analyses import edited_similarities, length_bias, spectrum, traceable_distance
-from studies.analyses.distance import branch_distance, branch_distances, measured_distances
 from studies.analyses.encoders import LONGEST, embed_ids
+from studies.analyses.runs import branch_distance, branch_distances, measured_distances
 from tests.tiny_models import make_bert, make_sentences
 
 

@@ -16,8 +16,14 @@ from gradlab.train import TrainConfig, decay, train
 from studies.analyses import figures as draw
 from studies.analyses import length_bias, spectrum
 from studies.analyses.__main__ import command
-from studies.analyses.distance import branch_distance, measured_distances
-from studies.analyses.runs import FinishedRun, distances_of, find_runs, path_of
+from studies.analyses.runs import (
+    FinishedRun,
+    branch_distance,
+    distances_of,
+    find_runs,
+    measured_distances,
+    path_of,
+)
 from tests.senteval_folder import make_senteval
 from tests.tiny_models import make_bert
 from tests.train_helpers import small_config

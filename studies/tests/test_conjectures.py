@@ -19,7 +19,6 @@ from gradlab.batch import Triple
 from gradlab.gradient import tangent_bounds
 from gradlab.simulation import sample_views
 from gradlab.sweep import parse_spec
-from studies.conjectures.__main__ import command as study_command
 from studies.conjectures.claims import (
     CONJECTURE,
     OBSERVATION,
@@ -360,25 +359,3 @@ class TestPlan:
         condition = twice(Condition("modified_mhs", "modified_mhs"))
         assert get_loss(condition.loss, **dict(condition.settings)).effective_ratio == "2r"
         assert condition.name == "modified_mhs (2r)"
-
-
-class TestSettings:
-    def test_the_command_has_no_option_that_does_not_exist(self) -> None:
-        changes = {
-            "steps": 7, "seeds": 1, "sweep_seeds": 1, "variant_seeds": 1, "sts_seeds": 1,
-            "transfer_seeds": 2, "margins": (0.4,), "temperatures": (0.4,), "ratios": (3.0,),
-            "batch_size": 8, "max_length": 9, "learning_rate": 1e-3, "pooler": "mean",
-            "precision": "float32", "held_out": 0.2, "eval_every": 3,
-            "watch_every": 3, "watch_batches": 2, "analysis_batches": 2, "analysis_batch": 9,
-        }  # fmt: skip
-        settings = StudySettings.preset("light", **changes)
-        assert set(changes) == set(settings.to_dict()) - {"name"}
-        spelled = {option for parameter in study_command.params for option in parameter.opts}
-        words = [word for word in settings.options().split() if word.startswith("--")]
-        assert len(words) == len(changes) + 1
-        assert set(words) <= spelled
-
-    def test_an_epoch_is_null_in_the_options(self) -> None:
-        assert (
-            StudySettings.preset("light", steps="null").options() == "--preset light --steps null"
-        )
