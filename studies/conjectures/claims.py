@@ -143,7 +143,7 @@ def verdicts_table(claims: pd.DataFrame) -> pd.DataFrame:
 
 def claims_of(tables: Frames, settings: Mapping[str, Any]) -> list[Claim]:
     """Return the claims of all conjectures whose tables are there, for a study's settings."""
-    runs = tables["runs"]
+    runs = tables.get("runs", pd.DataFrame(columns=["condition", "seed", "stsb_dev", "diverged"]))
     scores = _Differences(runs[runs.diverged.isna()], "stsb_dev")
     claims = []
     if "conjecture1-angles" in tables:
