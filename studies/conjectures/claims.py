@@ -209,7 +209,7 @@ def _second(
     for temperature in dict.fromkeys((middle, max(temperatures))):
         if temperature != TEMPERATURE:
             gain = scores(BASELINE, baseline(temperature=temperature).name)
-            named = {"first": TEMPERATURE, "second": temperature}
+            named: dict[str, Any] = {"first": TEMPERATURE, "second": temperature}
             claims.append(Claim.declared("temperature", gain, **named))
     return claims
 
