@@ -127,9 +127,9 @@ def test_details_are_those_of_the_result(results):
 def test_pages_use_what_completion_lists():
     """Names of results in pages: ``components.weight``, or ``components.details.columns``."""
     lists = {
-        "components": Components.lists,
-        "decomposition": Decomposition.lists,
-        "inspection": Inspection.lists,
+        "components": Components.shown,
+        "decomposition": Decomposition.shown,
+        "inspection": Inspection.shown,
     }
     pages = [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/reference/*.md"), ROOT / "README.md"]
     pages += [*ROOT.glob("notebooks/*.ipynb")]
