@@ -41,6 +41,8 @@ def first_line(error: BaseException) -> str:
 
 # What papers and other libraries call a setting, and its name here.
 ALIASES = {"tau": "temperature", "lr": "learning_rate", "bs": "batch_size"}
+
+
 # Smallest similarity of a name that a message suggests, from 0 to 1.
 NEAR = 0.6
 
@@ -58,10 +60,6 @@ def nearest(name: str, names: Iterable[str]) -> str:
     keys = keys or sorted(beginnings, key=len)[-1:]
     keys = keys or difflib.get_close_matches(key, by_key, n=1, cutoff=NEAR)
     return f" Did you mean {by_key[keys[0]]!r}?" if keys else ""
-
-
-def _key(name: str) -> str:
-    return name.lower().strip("-").replace("-", "_")
 
 
 def described(value: object) -> str:
@@ -150,3 +148,7 @@ def require_package(module: str) -> Any:
         if (explained := missing(error)) is None:
             raise
         raise explained from error
+
+
+def _key(name: str) -> str:
+    return name.lower().strip("-").replace("-", "_")

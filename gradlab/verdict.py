@@ -116,17 +116,6 @@ def with_causes(verdicts: Sequence[Verdict], effects: Mapping[str, Iterable[str]
     return [*roots, *explained]
 
 
-def _cause_of(
-    verdict: Verdict, verdicts: Sequence[Verdict], effects: Mapping[str, Iterable[str]]
-) -> Verdict | None:
-    """Return the first problem that explains a problem of the same data set; None without one."""
-    for cause in verdicts if verdict.is_problem else ():
-        together = not cause.dataset or verdict.dataset in ("", cause.dataset)
-        if cause.is_problem and together and verdict.name in effects.get(cause.name, ()):
-            return cause
-    return None
-
-
 def subjects(verdicts: Iterable[Verdict]) -> str:
     """Return the titles of verdicts within a sentence: ``"spread, loss and scores"``."""
     titles = dict.fromkeys(verdict.title for verdict in verdicts)
@@ -142,3 +131,14 @@ def unjudged(verdicts: Iterable[Verdict]) -> str:
     count = len(open_questions)
     noun = "question was" if count == 1 else "questions were"
     return f"{count} {noun} not judged: {subjects(open_questions)}."
+
+
+def _cause_of(
+    verdict: Verdict, verdicts: Sequence[Verdict], effects: Mapping[str, Iterable[str]]
+) -> Verdict | None:
+    """Return the first problem that explains a problem of the same data set; None without one."""
+    for cause in verdicts if verdict.is_problem else ():
+        together = not cause.dataset or verdict.dataset in ("", cause.dataset)
+        if cause.is_problem and together and verdict.name in effects.get(cause.name, ()):
+            return cause
+    return None

@@ -216,13 +216,6 @@ def of_pushed(statistic: Callable[[np.ndarray], Any], values: np.ndarray) -> flo
     return float(statistic(numbers)) if numbers.size else math.nan
 
 
-def _components_of_both_sides(
-    loss: Loss, mu_pos: float, mu_neg: float, seed: int
-) -> tuple[Components, Components]:
-    views = sampled_batch(mu_pos, mu_neg, SENTENCES, DIMENSIONS, seed)
-    return components(loss, *views, side="both")
-
-
 def sampled_batch(
     mu_pos: float, mu_neg: float, sentences: int, dimensions: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -243,6 +236,13 @@ def concentration(push: np.ndarray) -> tuple[float, float]:
     share = push[push.any(axis=1)]  # leave out anchors without push
     share = share / share.sum(axis=1, keepdims=True) if share.size else np.full((1, 1), np.nan)
     return float(np.mean(share.max(axis=1))), float(np.mean(np.exp(entr(share).sum(axis=1))))
+
+
+def _components_of_both_sides(
+    loss: Loss, mu_pos: float, mu_neg: float, seed: int
+) -> tuple[Components, Components]:
+    views = sampled_batch(mu_pos, mu_neg, SENTENCES, DIMENSIONS, seed)
+    return components(loss, *views, side="both")
 
 
 def _batch_numbers(anchors: Components, positives: Components) -> dict[str, float]:

@@ -129,6 +129,16 @@ def measure_model(text: str) -> ModelEntry:
     )
 
 
+def measurable_models() -> list[ModelEntry]:
+    """Measure every model the stated batch allows, with `TEMPERATURE` for unpublished settings."""
+    measured = []
+    for row in published_models():
+        settings = ", ".join(f"{name}={TEMPERATURE}" for name in row.unpublished)
+        if row.loss and not _asks_for_more(row.make(dict.fromkeys(row.unpublished, TEMPERATURE))):
+            measured.append(measure_model(f"{row.key}({settings})" if settings else row.key))
+    return measured
+
+
 def _asks_for_more(loss: Loss) -> bool:
     return not loss.looks_at.isdisjoint({"teacher", "scores"})
 
@@ -156,13 +166,3 @@ def _turn() -> np.ndarray:
     """Return a random rotation, (D, D), so that every prefix sees all directions alike."""
     drawn = np.random.default_rng(1).standard_normal((DIMENSIONS, DIMENSIONS))
     return np.linalg.qr(drawn)[0]
-
-
-def measurable_models() -> list[ModelEntry]:
-    """Measure every model the stated batch allows, with `TEMPERATURE` for unpublished settings."""
-    measured = []
-    for row in published_models():
-        settings = ", ".join(f"{name}={TEMPERATURE}" for name in row.unpublished)
-        if row.loss and not _asks_for_more(row.make(dict.fromkeys(row.unpublished, TEMPERATURE))):
-            measured.append(measure_model(f"{row.key}({settings})" if settings else row.key))
-    return measured

@@ -75,17 +75,6 @@ def plot_curves(
         return _curves(curves, LABELS[of], ax)
 
 
-def _curves(curves: Mapping[str, Curve], label: str, ax: Axes | None) -> tuple[Figure, Axes]:
-    figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
-    for name, (angles, values, error) in curves.items():
-        draw_curve(ax, angles, values, error, 1, 0.2, label=name)
-    ax.set(xlabel="mean angle to the negatives", xlim=(math.degrees(POSITIVE), 180))
-    ax.set_ylabel(wrapped(label, ax))
-    ax.set_xticks(range(30, 181, 30), [f"{angle}°" for angle in range(30, 181, 30)])
-    ax.legend()
-    return figure, ax
-
-
 def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure, Any]:
     """Draw losses in rows by family and half-open angle, with a panel per number.
 
@@ -121,44 +110,6 @@ def draw_atlas(entries: Sequence[Entry], ax: Axes | None = None) -> tuple[Figure
     columns = 2 if is_column() else len(present)
     figure.legend(handles, present, loc="outside upper center", ncols=columns, fontsize=8)
     return figure, list(axes)
-
-
-def _place(entry: Entry) -> tuple[int, float]:
-    """Return the place of a loss among the rows: by family, and by the half-open angle."""
-    half_open = math.inf if math.isnan(entry.half_open) else entry.half_open
-    return list(MARKS).index(entry.family), half_open
-
-
-def _set_panel(axis: Axes, name: str) -> None:
-    """Give the panel of a number its scale, limits, ticks and title."""
-    title, scale, limits, ticks = PANELS[name]
-    unit = "°" if name == "half_open" else ""
-    axis.set_xscale(scale)
-    axis.set_xlim(limits)
-    axis.minorticks_off()
-    axis.set_xticks(ticks, ["never" if at == NEVER else f"{at:g}{unit}" for at in ticks])
-    if name == "half_open" and is_column():
-        axis.set_xticks((45, 90, NEVER), ["45°", "90°", "never"])
-    axis.set_xlabel(title, fontsize=8)
-    axis.grid(axis="y", color="0.92", lw=0.6)
-    axis.tick_params(axis="y", length=0)
-    if name == "ratio_both_sides":
-        axis.axvline(1, color="0.7", lw=0.6, zorder=0)
-
-
-def _mark(axis: Axes, name: str, entry: Entry, row: int, color: str) -> None:
-    """Draw the number of a loss in its row, if there is one."""
-    value = getattr(entry, name)
-    if name == "half_open" and math.isnan(value):
-        value = NEVER
-    if math.isnan(value):
-        return
-    # A value outside, such as a ratio of 0 on a logarithmic axis, is an arrow at the edge.
-    low, high = PANELS[name][2]
-    position = min(max(value, low), high)
-    marker = MARKS[entry.family] if position == value else ">" if value > position else "<"
-    size = 3.5 if is_column() else 4.5
-    axis.plot([position], [row], marker, ms=size, color=color, clip_on=False, zorder=3)
 
 
 def draw_models(
@@ -202,3 +153,52 @@ def draw_models(
         columns = 1 if is_column() else 3
         figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=columns)
     return figure, ax
+
+
+def _curves(curves: Mapping[str, Curve], label: str, ax: Axes | None) -> tuple[Figure, Axes]:
+    figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
+    for name, (angles, values, error) in curves.items():
+        draw_curve(ax, angles, values, error, 1, 0.2, label=name)
+    ax.set(xlabel="mean angle to the negatives", xlim=(math.degrees(POSITIVE), 180))
+    ax.set_ylabel(wrapped(label, ax))
+    ax.set_xticks(range(30, 181, 30), [f"{angle}°" for angle in range(30, 181, 30)])
+    ax.legend()
+    return figure, ax
+
+
+def _place(entry: Entry) -> tuple[int, float]:
+    """Return the place of a loss among the rows: by family, and by the half-open angle."""
+    half_open = math.inf if math.isnan(entry.half_open) else entry.half_open
+    return list(MARKS).index(entry.family), half_open
+
+
+def _set_panel(axis: Axes, name: str) -> None:
+    """Give the panel of a number its scale, limits, ticks and title."""
+    title, scale, limits, ticks = PANELS[name]
+    unit = "°" if name == "half_open" else ""
+    axis.set_xscale(scale)
+    axis.set_xlim(limits)
+    axis.minorticks_off()
+    axis.set_xticks(ticks, ["never" if at == NEVER else f"{at:g}{unit}" for at in ticks])
+    if name == "half_open" and is_column():
+        axis.set_xticks((45, 90, NEVER), ["45°", "90°", "never"])
+    axis.set_xlabel(title, fontsize=8)
+    axis.grid(axis="y", color="0.92", lw=0.6)
+    axis.tick_params(axis="y", length=0)
+    if name == "ratio_both_sides":
+        axis.axvline(1, color="0.7", lw=0.6, zorder=0)
+
+
+def _mark(axis: Axes, name: str, entry: Entry, row: int, color: str) -> None:
+    """Draw the number of a loss in its row, if there is one."""
+    value = getattr(entry, name)
+    if name == "half_open" and math.isnan(value):
+        value = NEVER
+    if math.isnan(value):
+        return
+    # A value outside, such as a ratio of 0 on a logarithmic axis, is an arrow at the edge.
+    low, high = PANELS[name][2]
+    position = min(max(value, low), high)
+    marker = MARKS[entry.family] if position == value else ">" if value > position else "<"
+    size = 3.5 if is_column() else 4.5
+    axis.plot([position], [row], marker, ms=size, color=color, clip_on=False, zorder=3)

@@ -143,6 +143,23 @@ def command(
     end_with(grade, fail_on)
 
 
+def load_embeddings(path: Path) -> Any:
+    """Load an .npy file as a memory map, or the arrays of an .npz file."""
+    import numpy as np
+
+    from gradlab.files import read_arrays
+
+    if path.suffix.lower() != ".npy":
+        return read_arrays(path, "an .npy or .npz file")
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        why = f" ({reason(error)})" if isinstance(error, OSError) else ""
+        raise GradlabError(
+            f"cannot read {str(path)!r}: it must be an .npy or .npz file{why}"
+        ) from error
+
+
 def _settings() -> dict[str, str]:
     """Return the settings that numbers and tables depend on, for the record."""
     elsewhere = (
@@ -211,20 +228,3 @@ def _write_clean(inspection: Inspection, file: TrainingFile, clean: Path, as_jso
     numbers = [example.number for example in file.examples()]
     rows = {numbers[row] for row in inspection.distinct_rows().tolist()}
     return copy_rows(file.table, clean, rows)
-
-
-def load_embeddings(path: Path) -> Any:
-    """Load an .npy file as a memory map, or the arrays of an .npz file."""
-    import numpy as np
-
-    from gradlab.files import read_arrays
-
-    if path.suffix.lower() != ".npy":
-        return read_arrays(path, "an .npy or .npz file")
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        why = f" ({reason(error)})" if isinstance(error, OSError) else ""
-        raise GradlabError(
-            f"cannot read {str(path)!r}: it must be an .npy or .npz file{why}"
-        ) from error

@@ -88,10 +88,16 @@ def output_option(folder: str) -> Callable[[Any], Any]:
 hyperparameters_option = set_option(
     "A hyper-parameter, e.g. temperature=0.1, or preset=NAME; repeatable. Angles are in radians."
 )
+
+
 device_option = option("--device", "auto (CUDA if there is one), cpu, cuda or cuda:N.", "auto")
+
+
 pooler_option = option(
     "--pooler", f"One of {', '.join(POOLERS)}.  [default: the one saved with the model, else cls]"
 )
+
+
 data_option = option(
     "--eval-data",
     "SentEval's data/downstream folder, a retrieval task in BEIR's layout, or a file of scored "
@@ -163,23 +169,6 @@ class CommandOfSettings(click.Command):
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records)
-
-
-def _option(declared: Declaration) -> click.Option:
-    """Return the option of a setting, which shows the setting's default but has none itself."""
-    kind, name = declared.kind, declared.name.replace("_", "-")
-    if kind is bool:  # the second form undoes what a recipe or a file sets
-        text = declared.text + ("  [default: yes]" if declared.default else "")
-        return click.Option([f"--{name}/--no-{name}"], default=None, help=text)
-    if kind is tuple:  # one entry per option, --tracker or --trackers
-        spellings = [declared.name, f"--{name.removesuffix('s')}", f"--{name}"]
-        return click.Option(spellings, multiple=True, help=declared.text)
-    has_default = declared.default not in (None, dataclasses.MISSING)
-    text = declared.text + (f"  [default: {declared.default}]" if has_default else "")
-    metavar = {int: "N", float: "X"}.get(kind, "TEXT")
-    if declared.choices:
-        metavar = f"[{'|'.join(declared.choices)}]"
-    return click.Option([f"--{name}"], type=kind, metavar=metavar, help=text)
 
 
 def build_loss(name: str, assignments: Iterable[str]) -> Any:
@@ -257,3 +246,20 @@ def check_existing(
             "another --output"
         )
     return True
+
+
+def _option(declared: Declaration) -> click.Option:
+    """Return the option of a setting, which shows the setting's default but has none itself."""
+    kind, name = declared.kind, declared.name.replace("_", "-")
+    if kind is bool:  # the second form undoes what a recipe or a file sets
+        text = declared.text + ("  [default: yes]" if declared.default else "")
+        return click.Option([f"--{name}/--no-{name}"], default=None, help=text)
+    if kind is tuple:  # one entry per option, --tracker or --trackers
+        spellings = [declared.name, f"--{name.removesuffix('s')}", f"--{name}"]
+        return click.Option(spellings, multiple=True, help=declared.text)
+    has_default = declared.default not in (None, dataclasses.MISSING)
+    text = declared.text + (f"  [default: {declared.default}]" if has_default else "")
+    metavar = {int: "N", float: "X"}.get(kind, "TEXT")
+    if declared.choices:
+        metavar = f"[{'|'.join(declared.choices)}]"
+    return click.Option([f"--{name}"], type=kind, metavar=metavar, help=text)

@@ -103,6 +103,11 @@ def find_roles(table: Table, asked: Roles) -> Roles:
     return Roles(anchor, positive, negatives, asked.label, asked.score, unused, not asked.texts)
 
 
+def listed_names(names: Sequence[str]) -> str:
+    """Return names for a message, shortened; empty names, as of pandas' index, are quoted."""
+    return ", ".join(f"{name:.40}" if name else "''" for name in names[:20])
+
+
 def _first(names: Sequence[str], preferred: Sequence[str]) -> str | None:
     """Return the first of the usual names that a column has, as the file spells it."""
     spelled = {_plain(name): name for name in reversed(names)}
@@ -119,8 +124,3 @@ def _looks_like_a_row(names: Sequence[str]) -> bool:
         name.replace(".", "", 1).isdecimal() or len(name) > _LONGEST_NAME or name.count(" ") > 2
         for name in names
     )
-
-
-def listed_names(names: Sequence[str]) -> str:
-    """Return names for a message, shortened; empty names, as of pandas' index, are quoted."""
-    return ", ".join(f"{name:.40}" if name else "''" for name in names[:20])

@@ -98,6 +98,14 @@ def find_dialect(path: Path, ending: str, encoding: str) -> Dialect:
     return Dialect(separator, quoted, spaces)
 
 
+def records(lines: Iterable[str], dialect: Dialect) -> Iterator[str]:
+    """Yield the text of each row, which line breaks in quotes make longer than a line."""
+    source = _Recorded(lines)
+    for _ in dialect.reader(source):
+        yield "".join(source.lines)
+        source.lines.clear()
+
+
 def _width(lines: Sequence[str], separator: str) -> int:
     """Return the number of cells of the header, or 1 if the first rows have other numbers."""
     dialect = Dialect(separator, quoted=separator != "\t")
@@ -138,14 +146,6 @@ def _encloses(path: Path, encoding: str) -> bool:
         except (csv.Error, ValueError):
             return False
     return header_enclosed or needed
-
-
-def records(lines: Iterable[str], dialect: Dialect) -> Iterator[str]:
-    """Yield the text of each row, which line breaks in quotes make longer than a line."""
-    source = _Recorded(lines)
-    for _ in dialect.reader(source):
-        yield "".join(source.lines)
-        source.lines.clear()
 
 
 class _Recorded:

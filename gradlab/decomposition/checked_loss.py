@@ -223,13 +223,6 @@ def turn(loss: CheckedLoss) -> tuple[Rows, ValueAndGradient]:
     return turned, ValueAndGradient(evaluated.value, gradient)
 
 
-def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
-    """Return random unit rows; a separate generator leaves the caller's random state unchanged."""
-    generator = torch.Generator().manual_seed(seed)
-    rows: Tensor = unit_rows(torch.randn(like.shape, generator=generator, dtype=like.dtype))
-    return rows.to(like.device)
-
-
 def obstacle_to_lifting(loss: CheckedLoss, evaluated: ValueAndGradient, tolerance: float) -> str:
     """Return why a loss cannot be evaluated in extra coordinates, or an empty string if it can."""
     d = loss.rows.shape[1]
@@ -245,3 +238,10 @@ def obstacle_to_lifting(loss: CheckedLoss, evaluated: ValueAndGradient, toleranc
         "appending zeros to every vector "
         f"changes its value or gradient by {evaluated.difference(padded):.2g} relative"
     )
+
+
+def _random_rows(like: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
+    """Return random unit rows; a separate generator leaves the caller's random state unchanged."""
+    generator = torch.Generator().manual_seed(seed)
+    rows: Tensor = unit_rows(torch.randn(like.shape, generator=generator, dtype=like.dtype))
+    return rows.to(like.device)

@@ -33,6 +33,17 @@ def displaced_push_of(loss: CheckedLoss, count: int) -> Float[Tensor, "count"]:
     return push
 
 
+def in_fewest_dimensions(rows: Float[Tensor, "rows d"]) -> Float[Tensor, "rows fewer"]:
+    """Return vectors of the same dot products in at most as many dimensions as there are vectors.
+
+    A loss of dot products cannot tell them apart, and each of its products costs less.
+    """
+    if rows.shape[1] <= rows.shape[0]:
+        return rows
+    in_fewest: Tensor = unit_rows(torch.linalg.qr(rows.T).R.T)
+    return in_fewest
+
+
 def _push_at(loss: CheckedLoss, count: int, angle: float) -> Float[Tensor, "count"]:
     first, second, *negatives = loss.split(in_fewest_dimensions(loss.rows))
     displaced = displaced_positives(first, second, angle)
@@ -73,14 +84,3 @@ def _push_at(loss: CheckedLoss, count: int, angle: float) -> Float[Tensor, "coun
     if bool((push[:1] - mirrored).abs() <= ODD * push[:1].abs()):
         return push
     return (push + coordinate(numbers, -DELTA)) / 2
-
-
-def in_fewest_dimensions(rows: Float[Tensor, "rows d"]) -> Float[Tensor, "rows fewer"]:
-    """Return vectors of the same dot products in at most as many dimensions as there are vectors.
-
-    A loss of dot products cannot tell them apart, and each of its products costs less.
-    """
-    if rows.shape[1] <= rows.shape[0]:
-        return rows
-    in_fewest: Tensor = unit_rows(torch.linalg.qr(rows.T).R.T)
-    return in_fewest

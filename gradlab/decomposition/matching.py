@@ -164,17 +164,6 @@ class Match:
         return text
 
 
-def _projected(
-    values: Float[np.ndarray, "entries"], closed: Float[np.ndarray, "entries"]
-) -> tuple[Float[np.ndarray, "entries"], float]:
-    """Return the multiple of ``closed`` that is nearest to ``values``, and the factor."""
-    unit = float(np.abs(closed).max())
-    scaled = closed / unit  # squares of coefficients of closed gates underflow
-    factor = float(scaled @ values / (scaled @ scaled))
-    with np.errstate(over="ignore"):
-        return factor * scaled, float(np.float64(factor) / unit)
-
-
 def nearest_losses(target: Target) -> list[Match]:
     """Return registered losses sorted by mismatch, simpler losses first among equals.
 
@@ -225,6 +214,17 @@ def lines_on_losses(
     for place, match in enumerate(nearest[:3]):
         text = f"{match.text(sentences)}: {match.mismatch:.2g}"
         yield ("", text) if place else ("nearest registered losses", f"{text} relative")
+
+
+def _projected(
+    values: Float[np.ndarray, "entries"], closed: Float[np.ndarray, "entries"]
+) -> tuple[Float[np.ndarray, "entries"], float]:
+    """Return the multiple of ``closed`` that is nearest to ``values``, and the factor."""
+    unit = float(np.abs(closed).max())
+    scaled = closed / unit  # squares of coefficients of closed gates underflow
+    factor = float(scaled @ values / (scaled @ scaled))
+    with np.errstate(over="ignore"):
+        return factor * scaled, float(np.float64(factor) / unit)
 
 
 def _free(match: Match, target: Target) -> tuple[str, ...]:

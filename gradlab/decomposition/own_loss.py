@@ -54,10 +54,6 @@ def own_loss(loss: Any, settings: Mapping[str, Any]) -> Loss:
     return OwnLoss(resolved, _called(loss, settings) if settings else loss)
 
 
-def _called(name: str, values: Mapping[str, Any]) -> str:
-    return f"{name}({', '.join(f'{key}={value}' for key, value in values.items())})"
-
-
 class OwnLoss(Loss):
     """A two-view function, torch module or other library's loss as a loss of the whole batch.
 
@@ -208,15 +204,6 @@ class OwnLoss(Loss):
         return named
 
 
-def _signature(loss: Any) -> inspect.Signature:
-    """Return the signature by which a loss gets its arguments: rows, then keywords."""
-    rows = inspect.Parameter("rows", inspect.Parameter.VAR_POSITIONAL)
-    names = [*sorted(context_names(loss)), "own_negatives"]
-    kind = inspect.Parameter.KEYWORD_ONLY
-    optional = (inspect.Parameter(name, kind, default=None) for name in names)
-    return inspect.Signature([rows, *optional])
-
-
 def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
     """Return the loss that ``text`` names, built with ``settings``, which override the text's.
 
@@ -275,6 +262,19 @@ def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
     loss: Any = functools.partial(imported, **values)
     loss.__name__ = _called(imported.__name__, values)
     return loss
+
+
+def _called(name: str, values: Mapping[str, Any]) -> str:
+    return f"{name}({', '.join(f'{key}={value}' for key, value in values.items())})"
+
+
+def _signature(loss: Any) -> inspect.Signature:
+    """Return the signature by which a loss gets its arguments: rows, then keywords."""
+    rows = inspect.Parameter("rows", inspect.Parameter.VAR_POSITIONAL)
+    names = [*sorted(context_names(loss)), "own_negatives"]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    optional = (inspect.Parameter(name, kind, default=None) for name in names)
+    return inspect.Signature([rows, *optional])
 
 
 def _value(text: Any) -> Any:

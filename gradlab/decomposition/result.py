@@ -112,17 +112,6 @@ class Decomposition(Drawable):
     )
 
     @property
-    def _blocks(self) -> dict[str, Float[Array, "n _"]]:
-        """Coefficients of each kind of negatives, in the order of the columns of `weight`."""
-        n, of_pools = self.pull.shape[0], self.other_view_gradient
-        blocks = {
-            "other": of_pools[:, :n],
-            "same": self.same_view_gradient,
-            "extra": of_pools[:, n:],
-        }
-        return blocks if self.own_gradient is None else blocks | {"own": self.own_gradient}
-
-    @property
     def coefficients(self) -> Float[Array, "n columns"]:
         """Coefficients of all negatives, (n, 2n + m + h), in the order of `weight`."""
         return array_namespace(self.pull).concat(list(self._blocks.values()), axis=1)
@@ -144,22 +133,6 @@ class Decomposition(Drawable):
         if self.displaced_push is None:
             return array_namespace(self.pull).full_like(self.pull, math.nan)
         return as_share(self.total_push, self.displaced_push())
-
-    @cached_property
-    def _with_all_columns(self) -> Components:
-        """`components` with the columns of all kinds of negatives."""
-        return self._split(self._blocks)
-
-    def _split(self, blocks: Mapping[str, Float[Array, "n _"]]) -> Components:
-        return canonical(
-            blocks,
-            self.pull,
-            self.views,
-            side=self.side,
-            left_out=self.left_out,
-            declared=False,
-            displaced_push=self.displaced_push,
-        )
 
     @property
     def weight(self) -> Float[Array, "n columns"]:
@@ -284,11 +257,6 @@ class Decomposition(Drawable):
         coefficients, cosines, pull, angles = map(to_numpy, arrays)
         return findings_of(coefficients, cosines, pull, angles, split.columns)
 
-    def _plain(self) -> str:
-        split = self._with_all_columns
-        coefficients, cosines = to_numpy(self.coefficients), to_numpy(split.negative_cosines)
-        return plain_of(coefficients, cosines, to_numpy(self.pull), split.columns)
-
     @property
     def caption(self) -> str:
         """Title of the picture."""
@@ -339,13 +307,6 @@ class Decomposition(Drawable):
         elif abs(best.factor - 1) > PRACTICALLY:
             scale = f", times {best.factor:.4g}"
         return f"This is {best.words()}{scale}{'' if best.same else f' ({away})'}."
-
-    def _differences(self, match: Match) -> list[str]:
-        """Return the differences between the loss and a registered one on this batch, in words."""
-        coefficients = self.target.coefficients(match.loss)
-        assert coefficients is not None  # a match has coefficients
-        split = to_numpy(self.coefficients), to_numpy(self.pull)
-        return differences(split, self.target.split(match.factor * coefficients), self.side)
 
     def report(self) -> str:
         """Return the components in a few lines of text."""
@@ -403,6 +364,45 @@ class Decomposition(Drawable):
         present = {name: to_numpy(array) for name, array in arrays.items() if array is not None}
         write_arrays(f"{base}.npz", present)
         write_json(f"{base}.json", manifest)
+
+    @property
+    def _blocks(self) -> dict[str, Float[Array, "n _"]]:
+        """Coefficients of each kind of negatives, in the order of the columns of `weight`."""
+        n, of_pools = self.pull.shape[0], self.other_view_gradient
+        blocks = {
+            "other": of_pools[:, :n],
+            "same": self.same_view_gradient,
+            "extra": of_pools[:, n:],
+        }
+        return blocks if self.own_gradient is None else blocks | {"own": self.own_gradient}
+
+    @cached_property
+    def _with_all_columns(self) -> Components:
+        """`components` with the columns of all kinds of negatives."""
+        return self._split(self._blocks)
+
+    def _split(self, blocks: Mapping[str, Float[Array, "n _"]]) -> Components:
+        return canonical(
+            blocks,
+            self.pull,
+            self.views,
+            side=self.side,
+            left_out=self.left_out,
+            declared=False,
+            displaced_push=self.displaced_push,
+        )
+
+    def _plain(self) -> str:
+        split = self._with_all_columns
+        coefficients, cosines = to_numpy(self.coefficients), to_numpy(split.negative_cosines)
+        return plain_of(coefficients, cosines, to_numpy(self.pull), split.columns)
+
+    def _differences(self, match: Match) -> list[str]:
+        """Return the differences between the loss and a registered one on this batch, in words."""
+        coefficients = self.target.coefficients(match.loss)
+        assert coefficients is not None  # a match has coefficients
+        split = to_numpy(self.coefficients), to_numpy(self.pull)
+        return differences(split, self.target.split(match.factor * coefficients), self.side)
 
 
 def _facts(decomposition: Decomposition) -> Iterator[tuple[str, str]]:

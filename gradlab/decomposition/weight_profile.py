@@ -118,35 +118,6 @@ def beyond_a_limit(
     return ""
 
 
-def _explained(
-    logarithms: Entries,
-    cosines: Entries,
-    rows: Rows,
-    angles: Float[np.ndarray, "n"],
-    left_out: int,
-) -> str | None:
-    """Return the sentence of the first explanation that leaves almost nothing; None without any.
-
-    The sentence is empty for a plain softmax.
-    """
-    profile = _Profile(_centred(logarithms, rows), cosines, rows)
-    if profile.size < 1e-6 * len(rows) ** 0.5:
-        return "It weighs all negatives that act on an anchor alike."
-    line = _centred(cosines, rows)
-    left, (slope,) = profile.fit(line)
-    if left < UNEXPLAINED:
-        return _masked(left_out, float(slope), len(rows))
-    most = min(EXPLAINED, left / MOST)
-    return (
-        _temperatures(profile, line, angles, most)
-        or _step(profile, line, most)
-        or _exceptions(profile)
-        or _curve(profile, 2, most)
-        or _curve(profile, DEGREE, most)
-        or None
-    )
-
-
 @dataclasses.dataclass(frozen=True)
 class _Profile:
     """Logarithms of the coefficients, minus the mean of their row, with their cosines and rows."""
@@ -178,6 +149,48 @@ class _Profile:
         values, line = centred(self.values), centred(self.cosines)
         slope = float((weights * line) @ values / ((weights * line) @ line))
         return values - slope * line, slope
+
+
+def softmax_temperature(coefficients: Coefficients, cosines: Coefficients) -> float:
+    """Return the temperature of the softmax that the weights of all rows are; NaN if none is."""
+    used = _in_use(coefficients, cosines)
+    if not used.any():
+        return math.nan
+    rows, _ = np.nonzero(used)
+    profile = _Profile(_centred(np.log(coefficients[used]), rows), cosines[used], rows)
+    if profile.size == 0:
+        return math.nan
+    left, (slope,) = profile.fit(_centred(cosines[used], rows))
+    return 1 / float(slope) if left < EXPLAINED and slope > 0 else math.nan
+
+
+def _explained(
+    logarithms: Entries,
+    cosines: Entries,
+    rows: Rows,
+    angles: Float[np.ndarray, "n"],
+    left_out: int,
+) -> str | None:
+    """Return the sentence of the first explanation that leaves almost nothing; None without any.
+
+    The sentence is empty for a plain softmax.
+    """
+    profile = _Profile(_centred(logarithms, rows), cosines, rows)
+    if profile.size < 1e-6 * len(rows) ** 0.5:
+        return "It weighs all negatives that act on an anchor alike."
+    line = _centred(cosines, rows)
+    left, (slope,) = profile.fit(line)
+    if left < UNEXPLAINED:
+        return _masked(left_out, float(slope), len(rows))
+    most = min(EXPLAINED, left / MOST)
+    return (
+        _temperatures(profile, line, angles, most)
+        or _step(profile, line, most)
+        or _exceptions(profile)
+        or _curve(profile, 2, most)
+        or _curve(profile, DEGREE, most)
+        or None
+    )
 
 
 def _centred(values: Entries, rows: Rows) -> Entries:
@@ -317,19 +330,6 @@ def _thirds(heights: Entries, grid: Entries) -> str:
     far, near = (float((heights[b] - heights[a]) / (grid[b] - grid[a])) for a, b in ends)
     below, above = (f"{grid[a]:.2g} to {grid[b]:.2g}" for a, b in ends)
     return _growth((far, near), (f"at cosines from {below}", f"from {above}"))
-
-
-def softmax_temperature(coefficients: Coefficients, cosines: Coefficients) -> float:
-    """Return the temperature of the softmax that the weights of all rows are; NaN if none is."""
-    used = _in_use(coefficients, cosines)
-    if not used.any():
-        return math.nan
-    rows, _ = np.nonzero(used)
-    profile = _Profile(_centred(np.log(coefficients[used]), rows), cosines[used], rows)
-    if profile.size == 0:
-        return math.nan
-    left, (slope,) = profile.fit(_centred(cosines[used], rows))
-    return 1 / float(slope) if left < EXPLAINED and slope > 0 else math.nan
 
 
 def _in_use(

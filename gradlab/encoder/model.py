@@ -92,12 +92,6 @@ class Encoder(nn.Module):
         self._check_length(max_length)
         self.max_length = max(self.max_length, max_length)
 
-    def _check_length(self, max_length: int) -> None:
-        if max_length > (places := _positions(self.model)):
-            raise GradlabError(
-                f"max_length is {max_length}, and the model has places for {places} tokens"
-            )
-
     @property
     def dimension(self) -> int:
         """Length D of an embedding."""
@@ -191,6 +185,12 @@ class Encoder(nn.Module):
             GradlabError: the folder cannot be written.
         """
         save_pretrained(self, folder)
+
+    def _check_length(self, max_length: int) -> None:
+        if max_length > (places := _positions(self.model)):
+            raise GradlabError(
+                f"max_length is {max_length}, and the model has places for {places} tokens"
+            )
 
 
 def find_device(name: str) -> torch.device:

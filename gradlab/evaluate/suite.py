@@ -246,13 +246,6 @@ def evaluate(
     return result
 
 
-def _names_of_model(model: Any) -> tuple[str, str]:
-    """Return what a model calls itself, else its class, and the name of its pooler."""
-    name = getattr(model, "name_or_path", None) or getattr(model, "__name__", None)
-    pooler = getattr(model, "pooler", None)
-    return str(name or type(model).__name__), pooler if isinstance(pooler, str) else "unnamed"
-
-
 def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds: int = 10) -> None:
     """Read all files of these tasks as `evaluate` does; for programs that evaluate after long work.
 
@@ -267,6 +260,13 @@ def check_tasks(data: str | os.PathLike[str], tasks: str | Iterable[str], folds:
         (task, why), *further = absent.items()
         suffix = f" (nor can {', '.join(name for name, _ in further)})" if further else ""
         raise GradlabError(f"{task} cannot be evaluated: {why}{suffix}")
+
+
+def _names_of_model(model: Any) -> tuple[str, str]:
+    """Return what a model calls itself, else its class, and the name of its pooler."""
+    name = getattr(model, "name_or_path", None) or getattr(model, "__name__", None)
+    pooler = getattr(model, "pooler", None)
+    return str(name or type(model).__name__), pooler if isinstance(pooler, str) else "unnamed"
 
 
 def _scores(

@@ -114,10 +114,6 @@ def sliders(loss: Loss, quantity: str) -> list[Slider]:
     return sliders
 
 
-def _with_number(loss: Loss, path: str, value: float) -> Loss:
-    return replace_numbers(loss, lambda at, old: value if at == path else old)
-
-
 def metadata_at(loss: Any, path: str) -> Mapping[str, Any]:
     """Return the metadata of the field at a path; empty if it is not a numeric field of a loss."""
     *outer, last = path.split(".")
@@ -157,6 +153,10 @@ def pack(quantity: str, slider: Slider, frames: Sequence[Any]) -> dict[str, Any]
         "error": error,
         "cells": base64.b64encode(zlib.compress(differences.tobytes(), 9)).decode(),
     }
+
+
+def _with_number(loss: Loss, path: str, value: float) -> Loss:
+    return replace_numbers(loss, lambda at, old: value if at == path else old)
 
 
 def _still(loss: Loss, progress: bool | None) -> dict[str, dict[str, Any]]:

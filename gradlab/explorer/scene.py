@@ -104,14 +104,6 @@ def run_scene(
     }
 
 
-def _with_displaced_positive(views: Batch, angle: float) -> Batch:
-    """Return the batch with the positive of the first anchor away, as `relative_push` does."""
-    xp, positives = array_namespace(views.anchors), views.positives
-    moved = displaced_positives(views.anchors, positives, angle)
-    first = xp.arange(positives.shape[0]) == 0
-    return dataclasses.replace(views, positives=xp.where(first[:, None], moved, positives))
-
-
 def bounds(
     _: None, anchor: Array, positive: Array, negatives: Array, weight: Array, step: Array
 ) -> dict[str, Any]:
@@ -186,7 +178,11 @@ def example_of_bounds(index: int) -> dict[str, Any]:
 
 # A loss that is given as code is computed beforehand, for the points that the page opens with.
 NEGATIVES = 8
+
+
 ANGLES = np.linspace(0.02, math.pi - 0.02, 61)  # of a sweep, as in curves.js
+
+
 # Results of `run_scene` that the page makes of pull and push itself.
 STEP = ("moved", "before", "after")
 
@@ -256,6 +252,14 @@ def stored_scenes(loss: Loss) -> dict[str, Any]:
         ]
         for sweep, scenes in scenes_by_sweep.items()
     }
+
+
+def _with_displaced_positive(views: Batch, angle: float) -> Batch:
+    """Return the batch with the positive of the first anchor away, as `relative_push` does."""
+    xp, positives = array_namespace(views.anchors), views.positives
+    moved = displaced_positives(views.anchors, positives, angle)
+    first = xp.arange(positives.shape[0]) == 0
+    return dataclasses.replace(views, positives=xp.where(first[:, None], moved, positives))
 
 
 def _scene(loss: Loss, points: dict[str, Any]) -> dict[str, Any]:

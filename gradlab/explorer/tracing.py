@@ -223,11 +223,6 @@ class Scalar(Symbol):
     def __deepcopy__(self, memo: Any) -> Any:
         return self
 
-    def _fixed(self) -> Any:
-        """Return the value, which is no longer a symbol: the script is for this value alone."""
-        self.trace.went(self.trace.name_of(f"$.equal({self.name}, {literal(self.value)})"), True)
-        return self.value
-
     def __int__(self) -> int:
         return int(self._fixed())
 
@@ -245,6 +240,11 @@ class Scalar(Symbol):
 
     def __ceil__(self) -> int:
         return math.ceil(self._fixed())
+
+    def _fixed(self) -> Any:
+        """Return the value, which is no longer a symbol: the script is for this value alone."""
+        self.trace.went(self.trace.name_of(f"$.equal({self.name}, {literal(self.value)})"), True)
+        return self.value
 
 
 class Number(Scalar, float):  # type: ignore[misc]  # operators are numpy's

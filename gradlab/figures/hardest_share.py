@@ -55,14 +55,6 @@ def compute(as_published: bool = False) -> Tables:
     return {"": stack(tables)}
 
 
-def _simulated(batches: str, loss: Loss, temperature: float, mu_pos: float = MU_POS) -> Table:
-    columns = simulate(loss, "hardest_share", mu_pos=mu_pos, batches=BATCHES).columns()
-    columns["share"] = columns.pop("value")
-    names = ("mu_neg", "share", "standard_error", "pass_probability")
-    place = {"batches": batches, "temperature": temperature}
-    return place | {name: columns[name] for name in names}
-
-
 def color_of(temperature: float) -> tuple[float, ...]:
     """Return the colour of a temperature of `TEMPERATURES`; lower temperatures are darker."""
     place = TEMPERATURES.index(temperature) / (len(TEMPERATURES) - 1)
@@ -136,3 +128,11 @@ def facts(tables: Tables) -> dict[str, str]:
         return {"filled": ", ".join(filled)}
     peaks = {tau: select(row, batches="all")["share"].max() for tau, row in rows.items()}
     return {"peaks": ", ".join(f"{share:.2f} at τ = {tau:g}" for tau, share in peaks.items())}
+
+
+def _simulated(batches: str, loss: Loss, temperature: float, mu_pos: float = MU_POS) -> Table:
+    columns = simulate(loss, "hardest_share", mu_pos=mu_pos, batches=BATCHES).columns()
+    columns["share"] = columns.pop("value")
+    names = ("mu_neg", "share", "standard_error", "pass_probability")
+    place = {"batches": batches, "temperature": temperature}
+    return place | {name: columns[name] for name in names}

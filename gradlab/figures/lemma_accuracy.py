@@ -60,34 +60,6 @@ def compute() -> Tables:
     return {"bounds": rounded(columns), "steps": _steps(), "accuracy": _accuracy()}
 
 
-def _steps() -> Table:
-    """Return whether each step (λ, r) ends closer to the positive, 1 or 0, without using bounds."""
-    ratio, step = np.meshgrid(RATIOS, STEPS, indexing="ij")
-    vectors = POLE, sphere_point(THETA_POS), sphere_point(THETA_NEG, ALPHA)
-    anchor, positive, negative = (np.broadcast_to(vector, (*ratio.shape, 3)) for vector in vectors)
-    steps = {kind: take_step(anchor, positive, negative, ratio, step, kind) for kind in STEP_KINDS}
-    outcomes = {kind: end.closer.astype(int) for kind, end in steps.items()}
-    table = grid_table(RATIOS, STEPS, outcomes)
-    table["ratio"] = table.pop("mu_pos")
-    return table
-
-
-def _accuracy() -> Table:
-    triple, ratio = random_triples(SAMPLES, SEED)
-    rows = []
-    for kind in STEP_KINDS:
-        for step in RANDOM_STEPS:
-            accuracy = lemma_accuracy(step, kind, triple, ratio)
-            shares = {name: getattr(accuracy, name) for name in RULES}
-            errors = {f"{name}_error": _error(share) for name, share in shares.items()}
-            rows.append({"kind": kind, "step": step, **shares, **errors})
-    return stack(rows)
-
-
-def _error(share: float) -> float:
-    return math.sqrt(share * (1 - share) / SAMPLES)
-
-
 def draw_bounds(tables: Tables, kind: str, ax: Axes) -> None:
     """Shade the steps that end closer; draw this kind of step's exact bounds and the lemma's."""
     bounds, steps = tables["bounds"], dict(tables["steps"])
@@ -153,3 +125,31 @@ def facts(tables: Tables) -> dict[str, str]:
             if beaten.size:
                 worse.append(f"{words} for {kind} steps from λ = {beaten.min():.2g} on")
     return {"shares": ", ".join(shares), "worse": ", ".join(worse)}
+
+
+def _steps() -> Table:
+    """Return whether each step (λ, r) ends closer to the positive, 1 or 0, without using bounds."""
+    ratio, step = np.meshgrid(RATIOS, STEPS, indexing="ij")
+    vectors = POLE, sphere_point(THETA_POS), sphere_point(THETA_NEG, ALPHA)
+    anchor, positive, negative = (np.broadcast_to(vector, (*ratio.shape, 3)) for vector in vectors)
+    steps = {kind: take_step(anchor, positive, negative, ratio, step, kind) for kind in STEP_KINDS}
+    outcomes = {kind: end.closer.astype(int) for kind, end in steps.items()}
+    table = grid_table(RATIOS, STEPS, outcomes)
+    table["ratio"] = table.pop("mu_pos")
+    return table
+
+
+def _accuracy() -> Table:
+    triple, ratio = random_triples(SAMPLES, SEED)
+    rows = []
+    for kind in STEP_KINDS:
+        for step in RANDOM_STEPS:
+            accuracy = lemma_accuracy(step, kind, triple, ratio)
+            shares = {name: getattr(accuracy, name) for name in RULES}
+            errors = {f"{name}_error": _error(share) for name, share in shares.items()}
+            rows.append({"kind": kind, "step": step, **shares, **errors})
+    return stack(rows)
+
+
+def _error(share: float) -> float:
+    return math.sqrt(share * (1 - share) / SAMPLES)

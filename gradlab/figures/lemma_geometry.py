@@ -48,31 +48,6 @@ def compute() -> Tables:
     return {"": stack([_case(case) for case in CASES])}
 
 
-def _case(case: str) -> Table:
-    step, alpha = CASES[case][0], math.radians(CASES[case][1])
-    positive, negative = sphere_point(THETA_POS), sphere_point(THETA_NEG, alpha)
-    bounds = tangent_bounds(Triple.from_vectors(POLE, positive, negative), step)
-
-    def flat(vector: Any) -> Any:
-        return directions(POLE, positive, vector)
-
-    def moved(ratio: float) -> Any:
-        return flat(take_step(POLE, positive, negative, ratio, step, "tangent").anchor)
-
-    at = {"anchor": np.zeros(2), "positive": flat(positive), "negative": flat(negative)}
-    ratios = {"pushed": 0.0}
-    if bool(bounds.feasible):
-        ratios |= {"low": float(bounds.low), "high": float(bounds.high)}
-    at |= {name: moved(ratio) for name, ratio in ratios.items()}
-    if "low" in at:
-        # b completes the rhombus of the proof: b, the anchor after the step, h_i', h_i.
-        at["auxiliary"] = at["low"] - flat(positive)
-    x, y = np.array(list(at.values())).T
-    ratio = [ratios.get(name, math.nan) for name in at]
-    place = {"case": case, "point": list(at), "x": x, "y": y}
-    return {**place, "ratio": ratio, "step": step, "alpha": alpha}
-
-
 def draw_case(table: Table, case: str, ax: Axes) -> None:
     """Draw the tangent plane at the anchor in one case."""
     rows = select(table, case=case)
@@ -105,10 +80,6 @@ def draw_case(table: Table, case: str, ax: Axes) -> None:
     ax.set_title(f"{case}\nλ = {step:g}, α = {alpha:.0f}°\n{label}", fontsize=8.5)
 
 
-def _line(ax: Axes, start: Any, end: Any, **look: Any) -> None:
-    ax.plot([start[0], end[0]], [start[1], end[1]], **look)
-
-
 @style()
 def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
     """Draw both situations of the proof, and the case that the proof leaves out."""
@@ -127,3 +98,32 @@ def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
     }
     add_key(figure, keys, loc="outside lower center", ncols=3)
     return figure, axes
+
+
+def _case(case: str) -> Table:
+    step, alpha = CASES[case][0], math.radians(CASES[case][1])
+    positive, negative = sphere_point(THETA_POS), sphere_point(THETA_NEG, alpha)
+    bounds = tangent_bounds(Triple.from_vectors(POLE, positive, negative), step)
+
+    def flat(vector: Any) -> Any:
+        return directions(POLE, positive, vector)
+
+    def moved(ratio: float) -> Any:
+        return flat(take_step(POLE, positive, negative, ratio, step, "tangent").anchor)
+
+    at = {"anchor": np.zeros(2), "positive": flat(positive), "negative": flat(negative)}
+    ratios = {"pushed": 0.0}
+    if bool(bounds.feasible):
+        ratios |= {"low": float(bounds.low), "high": float(bounds.high)}
+    at |= {name: moved(ratio) for name, ratio in ratios.items()}
+    if "low" in at:
+        # b completes the rhombus of the proof: b, the anchor after the step, h_i', h_i.
+        at["auxiliary"] = at["low"] - flat(positive)
+    x, y = np.array(list(at.values())).T
+    ratio = [ratios.get(name, math.nan) for name in at]
+    place = {"case": case, "point": list(at), "x": x, "y": y}
+    return {**place, "ratio": ratio, "step": step, "alpha": alpha}
+
+
+def _line(ax: Axes, start: Any, end: Any, **look: Any) -> None:
+    ax.plot([start[0], end[0]], [start[1], end[1]], **look)

@@ -78,16 +78,6 @@ def compute() -> Tables:
     return {"": stack(rows)}
 
 
-def _summary(components: Components) -> dict[str, float]:
-    """Return anchors' mean dissipation and share, and median ratio (weights' sum can cross 0)."""
-    size = np.abs(components.weight)
-    return {
-        "gradient_dissipation": float(np.mean(components.gradient_dissipation)),
-        "largest_share": float(np.mean(size.max(axis=1) / size.sum(axis=1))),
-        "ratio": float(np.median(components.scalar_ratio)),
-    }
-
-
 def draw_component(table: Table, loss: str, quantity: str, ax: Axes) -> None:
     """Draw a loss component before and after its repair, against the mean angle between anchors."""
     for form, name in (("reference", REFERENCE), ("before", loss), ("after", REPAIRS[loss])):
@@ -137,3 +127,13 @@ def facts(tables: Tables) -> dict[str, str]:
         low, high = rows["ratio"][below].min(), rows["ratio"][below].max()
         ratios.append(f"{low:.3f} to {high:.3f} ({get_loss(loss).title})")
     return {"ratios": ", ".join(ratios)}
+
+
+def _summary(components: Components) -> dict[str, float]:
+    """Return anchors' mean dissipation and share, and median ratio (weights' sum can cross 0)."""
+    size = np.abs(components.weight)
+    return {
+        "gradient_dissipation": float(np.mean(components.gradient_dissipation)),
+        "largest_share": float(np.mean(size.max(axis=1) / size.sum(axis=1))),
+        "ratio": float(np.median(components.scalar_ratio)),
+    }

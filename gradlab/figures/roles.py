@@ -73,19 +73,6 @@ def compute() -> Tables:
     return {"": stack(tables)}
 
 
-def _point(angle: float, azimuth: float) -> np.ndarray:
-    """Return the point of the sphere at an angle and azimuth in degrees."""
-    return sphere_point(math.radians(angle), math.radians(azimuth))
-
-
-def _dissipation(side: int) -> dict[str, Table]:
-    """Train six sentences, both views, by the baseline from one start without and with its gate."""
-    anchors, positives = train((ALWAYS_OPEN, 0.3)[side])
-    points = {"anchor": anchors[:1], "positive": positives[:1], "negative": positives[1:]}
-    viewpoint = {"anchor": anchors[0], "right": positives[1]}
-    return {item: _points(rows, **viewpoint) for item, rows in points.items()}
-
-
 def train(margin: float) -> tuple[Any, Any]:
     """Run gradient descent by the baseline from six pairs of views that are close together."""
     rng = np.random.default_rng(0)
@@ -97,6 +84,87 @@ def train(margin: float) -> tuple[Any, Any]:
         right = components(loss, positives, anchors).gradient()
         anchors, positives = unit_rows(anchors - 0.02 * left), unit_rows(positives - 0.02 * right)
     return anchors, positives
+
+
+def draw_role(table: Table, panel: str, side: int, ax: Axes) -> None:
+    """Draw the ``dissipation``, ``weight`` or ``ratio`` panel, ``side`` 0 without it, 1 with it."""
+    rows = select(table, panel=panel, side=side)
+    items = {item: select(rows, item=item) for item in dict.fromkeys(rows["item"])}
+    dress(ax, *PANELS[panel][0])
+    if "equal_distance" in items:
+        ring = items["equal_distance"]
+        ax.plot(ring["x"], ring["y"], color=POSITIVE, linewidth=0.8, linestyle="--")
+    for name, (color, width) in ARROWS.items():
+        if name in items:
+            tip = items[name]["dx"][0], items[name]["dy"][0]
+            look = {"arrowstyle": "-|>", "color": color, "linewidth": width}
+            look |= {"shrinkA": 0, "shrinkB": 0, "mutation_scale": 5 + 2.5 * width}
+            ax.annotate("", tip, (0, 0), annotation_clip=False, arrowprops=look)
+    negatives, fill = items["negative"], np.array(to_rgb(NEGATIVE))
+    for x, y, weight in zip(negatives["x"], negatives["y"], negatives["weight"], strict=True):
+        # A negative with more weight has a fuller colour.
+        full = 1 - (1 - fill) * min(1.0, weight / 0.5) if panel == "weight" else fill
+        ax.plot(x, y, "v", ms=6.5, mfc=tuple(full), mec=NEGATIVE, mew=1.0, zorder=4)
+    # Larger than the anchor, which can cover it.
+    x, y = items["positive"]["x"], items["positive"]["y"]
+    ax.plot(x, y, "^", ms=8, mfc=POSITIVE, mec=POSITIVE, mew=1.0, zorder=4)
+    if "after" in items:
+        x, y = items["after"]["x"], items["after"]["y"]
+        ax.plot(x, y, "o", ms=6, mfc="0.75", mec="black", mew=0.8, zorder=5)
+    ax.plot(0, 0, "o", ms=5, color=ANCHOR, zorder=6)
+    # The blank line separates the head from the numbers of the panel above.
+    _, head, titles = PANELS[panel]
+    ax.set_title(f"{head if side == 0 else ''}\n{titles[side]}", fontsize=9)
+    ax.set_xlabel(_measured(panel, items), fontsize=8)
+
+
+@style()
+def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
+    """Draw the panels without each component above the panels with it."""
+    (table,) = tables.values()
+    figure = empty_figure((TEXT_WIDTH, 6.7))
+    figure.set_layout_engine("compressed", h_pad=0.1)  # the layout engine for axes of fixed aspect
+    grid = figure.subplots(2, 3)
+    for column, panel in enumerate(PANELS):
+        for side in range(2):
+            draw_role(table, panel, side, grid[side, column])
+    marks: Any = {"style": "none", "markersize": 6}
+    keys = {
+        "anchor": key_line(ANCHOR, marker="o", **marks),
+        "anchor after the step": key_line("none", marker="o", mfc="0.75", mec="black", **marks),
+        "positive": key_line(POSITIVE, marker="^", **marks),
+        "negative (the fuller, the more weight)": key_line(NEGATIVE, marker="v", **marks),
+        "pull": key_line(ARROWS["pull"][0], width=ARROWS["pull"][1]),
+        "push: sum over the negatives": key_line(ARROWS["push"][0], width=ARROWS["push"][1]),
+        "ring: angle to the anchor": key_line(marker="o", mfc="none", mec="0.8", **marks),
+        "as far from the positive as before": key_line(POSITIVE, "--", 0.8),
+    }
+    add_key(figure, keys, loc="outside lower center", ncols=3)
+    return figure, list(grid.ravel())
+
+
+def facts(tables: Tables) -> dict[str, str]:
+    """Return the gap between positive and nearest negative, without and with dissipation."""
+    (table,) = tables.values()
+    gaps = {}
+    for side, name in enumerate(("without", "with_it")):
+        rows = select(table, panel="dissipation", side=side)
+        positive = select(rows, item="positive")["angle"][0]
+        gaps[name] = _degrees(select(rows, item="negative")["angle"].min() - positive)
+    return gaps
+
+
+def _point(angle: float, azimuth: float) -> np.ndarray:
+    """Return the point of the sphere at an angle and azimuth in degrees."""
+    return sphere_point(math.radians(angle), math.radians(azimuth))
+
+
+def _dissipation(side: int) -> dict[str, Table]:
+    """Train six sentences, both views, by the baseline from one start without and with its gate."""
+    anchors, positives = train((ALWAYS_OPEN, 0.3)[side])
+    points = {"anchor": anchors[:1], "positive": positives[:1], "negative": positives[1:]}
+    viewpoint = {"anchor": anchors[0], "right": positives[1]}
+    return {item: _points(rows, **viewpoint) for item, rows in points.items()}
 
 
 def _weight(side: int) -> dict[str, Table]:
@@ -147,38 +215,6 @@ def _rows(start: Any, arrow: Any = np.nan, angle: Any = np.nan, weight: Any = np
     return {"x": x, "y": y, "dx": dx, "dy": dy, "angle": angle, "weight": weight}
 
 
-def draw_role(table: Table, panel: str, side: int, ax: Axes) -> None:
-    """Draw the ``dissipation``, ``weight`` or ``ratio`` panel, ``side`` 0 without it, 1 with it."""
-    rows = select(table, panel=panel, side=side)
-    items = {item: select(rows, item=item) for item in dict.fromkeys(rows["item"])}
-    dress(ax, *PANELS[panel][0])
-    if "equal_distance" in items:
-        ring = items["equal_distance"]
-        ax.plot(ring["x"], ring["y"], color=POSITIVE, linewidth=0.8, linestyle="--")
-    for name, (color, width) in ARROWS.items():
-        if name in items:
-            tip = items[name]["dx"][0], items[name]["dy"][0]
-            look = {"arrowstyle": "-|>", "color": color, "linewidth": width}
-            look |= {"shrinkA": 0, "shrinkB": 0, "mutation_scale": 5 + 2.5 * width}
-            ax.annotate("", tip, (0, 0), annotation_clip=False, arrowprops=look)
-    negatives, fill = items["negative"], np.array(to_rgb(NEGATIVE))
-    for x, y, weight in zip(negatives["x"], negatives["y"], negatives["weight"], strict=True):
-        # A negative with more weight has a fuller colour.
-        full = 1 - (1 - fill) * min(1.0, weight / 0.5) if panel == "weight" else fill
-        ax.plot(x, y, "v", ms=6.5, mfc=tuple(full), mec=NEGATIVE, mew=1.0, zorder=4)
-    # Larger than the anchor, which can cover it.
-    x, y = items["positive"]["x"], items["positive"]["y"]
-    ax.plot(x, y, "^", ms=8, mfc=POSITIVE, mec=POSITIVE, mew=1.0, zorder=4)
-    if "after" in items:
-        x, y = items["after"]["x"], items["after"]["y"]
-        ax.plot(x, y, "o", ms=6, mfc="0.75", mec="black", mew=0.8, zorder=5)
-    ax.plot(0, 0, "o", ms=5, color=ANCHOR, zorder=6)
-    # The blank line separates the head from the numbers of the panel above.
-    _, head, titles = PANELS[panel]
-    ax.set_title(f"{head if side == 0 else ''}\n{titles[side]}", fontsize=9)
-    ax.set_xlabel(_measured(panel, items), fontsize=8)
-
-
 def _degrees(angle: Any) -> str:
     return f"{math.degrees(float(angle)):.0f}°"
 
@@ -199,39 +235,3 @@ def _measured(panel: str, items: dict[str, Table]) -> str:
     change = f"{_degrees(items['positive']['angle'][0])} → {_degrees(items['after']['angle'][0])}"
     word = "farther" if items["after"]["angle"][0] > items["positive"]["angle"][0] else "closer"
     return f"ratio {ratio:.2f} {sign} {bound:.2f}:\npositive {change}, {word}"
-
-
-@style()
-def draw(tables: Tables) -> tuple[Figure, list[Axes]]:
-    """Draw the panels without each component above the panels with it."""
-    (table,) = tables.values()
-    figure = empty_figure((TEXT_WIDTH, 6.7))
-    figure.set_layout_engine("compressed", h_pad=0.1)  # the layout engine for axes of fixed aspect
-    grid = figure.subplots(2, 3)
-    for column, panel in enumerate(PANELS):
-        for side in range(2):
-            draw_role(table, panel, side, grid[side, column])
-    marks: Any = {"style": "none", "markersize": 6}
-    keys = {
-        "anchor": key_line(ANCHOR, marker="o", **marks),
-        "anchor after the step": key_line("none", marker="o", mfc="0.75", mec="black", **marks),
-        "positive": key_line(POSITIVE, marker="^", **marks),
-        "negative (the fuller, the more weight)": key_line(NEGATIVE, marker="v", **marks),
-        "pull": key_line(ARROWS["pull"][0], width=ARROWS["pull"][1]),
-        "push: sum over the negatives": key_line(ARROWS["push"][0], width=ARROWS["push"][1]),
-        "ring: angle to the anchor": key_line(marker="o", mfc="none", mec="0.8", **marks),
-        "as far from the positive as before": key_line(POSITIVE, "--", 0.8),
-    }
-    add_key(figure, keys, loc="outside lower center", ncols=3)
-    return figure, list(grid.ravel())
-
-
-def facts(tables: Tables) -> dict[str, str]:
-    """Return the gap between positive and nearest negative, without and with dissipation."""
-    (table,) = tables.values()
-    gaps = {}
-    for side, name in enumerate(("without", "with_it")):
-        rows = select(table, panel="dissipation", side=side)
-        positive = select(rows, item="positive")["angle"][0]
-        gaps[name] = _degrees(select(rows, item="negative")["angle"].min() - positive)
-    return gaps

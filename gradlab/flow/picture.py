@@ -90,39 +90,6 @@ def draw_flows(flows: Sequence[Flow], ax: Axes | None = None) -> tuple[Figure, A
     return figure, list(axes.flat)
 
 
-def _times(flow: Flow) -> np.ndarray:
-    """Return the times of the records; the start stands before the first step."""
-    times = np.array(flow.curves["time"])
-    if len(times) == 1:
-        return np.ones(1)
-    times[0] = times[1] / 2
-    return times
-
-
-def _first_change(flow: Flow) -> int:
-    """Return the record from which on the picture shows a flow: until then, nothing moves."""
-    curves = np.nan_to_num([flow.curves[name] for name in COSINES])
-    moved = np.abs(curves - curves[:, :1]).max(axis=0) > 1e-3
-    return max(int(moved.argmax()) - 5, 0)
-
-
-def _cosines(ax: Axes, flow: Flow) -> None:
-    times = _times(flow)
-    for name, (label, color) in COSINES.items():
-        curve = flow.curves[name]
-        if np.isnan(curve).all():
-            continue
-        mark = "o" if len(times) == 1 else ""
-        ax.plot(times, curve, color=color, label=label, marker=mark)
-        if name == "different_cosine":
-            spread = flow.curves["different_spread"]
-            ax.fill_between(times, curve - spread, curve + spread, color=color, alpha=0.15, lw=0)
-    ax.set_xscale("log")
-    ax.axhline(0, color="0.85", lw=0.6, zorder=0)
-    if len(times) > 1:
-        ax.set_xlim(times[_first_change(flow)], times[-1])
-
-
 def animate(
     flows: Sequence[Flow], path: str | os.PathLike[str], progress: bool | None = None
 ) -> Path:
@@ -160,6 +127,39 @@ def animate(
             temporary, "GIF", save_all=True, append_images=images[1:], duration=pauses, loop=0
         )
     return Path(path)
+
+
+def _times(flow: Flow) -> np.ndarray:
+    """Return the times of the records; the start stands before the first step."""
+    times = np.array(flow.curves["time"])
+    if len(times) == 1:
+        return np.ones(1)
+    times[0] = times[1] / 2
+    return times
+
+
+def _first_change(flow: Flow) -> int:
+    """Return the record from which on the picture shows a flow: until then, nothing moves."""
+    curves = np.nan_to_num([flow.curves[name] for name in COSINES])
+    moved = np.abs(curves - curves[:, :1]).max(axis=0) > 1e-3
+    return max(int(moved.argmax()) - 5, 0)
+
+
+def _cosines(ax: Axes, flow: Flow) -> None:
+    times = _times(flow)
+    for name, (label, color) in COSINES.items():
+        curve = flow.curves[name]
+        if np.isnan(curve).all():
+            continue
+        mark = "o" if len(times) == 1 else ""
+        ax.plot(times, curve, color=color, label=label, marker=mark)
+        if name == "different_cosine":
+            spread = flow.curves["different_spread"]
+            ax.fill_between(times, curve - spread, curve + spread, color=color, alpha=0.15, lw=0)
+    ax.set_xscale("log")
+    ax.axhline(0, color="0.85", lw=0.6, zorder=0)
+    if len(times) > 1:
+        ax.set_xlim(times[_first_change(flow)], times[-1])
 
 
 def _plane(flow: Flow) -> np.ndarray:

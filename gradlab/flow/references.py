@@ -67,6 +67,21 @@ def best_reference(velocity_field: VelocityField, share: float) -> Reference | N
     return None if best is None else dataclasses.replace(best, value=best.value * share)
 
 
+def descends(velocity_field: VelocityField, rows: Tensor) -> bool | None:
+    """Return whether a direction of descent remains at a point of rest.
+
+    Lanczos iteration from a fixed start bounds the smallest curvature from above, so True is proof
+    up to rounding. False means that `LANCZOS_STEPS` steps found none. None: the gradients are not
+    those of a function.
+    """
+    if any(base.surrogate for base in velocity_field.loss.bases):
+        return None
+    generator = torch.Generator().manual_seed(0)
+    direction = torch.randn(rows.shape, generator=generator, dtype=rows.dtype)
+    curvatures = _lanczos(_curvature(velocity_field, rows), project(direction, rows))
+    return bool(curvatures[0] < -DESCENT * np.abs(curvatures).max())
+
+
 def _arrangements(velocity_field: VelocityField) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     count, dim = velocity_field.batch.anchors.shape
     labels = velocity_field.batch.supervision.labels
@@ -126,21 +141,6 @@ def _measured(
     cosines = anchors @ positives.T
     different = cosines[~np.eye(len(cosines), dtype=bool)]
     return Reference(name, total, float(np.trace(cosines)) / len(cosines), float(different.mean()))
-
-
-def descends(velocity_field: VelocityField, rows: Tensor) -> bool | None:
-    """Return whether a direction of descent remains at a point of rest.
-
-    Lanczos iteration from a fixed start bounds the smallest curvature from above, so True is proof
-    up to rounding. False means that `LANCZOS_STEPS` steps found none. None: the gradients are not
-    those of a function.
-    """
-    if any(base.surrogate for base in velocity_field.loss.bases):
-        return None
-    generator = torch.Generator().manual_seed(0)
-    direction = torch.randn(rows.shape, generator=generator, dtype=rows.dtype)
-    curvatures = _lanczos(_curvature(velocity_field, rows), project(direction, rows))
-    return bool(curvatures[0] < -DESCENT * np.abs(curvatures).max())
 
 
 def _curvature(velocity_field: VelocityField, rows: Tensor) -> Callable[[Tensor], Tensor]:

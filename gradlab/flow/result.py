@@ -89,35 +89,6 @@ class Flow(Drawable):
             sentences.append(self._compared(self.reference))
         return " ".join(sentences)
 
-    def _end_words(self) -> str:
-        if self.end == "stopped learning":
-            return (
-                f"Stopped learning: no anchor's relative push exceeds {STOPPED:g}, "
-                "so the loss leaves the embeddings where they are."
-            )
-        if self.jump:
-            return (
-                "At rest where the gradient jumps and does not vanish: "
-                "embeddings only go back and forth by tiny angles."
-            )
-        if self.end == "at rest":
-            return "At rest: the forces on every embedding balance."
-        if self.settings["batch_size"] is not None:
-            return "Still moving, as batches differ in their forces."
-        angle = math.degrees(self.last["speed"] * self.last["time"] * math.log(2))
-        return f"Still moving: by up to {min(angle, 180):.2g}° while time doubles."
-
-    def _compared(self, reference: Reference) -> str:
-        """Compare the loss at the end with the lowest known."""
-        gap = self.last["value"] - reference.value
-        scale = max(abs(reference.value), abs(self.last["value"]), 1e-300)
-        cosines = f"cosines {reference.positives:.4f} and {reference.different:.4f}"
-        if abs(gap) <= CLOSE * scale:
-            return f"Its loss is that of {reference.name} ({cosines}), the lowest known."
-        words = f"{abs(gap):.2g} {'above' if gap > 0 else 'below'}"
-        lowest = ", the lowest known" if gap > 0 else ""
-        return f"Its loss is {words} that of {reference.name} ({cosines}){lowest}."
-
     def __repr__(self) -> str:
         return f"{self.headline()}\n{_cosine_words(self)}\n{self.words}"
 
@@ -154,6 +125,35 @@ class Flow(Drawable):
             },
             "versions": versions("numpy", "torch"),
         }
+
+    def _end_words(self) -> str:
+        if self.end == "stopped learning":
+            return (
+                f"Stopped learning: no anchor's relative push exceeds {STOPPED:g}, "
+                "so the loss leaves the embeddings where they are."
+            )
+        if self.jump:
+            return (
+                "At rest where the gradient jumps and does not vanish: "
+                "embeddings only go back and forth by tiny angles."
+            )
+        if self.end == "at rest":
+            return "At rest: the forces on every embedding balance."
+        if self.settings["batch_size"] is not None:
+            return "Still moving, as batches differ in their forces."
+        angle = math.degrees(self.last["speed"] * self.last["time"] * math.log(2))
+        return f"Still moving: by up to {min(angle, 180):.2g}° while time doubles."
+
+    def _compared(self, reference: Reference) -> str:
+        """Compare the loss at the end with the lowest known."""
+        gap = self.last["value"] - reference.value
+        scale = max(abs(reference.value), abs(self.last["value"]), 1e-300)
+        cosines = f"cosines {reference.positives:.4f} and {reference.different:.4f}"
+        if abs(gap) <= CLOSE * scale:
+            return f"Its loss is that of {reference.name} ({cosines}), the lowest known."
+        words = f"{abs(gap):.2g} {'above' if gap > 0 else 'below'}"
+        lowest = ", the lowest known" if gap > 0 else ""
+        return f"Its loss is {words} that of {reference.name} ({cosines}){lowest}."
 
 
 class Flows(list[Flow], Drawable):

@@ -63,11 +63,6 @@ def largest(rows: Tensor) -> float:
     return float(torch.linalg.vector_norm(rows, dim=-1).max())
 
 
-def _on_sphere(rows: Tensor) -> Tensor:
-    unit: Tensor = rows / torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
-    return unit
-
-
 @dataclasses.dataclass
 class Stepper:
     """Adaptive steps.
@@ -122,11 +117,6 @@ class Stepper:
         return step.displacement <= self.jump_angle and (steep or self.near_jump > 0)
 
 
-def _factor(allowed: float, error: float) -> float:
-    """Return the factor of the step size at which the error would be somewhat below ``allowed``."""
-    return 0.9 * (allowed / error) ** (1 / 3) if error > 0 else GROWTH
-
-
 def fixed_size(
     velocity_field: VelocityField, rows: Tensor, velocity: Velocity, tolerance: float
 ) -> float:
@@ -145,3 +135,13 @@ def bounded_step(
     """Return the rows after one step, shortened if it moved a row by more than `LARGEST_ANGLE`."""
     size = min(size, LARGEST_ANGLE / max(largest(velocity.rows), 1e-300))
     return runge_kutta_step(velocity_field, rows, velocity, size).rows
+
+
+def _on_sphere(rows: Tensor) -> Tensor:
+    unit: Tensor = rows / torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+    return unit
+
+
+def _factor(allowed: float, error: float) -> float:
+    """Return the factor of the step size at which the error would be somewhat below ``allowed``."""
+    return 0.9 * (allowed / error) ** (1 / 3) if error > 0 else GROWTH

@@ -109,21 +109,6 @@ class VelocityField:
             )
         return Velocity(float(total), -project(gradient, rows))
 
-    def _total(self, rows: Tensor) -> Tensor:
-        """Return the sum of the loss, a scalar; in blocks unless a loss needs all similarities."""
-        total: Tensor
-        if self._blockwise is not None:
-            try:
-                total = self._blockwise(**{**self._arguments, **self.kinds(rows)}, reduction="sum")
-            except GradlabError as error:
-                if "needs all similarities" not in str(error):
-                    raise
-                self._blockwise = None
-            else:
-                return total
-        total = self.loss.value_of(self.batch_at(rows)).sum()
-        return total
-
     def relative_push(self, rows: Tensor) -> np.ndarray:
         """Return the relative push on the first anchors, (n,): 1 if all of it is alive, 0 if none.
 
@@ -138,3 +123,18 @@ class VelocityField:
             push = self.loss.components_of(batch).total_push[: len(displaced)]
             shares: np.ndarray = np.nan_to_num(to_numpy(as_share(push, displaced)))
         return shares  # without negatives there is no push
+
+    def _total(self, rows: Tensor) -> Tensor:
+        """Return the sum of the loss, a scalar; in blocks unless a loss needs all similarities."""
+        total: Tensor
+        if self._blockwise is not None:
+            try:
+                total = self._blockwise(**{**self._arguments, **self.kinds(rows)}, reduction="sum")
+            except GradlabError as error:
+                if "needs all similarities" not in str(error):
+                    raise
+                self._blockwise = None
+            else:
+                return total
+        total = self.loss.value_of(self.batch_at(rows)).sum()
+        return total

@@ -70,17 +70,6 @@ def steps_of(
     return steps
 
 
-def _whole_steps(file: TrainingFile, command: str) -> list[tuple[str, str]]:
-    """Return the command that inspects all rows and writes a clean file."""
-    words = shlex.split(command)
-    place = words.index("--sample")
-    words[place : place + 2] = []
-    if not is_beir(file.path):
-        words += ["--write-clean", clean_name(file.path)]
-    words.append("--overwrite")  # the page of the sample
-    return [("Inspect all rows", shlex.join(words))]
-
-
 def clean_name(path: Path) -> str:
     """Return a name for the clean file, with the ending of its source."""
     compressed = path.suffix.lower() in (".gz", ".xz", ".bz2")
@@ -93,6 +82,17 @@ def left_out_in_words(numbers: Mapping[str, Any]) -> str:
     reasons = [f"{count:,} {reason}" for reason, count in numbers["rows_left_out"].items() if count]
     rows, gone = numbers["sentences"], sum(numbers["rows_left_out"].values())
     return f"{rows - gone:,} of {rows:,} rows" + (f"; {listed(reasons)}" if reasons else "")
+
+
+def _whole_steps(file: TrainingFile, command: str) -> list[tuple[str, str]]:
+    """Return the command that inspects all rows and writes a clean file."""
+    words = shlex.split(command)
+    place = words.index("--sample")
+    words[place : place + 2] = []
+    if not is_beir(file.path):
+        words += ["--write-clean", clean_name(file.path)]
+    words.append("--overwrite")  # the page of the sample
+    return [("Inspect all rows", shlex.join(words))]
 
 
 def _clean_steps(

@@ -112,10 +112,6 @@ class Inspection(Drawable):
         """Return the text of a number; its row if texts are unknown."""
         return self._tables.text(number)
 
-    @functools.cached_property
-    def _tables(self) -> CorpusTables:
-        return CorpusTables(self.texts, self.totals, self.candidates, self.columns, self.sample)
-
     @property
     def hard_negatives(self) -> pd.DataFrame:
         """Hard negatives and their verdicts; see `CorpusTables.judged_hard_negatives`."""
@@ -161,98 +157,12 @@ class Inspection(Drawable):
             **self._hard_negative_numbers(),
         }
 
-    def _candidate_numbers(self) -> dict[str, Any]:
-        """Return how many likely false negatives there are, and what part of the push is theirs."""
-        totals, candidates, lines = self.totals, self.candidates, self.candidates.lines
-        share, error = share_of_candidates(lines, totals, self.batch_size)
-        hidden = float("nan")
-        if self.texts is not None and self.texts.positives is None:
-            hidden = float(lines["hidden"][lines["kind"] == DUPLICATE].mean())
-        return {
-            "duplicates": 0 if self.texts is None else candidates.repeats,
-            "candidate_lines": len(lines),
-            "candidate_row_pairs": candidates.row_pairs,
-            "can_mask": self.can_mask,
-            "rows_left_out": {} if self.texts is None or self.sample else self.rows_left_out(),
-            "sampled_from": self.sample.corpus if self.sample else None,
-            "pairs_seen": self.sample.pairs if self.sample else 1.0,
-            "near_duplicates": int((lines["kind"] == NEAR_DUPLICATE).sum()),
-            "neighbours": int((lines["kind"] == NEIGHBOUR).sum()),
-            "neighbours_from": float(candidates.threshold),
-            "candidate_share_of_push": share,
-            "candidate_share_error": error,
-            "candidate_share_when_met": float(lines["share"].median()),
-            "pair_share_on_average": 1 / totals.negatives,
-            "hidden_by_dropout": hidden,
-        }
-
-    def _cosine_levels(self) -> list[dict[str, float]]:
-        """Return the push on pairs above some cosines, and how many of them are candidates."""
-        near = self.candidates.near
-        return [
-            {
-                "cosine": level,
-                "share_of_push": self.push_above(level),
-                "candidates": float(near["confirmed"][near["cosine"] >= level].mean()),
-            }
-            for level in _LEVELS
-            if level >= near["cosine"].median()  # in the upper half of the nearest pairs
-        ]
-
-    def _hub_numbers(self) -> dict[str, Any]:
-        """Return a hundredth of the sentences, and the push on as many that most others push."""
-        totals, lines = self.totals, self.candidates.lines
-        met, received = totals.times_met > 0, totals.mean("received")
-        # Copies have an advice of their own.
-        group = self.candidates.groups.group
-        copied = np.isin(group, group[lines[SIDES].to_numpy()])
-        many = totals.pushers >= max(2.0, MANY * (self.batch_size - 1))
-        hubs = received[met & many & ~copied.reshape(-1, totals.count).any(0)]
-        top = max(1, int(met.sum()) // 100)
-        return {
-            "hubs": top,
-            "hub_share": _share(np.sort(hubs)[-top:].sum(), received[met].sum()),
-        }
-
-    def _hard_negative_numbers(self) -> dict[str, Any]:
-        """Return how many hard negatives have each verdict, and what part of the push is theirs."""
-        totals, push = self.totals, sum(self.totals.push)
-        hard, false = self.hard_negatives, float("nan")
-        kinds: dict[str, int] = {}
-        if totals.hard:
-            verdicts = hard["verdict"][hard["push"].notna()]  # of those that were met
-            kinds = verdicts.value_counts().reindex(VERDICTS, fill_value=0).to_dict()
-            of_false = pd.concat(totals.hard).merge(hard.loc[hard["false"], ["row", "column"]])
-            false = _share(of_false["push"].sum(), push)
-        return {
-            "hard_negatives": kinds,
-            "hard_negatives_false": len(self.candidates.false_negatives),
-            "hard_negatives_share": _share(totals.hard_push, push),
-            "hard_negatives_false_share": false,
-        }
-
     def push_above(self, cosine: float) -> float:
         """Return the share of the push on pairs of at least this cosine, to a tenth of a degree."""
         if np.isnan(cosine):
             return float("nan")
         bins = int(np.ceil(np.arccos(np.clip(cosine, -1, 1)) * (BINS / np.pi)))
         return _share(self.totals.by_angle[:bins].sum(), self.totals.by_angle.sum())
-
-    def _temperatures(self) -> list[dict[str, float]]:
-        """Measure the first batches at other temperatures; empty for a loss without one."""
-        if "temperature" not in {field.name for field in dataclasses.fields(self.loss)}:
-            return []
-        settings = []
-        for factor in _FACTORS:
-            value = self.loss.temperature * factor  # type: ignore[attr-defined]  # one of its fields
-            batches = [
-                measure(get_loss(self.loss, temperature=value), views) for views in self.views
-            ]
-            gates = np.concatenate([push.dissipation for push in batches])
-            hardest = [push.hardest for push in batches]
-            means = _gates(gates, gates < CLOSED, hardest, len(gates))
-            settings.append({"temperature": float(value), **means})
-        return settings
 
     @functools.cached_property
     def advice(self) -> list[Verdict]:
@@ -343,6 +253,96 @@ class Inspection(Drawable):
         """Return the advice with commands and code to paste; for the arguments see `write`."""
         steps = steps_of(self.numbers, Path(folder), settings, command, file)
         return advise(self.numbers, steps)
+
+    @functools.cached_property
+    def _tables(self) -> CorpusTables:
+        return CorpusTables(self.texts, self.totals, self.candidates, self.columns, self.sample)
+
+    def _candidate_numbers(self) -> dict[str, Any]:
+        """Return how many likely false negatives there are, and what part of the push is theirs."""
+        totals, candidates, lines = self.totals, self.candidates, self.candidates.lines
+        share, error = share_of_candidates(lines, totals, self.batch_size)
+        hidden = float("nan")
+        if self.texts is not None and self.texts.positives is None:
+            hidden = float(lines["hidden"][lines["kind"] == DUPLICATE].mean())
+        return {
+            "duplicates": 0 if self.texts is None else candidates.repeats,
+            "candidate_lines": len(lines),
+            "candidate_row_pairs": candidates.row_pairs,
+            "can_mask": self.can_mask,
+            "rows_left_out": {} if self.texts is None or self.sample else self.rows_left_out(),
+            "sampled_from": self.sample.corpus if self.sample else None,
+            "pairs_seen": self.sample.pairs if self.sample else 1.0,
+            "near_duplicates": int((lines["kind"] == NEAR_DUPLICATE).sum()),
+            "neighbours": int((lines["kind"] == NEIGHBOUR).sum()),
+            "neighbours_from": float(candidates.threshold),
+            "candidate_share_of_push": share,
+            "candidate_share_error": error,
+            "candidate_share_when_met": float(lines["share"].median()),
+            "pair_share_on_average": 1 / totals.negatives,
+            "hidden_by_dropout": hidden,
+        }
+
+    def _cosine_levels(self) -> list[dict[str, float]]:
+        """Return the push on pairs above some cosines, and how many of them are candidates."""
+        near = self.candidates.near
+        return [
+            {
+                "cosine": level,
+                "share_of_push": self.push_above(level),
+                "candidates": float(near["confirmed"][near["cosine"] >= level].mean()),
+            }
+            for level in _LEVELS
+            if level >= near["cosine"].median()  # in the upper half of the nearest pairs
+        ]
+
+    def _hub_numbers(self) -> dict[str, Any]:
+        """Return a hundredth of the sentences, and the push on as many that most others push."""
+        totals, lines = self.totals, self.candidates.lines
+        met, received = totals.times_met > 0, totals.mean("received")
+        # Copies have an advice of their own.
+        group = self.candidates.groups.group
+        copied = np.isin(group, group[lines[SIDES].to_numpy()])
+        many = totals.pushers >= max(2.0, MANY * (self.batch_size - 1))
+        hubs = received[met & many & ~copied.reshape(-1, totals.count).any(0)]
+        top = max(1, int(met.sum()) // 100)
+        return {
+            "hubs": top,
+            "hub_share": _share(np.sort(hubs)[-top:].sum(), received[met].sum()),
+        }
+
+    def _hard_negative_numbers(self) -> dict[str, Any]:
+        """Return how many hard negatives have each verdict, and what part of the push is theirs."""
+        totals, push = self.totals, sum(self.totals.push)
+        hard, false = self.hard_negatives, float("nan")
+        kinds: dict[str, int] = {}
+        if totals.hard:
+            verdicts = hard["verdict"][hard["push"].notna()]  # of those that were met
+            kinds = verdicts.value_counts().reindex(VERDICTS, fill_value=0).to_dict()
+            of_false = pd.concat(totals.hard).merge(hard.loc[hard["false"], ["row", "column"]])
+            false = _share(of_false["push"].sum(), push)
+        return {
+            "hard_negatives": kinds,
+            "hard_negatives_false": len(self.candidates.false_negatives),
+            "hard_negatives_share": _share(totals.hard_push, push),
+            "hard_negatives_false_share": false,
+        }
+
+    def _temperatures(self) -> list[dict[str, float]]:
+        """Measure the first batches at other temperatures; empty for a loss without one."""
+        if "temperature" not in {field.name for field in dataclasses.fields(self.loss)}:
+            return []
+        settings = []
+        for factor in _FACTORS:
+            value = self.loss.temperature * factor  # type: ignore[attr-defined]  # one of its fields
+            batches = [
+                measure(get_loss(self.loss, temperature=value), views) for views in self.views
+            ]
+            gates = np.concatenate([push.dissipation for push in batches])
+            hardest = [push.hardest for push in batches]
+            means = _gates(gates, gates < CLOSED, hardest, len(gates))
+            settings.append({"temperature": float(value), **means})
+        return settings
 
 
 def _share(amount: float, whole: float) -> float:

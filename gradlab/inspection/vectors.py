@@ -46,15 +46,15 @@ class Groups:
         first = np.flatnonzero(np.diff(np.maximum.accumulate(group), prepend=-1))
         return Groups(group, first, np.bincount(group))
 
-    @functools.cached_property
-    def _members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Texts ordered by group, and where each group begins."""
-        return np.argsort(self.group, kind="stable"), np.append(0, np.cumsum(self.size))
-
     def texts_of(self, group: int) -> NDArray[np.int64]:
         """Return the numbers of the texts in a group."""
         order, starts = self._members
         return order[starts[group] : starts[group + 1]]
+
+    @functools.cached_property
+    def _members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Texts ordered by group, and where each group begins."""
+        return np.argsort(self.group, kind="stable"), np.append(0, np.cumsum(self.size))
 
 
 @dataclass(frozen=True)
@@ -191,6 +191,25 @@ def nearest_pairs(
     return neighbours, mean, by_chance
 
 
+def cosines_of(
+    vectors: Vectors, pairs: NDArray[np.int64], mean: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the cosines (P,) of pairs of rows (P, 2), plain and centred."""
+    cosine, centred = np.empty((2, len(pairs)), dtype=np.float32)
+    for start in range(0, len(pairs), BLOCK):
+        span = slice(start, start + BLOCK)
+        first_rows, second_rows = (vectors.take(pairs[span, side]) for side in (0, 1))
+        cosine[span] = (first_rows * second_rows).sum(1)
+        first_rows, second_rows = first_rows - mean, second_rows - mean
+        norms = [np.linalg.norm(rows, axis=1) for rows in (first_rows, second_rows)]
+        # Equal embeddings have no direction once the mean is subtracted.
+        directed = np.minimum(*norms) > ROUNDING
+        centred[span] = (first_rows * second_rows).sum(1) / np.where(
+            directed, norms[0] * norms[1], np.inf
+        )
+    return cosine, centred
+
+
 def _nearest(keys: NDArray[np.int32], cosines: NDArray[np.float32], most: int) -> NDArray[np.int64]:
     """Return the nearest pairs (P, 2) of different rows, once each, from neighbours (n, k)."""
     own = np.arange(len(keys))[:, None]
@@ -222,22 +241,3 @@ def _principal_axes(
     cosines = [(sample[block[:, 0]] * sample[block[:, 1]]).sum(1) for block in drawn]
     by_chance = float(np.quantile(np.concatenate(cosines), 1 - BY_CHANCE))
     return mean, axes[:, ::-1][:, :dimensions].astype(np.float32), by_chance
-
-
-def cosines_of(
-    vectors: Vectors, pairs: NDArray[np.int64], mean: NDArray[np.float32]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the cosines (P,) of pairs of rows (P, 2), plain and centred."""
-    cosine, centred = np.empty((2, len(pairs)), dtype=np.float32)
-    for start in range(0, len(pairs), BLOCK):
-        span = slice(start, start + BLOCK)
-        first_rows, second_rows = (vectors.take(pairs[span, side]) for side in (0, 1))
-        cosine[span] = (first_rows * second_rows).sum(1)
-        first_rows, second_rows = first_rows - mean, second_rows - mean
-        norms = [np.linalg.norm(rows, axis=1) for rows in (first_rows, second_rows)]
-        # Equal embeddings have no direction once the mean is subtracted.
-        directed = np.minimum(*norms) > ROUNDING
-        centred[span] = (first_rows * second_rows).sum(1) / np.where(
-            directed, norms[0] * norms[1], np.inf
-        )
-    return cosine, centred

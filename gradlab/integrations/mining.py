@@ -87,80 +87,6 @@ class Mined:
         return write_csv(path, table, exact=True)  # training data
 
 
-class _Embedded:
-    """A model for `mine_hard_negatives` that encodes each text once.
-
-    Similarities are cosines of embeddings less their mean, because an encoder that was little tuned
-    gives any two texts nearly the same cosine, and no text is then clearly less similar than the
-    positive.
-    """
-
-    device = "cpu"
-    model_card_data = SimpleNamespace(base_model=None)
-
-    def __init__(self, model: Any, title: str) -> None:
-        self._embed = Embedder(as_encode(model), title=title)
-        self.mean: NDArray[np.float32] | float = 0.0
-
-    def centre(self, texts: Sequence[str]) -> None:
-        """Take the mean of these texts, each counted once."""
-        self.mean = self.unit_rows(list(dict.fromkeys(texts))).mean(axis=0)
-
-    def unit_rows(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the embeddings of texts, divided by their norms."""
-        rows: NDArray[np.float32] = self._embed(texts).astype(np.float32)
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        return rows
-
-    def encode(self, texts: Sequence[str], **options: Any) -> NDArray[np.float32]:
-        rows = (self.unit_rows(texts) - self.mean).astype(np.float32)
-        norms = np.linalg.norm(rows, axis=1, keepdims=True)
-        # Equal embeddings have no direction once the mean is subtracted.
-        rows /= np.where(norms > ROUNDING, norms, np.float32(np.inf))
-        return rows
-
-    encode_query = encode_document = encode
-
-    def similarity(self, first: Any, second: Any) -> torch.Tensor:
-        return torch.as_tensor(first) @ torch.as_tensor(second).T
-
-    def similarity_pairwise(self, first: Any, second: Any) -> torch.Tensor:
-        return (torch.as_tensor(first) * torch.as_tensor(second)).sum(1)
-
-    def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """Return the similarities of pairs of texts."""
-        columns = [self.encode(column) for column in zip(*pairs, strict=True)]
-        return (columns[0] * columns[1]).sum(1).astype(np.float64)
-
-
-class _CrossEncoded:
-    """A cross-encoder that scores each pair of texts once."""
-
-    def __init__(self, model: Any, title: str) -> None:
-        self._model, self._title = model, title
-        self._scores: dict[tuple[str, str], float] = {}
-
-    def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """Return the scores of pairs of texts.
-
-        Raises:
-            GradlabError: the model gives a pair several scores.
-        """
-        unscored = [pair for pair in dict.fromkeys(pairs) if pair not in self._scores]
-        with progress_bar(None, bool(self._title), desc=self._title, total=len(unscored)) as bar:
-            for start in range(0, len(unscored), _PAIRS):
-                block = unscored[start : start + _PAIRS]
-                scores = np.asarray(self._model.predict(block, show_progress_bar=False), float)
-                if scores.ndim != 1:
-                    raise GradlabError(
-                        f"the judge gives {scores.shape[1:]} scores to a pair; a cross-encoder "
-                        "with one label is needed"
-                    )
-                self._scores.update(zip(block, scores.tolist(), strict=True))
-                bar.update(len(block))
-        return np.array([self._scores[pair] for pair in pairs])
-
-
 def mine(
     model: str | Encoder | SentenceTransformer,
     anchors: Sequence[str],
@@ -237,6 +163,80 @@ def mine(
             "corpus"
         )
     return Mined(rows, choices, share)
+
+
+class _Embedded:
+    """A model for `mine_hard_negatives` that encodes each text once.
+
+    Similarities are cosines of embeddings less their mean, because an encoder that was little tuned
+    gives any two texts nearly the same cosine, and no text is then clearly less similar than the
+    positive.
+    """
+
+    device = "cpu"
+    model_card_data = SimpleNamespace(base_model=None)
+
+    def __init__(self, model: Any, title: str) -> None:
+        self._embed = Embedder(as_encode(model), title=title)
+        self.mean: NDArray[np.float32] | float = 0.0
+
+    def centre(self, texts: Sequence[str]) -> None:
+        """Take the mean of these texts, each counted once."""
+        self.mean = self.unit_rows(list(dict.fromkeys(texts))).mean(axis=0)
+
+    def unit_rows(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the embeddings of texts, divided by their norms."""
+        rows: NDArray[np.float32] = self._embed(texts).astype(np.float32)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows
+
+    def encode(self, texts: Sequence[str], **options: Any) -> NDArray[np.float32]:
+        rows = (self.unit_rows(texts) - self.mean).astype(np.float32)
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        # Equal embeddings have no direction once the mean is subtracted.
+        rows /= np.where(norms > ROUNDING, norms, np.float32(np.inf))
+        return rows
+
+    encode_query = encode_document = encode
+
+    def similarity(self, first: Any, second: Any) -> torch.Tensor:
+        return torch.as_tensor(first) @ torch.as_tensor(second).T
+
+    def similarity_pairwise(self, first: Any, second: Any) -> torch.Tensor:
+        return (torch.as_tensor(first) * torch.as_tensor(second)).sum(1)
+
+    def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Return the similarities of pairs of texts."""
+        columns = [self.encode(column) for column in zip(*pairs, strict=True)]
+        return (columns[0] * columns[1]).sum(1).astype(np.float64)
+
+
+class _CrossEncoded:
+    """A cross-encoder that scores each pair of texts once."""
+
+    def __init__(self, model: Any, title: str) -> None:
+        self._model, self._title = model, title
+        self._scores: dict[tuple[str, str], float] = {}
+
+    def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Return the scores of pairs of texts.
+
+        Raises:
+            GradlabError: the model gives a pair several scores.
+        """
+        unscored = [pair for pair in dict.fromkeys(pairs) if pair not in self._scores]
+        with progress_bar(None, bool(self._title), desc=self._title, total=len(unscored)) as bar:
+            for start in range(0, len(unscored), _PAIRS):
+                block = unscored[start : start + _PAIRS]
+                scores = np.asarray(self._model.predict(block, show_progress_bar=False), float)
+                if scores.ndim != 1:
+                    raise GradlabError(
+                        f"the judge gives {scores.shape[1:]} scores to a pair; a cross-encoder "
+                        "with one label is needed"
+                    )
+                self._scores.update(zip(block, scores.tolist(), strict=True))
+                bar.update(len(block))
+        return np.array([self._scores[pair] for pair in pairs])
 
 
 def _candidates(

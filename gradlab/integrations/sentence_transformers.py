@@ -189,21 +189,6 @@ class EmbeddingLoss(nn.Module):
             )
         return super().__getattr__(name)
 
-    def _cached(self, columns: list[dict[str, Tensor]], labels: Tensor | None) -> Tensor:
-        """Return the loss of columns that are encoded in chunks of sentences of similar length."""
-        assert self.chunk_size is not None
-        chunks = [sentence_chunks(column, self.chunk_size) for column in columns]
-        cache = GradientCache(columns[0]["attention_mask"].device)
-        rows = [cache.encode(self._encode, pieces, order)[0] for pieces, order in chunks]
-        value = self.compute_loss_from_embeddings(rows, labels)
-        if not torch.is_grad_enabled():
-            return value
-        # The last chunk averages gradients over processes.
-        return deferred(value, cache, getattr(self.model, "no_sync", None))
-
-    def _encode(self, features: dict[str, Tensor]) -> tuple[Tensor]:
-        return (self.model(dict(features))["sentence_embedding"],)
-
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
     ) -> Tensor:
@@ -270,24 +255,6 @@ class EmbeddingLoss(nn.Module):
             return {"scores": labels.reshape(-1)}
         return {"labels": _whole_numbers(labels, "classes")}
 
-    def _gather(
-        self, anchors: Tensor, positives: Tensor, shared: list[Tensor], own: list[Tensor]
-    ) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
-        """Return rows for this process's loss, with sentences of all processes as negatives.
-
-        With a loss of pairs, a process computes its own anchors against all candidates. With a loss
-        of the whole batch, every process computes all of it. In both cases, gradients averaged over
-        processes are those of the whole batch.
-        """
-        rank = torch.distributed.get_rank()
-        everyone = _all_gather(positives)
-        negatives = [torch.cat(_all_gather(rows)) for rows in shared]
-        if not isinstance(self.definition, PairLoss):
-            own = [torch.cat(_all_gather(rows)) for rows in own]
-            return torch.cat(_all_gather(anchors)), torch.cat(everyone), negatives, own
-        gathered_elsewhere = [rows for owner, rows in enumerate(everyone) if owner != rank]
-        return anchors, everyone[rank], [*gathered_elsewhere, *negatives], own
-
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings, by name of the argument of the class."""
         values = {
@@ -317,9 +284,61 @@ class EmbeddingLoss(nn.Module):
         """Return the text of the loss."""
         return repr(self.definition)
 
+    def _cached(self, columns: list[dict[str, Tensor]], labels: Tensor | None) -> Tensor:
+        """Return the loss of columns that are encoded in chunks of sentences of similar length."""
+        assert self.chunk_size is not None
+        chunks = [sentence_chunks(column, self.chunk_size) for column in columns]
+        cache = GradientCache(columns[0]["attention_mask"].device)
+        rows = [cache.encode(self._encode, pieces, order)[0] for pieces, order in chunks]
+        value = self.compute_loss_from_embeddings(rows, labels)
+        if not torch.is_grad_enabled():
+            return value
+        # The last chunk averages gradients over processes.
+        return deferred(value, cache, getattr(self.model, "no_sync", None))
+
+    def _encode(self, features: dict[str, Tensor]) -> tuple[Tensor]:
+        return (self.model(dict(features))["sentence_embedding"],)
+
+    def _gather(
+        self, anchors: Tensor, positives: Tensor, shared: list[Tensor], own: list[Tensor]
+    ) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
+        """Return rows for this process's loss, with sentences of all processes as negatives.
+
+        With a loss of pairs, a process computes its own anchors against all candidates. With a loss
+        of the whole batch, every process computes all of it. In both cases, gradients averaged over
+        processes are those of the whole batch.
+        """
+        rank = torch.distributed.get_rank()
+        everyone = _all_gather(positives)
+        negatives = [torch.cat(_all_gather(rows)) for rows in shared]
+        if not isinstance(self.definition, PairLoss):
+            own = [torch.cat(_all_gather(rows)) for rows in own]
+            return torch.cat(_all_gather(anchors)), torch.cat(everyone), negatives, own
+        gathered_elsewhere = [rows for owner, rows in enumerate(everyone) if owner != rank]
+        return anchors, everyone[rank], [*gathered_elsewhere, *negatives], own
+
 
 # What a loss looks at that a column 'label' may hold, in words.
 _LABELS = {"scores": "similarities", "teacher": "a teacher's scores", "sentences": "rows of a file"}
+
+
+def citation(loss: Loss) -> str:
+    """Return BibTeX of the paper of a loss, or an entry with its title and paper if it has none."""
+    # An entry is of the class that names the paper: a user's loss may derive from a published one.
+    named = next((cls for cls in type(loss).__mro__ if "paper" in vars(cls)), type(loss))
+    fields = f"    title = {{{loss.title}}},\n    note = {{{loss.paper}}},\n"
+    return vars(named).get("bibtex") or f"\n@misc{{{loss.name},\n{fields}}}\n"
+
+
+def __getattr__(name: str) -> Any:
+    names_by_class = {} if name.startswith("_") else _class_names()
+    if name not in names_by_class:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _class(names_by_class[name])
+
+
+def __dir__() -> list[str]:
+    return ["EmbeddingLoss", "loss", *_class_names()]
 
 
 def _meaning_of_label(loss: Loss, hard_negatives: str) -> str:
@@ -368,14 +387,6 @@ def _whole_numbers(labels: Tensor, meaning: str) -> Tensor:
     return classes
 
 
-def citation(loss: Loss) -> str:
-    """Return BibTeX of the paper of a loss, or an entry with its title and paper if it has none."""
-    # An entry is of the class that names the paper: a user's loss may derive from a published one.
-    named = next((cls for cls in type(loss).__mro__ if "paper" in vars(cls)), type(loss))
-    fields = f"    title = {{{loss.title}}},\n    note = {{{loss.paper}}},\n"
-    return vars(named).get("bibtex") or f"\n@misc{{{loss.name},\n{fields}}}\n"
-
-
 @functools.cache
 def _class(name: str) -> type[EmbeddingLoss]:
     """Return the class of a registered loss, such as ``ArcConLoss``; model cards show its name."""
@@ -388,17 +399,6 @@ def _class(name: str) -> type[EmbeddingLoss]:
 def _class_names() -> dict[str, str]:
     names = [*loss_names(), *taught_names(), *combinator_names()]
     return {f"{loss_class(name).__name__}Loss": name for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    names_by_class = {} if name.startswith("_") else _class_names()
-    if name not in names_by_class:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _class(names_by_class[name])
-
-
-def __dir__() -> list[str]:
-    return ["EmbeddingLoss", "loss", *_class_names()]
 
 
 def _embed(model: nn.Module, columns: list[dict[str, Tensor]]) -> list[Tensor]:

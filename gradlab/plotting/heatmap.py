@@ -132,6 +132,22 @@ def add_colorbar(figure: Figure, mesh: Any, ax: Any, quantity: str, **options: A
     bar.solids.set_rasterized(True)
 
 
+def loss_label(loss: Loss, only: tuple[str, ...] | None = None) -> str:
+    """Return the loss and its hyper-parameters (or ``only`` some) on a line, angles in degrees."""
+    settings = []
+    for field in dataclasses.fields(loss):
+        value = getattr(loss, field.name)
+        is_default = isinstance(value, str) and value == field.default
+        is_named = not is_default if only is None else field.name in only
+        if not is_named or field.name in OF_TRAINING:
+            continue
+        text = f"{value:.3g}" if isinstance(value, float) else str(value)
+        if field.metadata.get("unit") == "radians":
+            text = f"{math.degrees(value):.3g}°"
+        settings.append(f"{field.name.replace('_', ' ')} {text}")
+    return f"{loss.title} ({', '.join(settings)})" if settings else loss.title
+
+
 def _diagonal(ax: Axes) -> None:
     """Draw the line μ_pos = μ_neg, if the axes meet there, with its equation along it."""
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
@@ -149,19 +165,3 @@ def _diagonal(ax: Axes) -> None:
         ha="center", va="bottom", fontsize=8, color="black",
         path_effects=[withStroke(linewidth=2.0, foreground="white")],
     )  # fmt: skip
-
-
-def loss_label(loss: Loss, only: tuple[str, ...] | None = None) -> str:
-    """Return the loss and its hyper-parameters (or ``only`` some) on a line, angles in degrees."""
-    settings = []
-    for field in dataclasses.fields(loss):
-        value = getattr(loss, field.name)
-        is_default = isinstance(value, str) and value == field.default
-        is_named = not is_default if only is None else field.name in only
-        if not is_named or field.name in OF_TRAINING:
-            continue
-        text = f"{value:.3g}" if isinstance(value, float) else str(value)
-        if field.metadata.get("unit") == "radians":
-            text = f"{math.degrees(value):.3g}°"
-        settings.append(f"{field.name.replace('_', ' ')} {text}")
-    return f"{loss.title} ({', '.join(settings)})" if settings else loss.title

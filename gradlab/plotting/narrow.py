@@ -64,6 +64,26 @@ def restack(figure: Figure) -> Figure:
     return figure
 
 
+def save_narrow(figure: Figure, path: Path) -> Path:
+    """Lay a figure out for a narrow screen, and write it beside the picture at ``path``."""
+    with style():
+        return write_narrow(restack(figure), path)
+
+
+def write_narrow(figure: Figure, path: Path) -> Path:
+    """Write a figure as ``NAME-narrow.png`` beside ``path``, in few colours."""
+    narrow, drawn = path.with_name(f"{path.stem}-narrow.png"), io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=220)
+    with atomic_path(narrow) as temporary:
+        colors = (
+            Image.open(drawn)
+            .convert("RGB")
+            .quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        )
+        colors.save(temporary, format="png", optimize=True)
+    return narrow
+
+
 def _place_of(ax: Axes) -> tuple[int, int]:
     """Row and column of a panel."""
     spec = ax.get_subplotspec()
@@ -255,23 +275,3 @@ def _lay_bars(figure: Figure, panels: list[Axes]) -> float:
         )
         laid.set_label(label.replace("\n", " "))
     return 0.6 * len(bars)
-
-
-def save_narrow(figure: Figure, path: Path) -> Path:
-    """Lay a figure out for a narrow screen, and write it beside the picture at ``path``."""
-    with style():
-        return write_narrow(restack(figure), path)
-
-
-def write_narrow(figure: Figure, path: Path) -> Path:
-    """Write a figure as ``NAME-narrow.png`` beside ``path``, in few colours."""
-    narrow, drawn = path.with_name(f"{path.stem}-narrow.png"), io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=220)
-    with atomic_path(narrow) as temporary:
-        colors = (
-            Image.open(drawn)
-            .convert("RGB")
-            .quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-        )
-        colors.save(temporary, format="png", optimize=True)
-    return narrow

@@ -78,6 +78,49 @@ def draw_components(
     return figure, axes
 
 
+def draw_errors(checks: Any, ax: Axes | None = None) -> tuple[Figure, Axes]:
+    """Plot ``found.errors()`` on a log axis; filled if the loss should be exact, crossed if wrong.
+
+    Raises:
+        GradlabError: no comparison completed.
+    """
+    errors = checks.errors()
+    if not errors:
+        raise GradlabError("there are no errors to draw: no comparison completed")
+    rows = list(dict.fromkeys(name for name, *_ in errors))
+    groups = list(dict.fromkeys(group for _, group, *_ in errors))
+    wide = in_print(5.2)
+    if ax is None:
+        figure, ax = new_figure((wide, 1.1 + (0.18 if wide < 4 else 0.2) * len(rows)))
+    else:
+        figure = figure_of(ax)
+    ax.set_xscale("log")
+    for place, group in enumerate(groups):
+        color, mark = COLORS[place], _MARKS[place]
+        beside = 0.3 * (place - (len(groups) - 1) / 2)  # errors of one row do not cover each other
+        look: Any = {"ls": "", "marker": mark, "ms": 3.5, "color": color}
+        for row, _, error, exact, right in (
+            error_of_group for error_of_group in errors if error_of_group[1] == group
+        ):
+            at = max(error, _SMALLEST), rows.index(row) + beside
+            ax.plot(*at, markerfacecolor=color if exact else "none", **look)
+            if not right:
+                ax.plot(*at, ls="", marker="x", ms=9, color="black")
+        ax.plot([], [], label=group, **look)
+    ax.set_yticks(range(len(rows)), rows)
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    low, high = np.log10(ax.get_xlim())  # whole decades, of which only the ends have labels
+    ax.set_xlim(10 ** np.floor(low), 10 ** np.ceil(high))
+    ax.xaxis.set_minor_formatter("")
+    ax.set_xlabel("largest error")
+    ax.grid(axis="y", color="0.93", lw=0.6)
+    if len(groups) > 1:
+        # Labels of the rows leave no room for it above the axis only.
+        keys: Any = {"handletextpad": 0.2, "columnspacing": 1.0, "ncols": len(groups)}
+        figure.legend(loc="outside upper center", **keys)
+    return figure, ax
+
+
 def _push(ax: Axes, columns: pd.DataFrame) -> None:
     gap = columns["positive_cosine"] - columns["hardest_negative_cosine"]
     push = columns["relative_push"]
@@ -142,46 +185,3 @@ def _say(ax: Axes, text: str) -> None:
     """Write a reason on an axis without data."""
     ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes)
     ax.set(xticks=[], yticks=[])
-
-
-def draw_errors(checks: Any, ax: Axes | None = None) -> tuple[Figure, Axes]:
-    """Plot ``found.errors()`` on a log axis; filled if the loss should be exact, crossed if wrong.
-
-    Raises:
-        GradlabError: no comparison completed.
-    """
-    errors = checks.errors()
-    if not errors:
-        raise GradlabError("there are no errors to draw: no comparison completed")
-    rows = list(dict.fromkeys(name for name, *_ in errors))
-    groups = list(dict.fromkeys(group for _, group, *_ in errors))
-    wide = in_print(5.2)
-    if ax is None:
-        figure, ax = new_figure((wide, 1.1 + (0.18 if wide < 4 else 0.2) * len(rows)))
-    else:
-        figure = figure_of(ax)
-    ax.set_xscale("log")
-    for place, group in enumerate(groups):
-        color, mark = COLORS[place], _MARKS[place]
-        beside = 0.3 * (place - (len(groups) - 1) / 2)  # errors of one row do not cover each other
-        look: Any = {"ls": "", "marker": mark, "ms": 3.5, "color": color}
-        for row, _, error, exact, right in (
-            error_of_group for error_of_group in errors if error_of_group[1] == group
-        ):
-            at = max(error, _SMALLEST), rows.index(row) + beside
-            ax.plot(*at, markerfacecolor=color if exact else "none", **look)
-            if not right:
-                ax.plot(*at, ls="", marker="x", ms=9, color="black")
-        ax.plot([], [], label=group, **look)
-    ax.set_yticks(range(len(rows)), rows)
-    ax.set_ylim(len(rows) - 0.4, -0.6)
-    low, high = np.log10(ax.get_xlim())  # whole decades, of which only the ends have labels
-    ax.set_xlim(10 ** np.floor(low), 10 ** np.ceil(high))
-    ax.xaxis.set_minor_formatter("")
-    ax.set_xlabel("largest error")
-    ax.grid(axis="y", color="0.93", lw=0.6)
-    if len(groups) > 1:
-        # Labels of the rows leave no room for it above the axis only.
-        keys: Any = {"handletextpad": 0.2, "columnspacing": 1.0, "ncols": len(groups)}
-        figure.legend(loc="outside upper center", **keys)
-    return figure, ax

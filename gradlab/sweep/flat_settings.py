@@ -83,18 +83,6 @@ def identify(settings: Mapping[str, Any], varied: Collection[str] = ()) -> str:
     return _identify(json.dumps(settings, sort_keys=True), json.dumps(counted, sort_keys=True))
 
 
-@functools.cache  # every claim needs the keys of all runs
-def _identify(settings: str, counted: str) -> str:
-    config = configure(json.loads(settings))
-    content = {
-        name: value
-        for name, declared in declarations(TrainConfig).items()
-        if name not in RESUMABLE_CHANGES
-        and ((value := getattr(config, name)) != declared.default or name == "seed")
-    } | json.loads(counted)
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-
-
 def content_of(file: str) -> str | None:
     """Return the SHA-256 of a training file, or None if it cannot be read."""
     try:
@@ -121,6 +109,28 @@ def content_of_code(settings: Mapping[str, Any]) -> dict[str, str]:
     return {file: content for file, content in hashes.items() if content is not None}
 
 
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Return settings as text for display: ``a=1, b=x``."""
+    return ", ".join(f"{name}={plain(value)}" for name, value in settings.items())
+
+
+def plain(value: Any) -> str:
+    """Return a value as text: strings without quotes, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+@functools.cache  # every claim needs the keys of all runs
+def _identify(settings: str, counted: str) -> str:
+    config = configure(json.loads(settings))
+    content = {
+        name: value
+        for name, declared in declarations(TrainConfig).items()
+        if name not in RESUMABLE_CHANGES
+        and ((value := getattr(config, name)) != declared.default or name == "seed")
+    } | json.loads(counted)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
 @functools.cache
 def _code(settings: str) -> tuple[str, ...]:
     code = configure(json.loads(settings)).code
@@ -132,13 +142,3 @@ def _hash(file: str, time: int, size: int) -> str:
     from gradlab.data.tokens import hash_file
 
     return hash_file(file)
-
-
-def settings_text(settings: Mapping[str, Any]) -> str:
-    """Return settings as text for display: ``a=1, b=x``."""
-    return ", ".join(f"{name}={plain(value)}" for name, value in settings.items())
-
-
-def plain(value: Any) -> str:
-    """Return a value as text: strings without quotes, everything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value)

@@ -145,11 +145,6 @@ def run_sweep(
     return runs
 
 
-def _alone(output: Path) -> AbstractContextManager[None]:
-    """Keep the other workers from writing files of the sweep's folder."""
-    return one_at_a_time(output / ".lock")
-
-
 def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path) -> None:
     """Start ``gradlab sweep`` processes with these arguments, show progress, and wait for them.
 
@@ -183,6 +178,11 @@ def launch(trials: Trials, arguments: Sequence[str], workers: int, output: Path)
             raise GradlabError(
                 f"a worker ended with code {process.returncode}; its log is {log}: {last}"
             )
+
+
+def _alone(output: Path) -> AbstractContextManager[None]:
+    """Keep the other workers from writing files of the sweep's folder."""
+    return one_at_a_time(output / ".lock")
 
 
 def _environment(place: int, workers: int) -> dict[str, str]:

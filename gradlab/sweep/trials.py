@@ -281,6 +281,11 @@ class Trials:
             return False
 
 
+def require_optuna() -> Any:
+    """Return the module optuna, or raise a GradlabError that says how to install it."""
+    return require_package("optuna")
+
+
 def _contents(run: Run) -> dict[str, str | None]:
     """Return hashes of the current training file, development data and code, by trial attribute."""
     eval_data = run.settings.get("eval_data")
@@ -289,11 +294,6 @@ def _contents(run: Run) -> dict[str, str | None]:
         "selected": None if eval_data is None else content_of_development(eval_data),
         "code": " ".join(content_of_code(run.settings).values()),
     }
-
-
-def require_optuna() -> Any:
-    """Return the module optuna, or raise a GradlabError that says how to install it."""
-    return require_package("optuna")
 
 
 def _attempt(trial: Any) -> int:

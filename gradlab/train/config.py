@@ -101,45 +101,6 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
             get_augmentation(self.augment)
         self._check_loss()
 
-    def _check_loss(self) -> None:
-        """Raise GradlabError if the loss does not exist, or does not go with the other settings."""
-        from gradlab.losses.batch_loss import BatchLoss
-        from gradlab.losses.registry import get_loss, taught_names
-        from gradlab.losses.symmetric import Symmetric
-
-        loss = get_loss(self.loss, **self.loss_settings)
-        if not self.in_batch_negatives:
-            whole = [base.name for base in loss.bases if isinstance(base, BatchLoss)]
-            if whole or loss.has(Symmetric):
-                raise GradlabError(
-                    f"{[*whole, 'symmetric'][0]} compares the batch; leave in_batch_negatives on"
-                )
-        if self.negatives and self.hard_negatives == "own" and "own_negatives" not in loss.looks_at:
-            raise GradlabError(f"{loss.name} compares whole views; give hard_negatives shared")
-        for name, argument, users in (
-            ("guide", "guide", "one with mask(by=guide)"),
-            ("teacher", "teacher", " or ".join(taught_names())),
-            # Labels are used by losses with candidates: those that take own negatives.
-            ("label_column", "own_negatives", "supcon"),
-            ("score_column", "scores", "cosent"),
-        ):
-            used = any(argument in nested.looks_at for nested in loss.within)
-            configured, column = getattr(self, name) is not None, name.endswith("_column")
-            if configured and not used:
-                raise GradlabError(
-                    f"{self.loss} does not look at {name.removesuffix('_column')}s; "
-                    f"leave {name} out, or train {users}"
-                )
-            if used and not configured and not column:
-                raise GradlabError(f"{self.loss} needs a {name}; give {name}, its name or folder")
-
-    def _changed(self, name: str) -> bool:
-        return bool(getattr(self, name) != declarations(type(self))[name].default)
-
-    def _is_off(self, name: str) -> bool:
-        value = getattr(self, name)
-        return value is None or (not value and name != "momentum")  # 0 is a momentum, too
-
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of first views, second views and hard negatives, if named."""
@@ -248,3 +209,42 @@ class TrainConfig(RunSettings, OptimiserSettings, LossSettings, DataSettings, Mo
             for name in declarations(type(self))
             if name not in free and getattr(self, name) != getattr(config, name)
         ]
+
+    def _check_loss(self) -> None:
+        """Raise GradlabError if the loss does not exist, or does not go with the other settings."""
+        from gradlab.losses.batch_loss import BatchLoss
+        from gradlab.losses.registry import get_loss, taught_names
+        from gradlab.losses.symmetric import Symmetric
+
+        loss = get_loss(self.loss, **self.loss_settings)
+        if not self.in_batch_negatives:
+            whole = [base.name for base in loss.bases if isinstance(base, BatchLoss)]
+            if whole or loss.has(Symmetric):
+                raise GradlabError(
+                    f"{[*whole, 'symmetric'][0]} compares the batch; leave in_batch_negatives on"
+                )
+        if self.negatives and self.hard_negatives == "own" and "own_negatives" not in loss.looks_at:
+            raise GradlabError(f"{loss.name} compares whole views; give hard_negatives shared")
+        for name, argument, users in (
+            ("guide", "guide", "one with mask(by=guide)"),
+            ("teacher", "teacher", " or ".join(taught_names())),
+            # Labels are used by losses with candidates: those that take own negatives.
+            ("label_column", "own_negatives", "supcon"),
+            ("score_column", "scores", "cosent"),
+        ):
+            used = any(argument in nested.looks_at for nested in loss.within)
+            configured, column = getattr(self, name) is not None, name.endswith("_column")
+            if configured and not used:
+                raise GradlabError(
+                    f"{self.loss} does not look at {name.removesuffix('_column')}s; "
+                    f"leave {name} out, or train {users}"
+                )
+            if used and not configured and not column:
+                raise GradlabError(f"{self.loss} needs a {name}; give {name}, its name or folder")
+
+    def _changed(self, name: str) -> bool:
+        return bool(getattr(self, name) != declarations(type(self))[name].default)
+
+    def _is_off(self, name: str) -> bool:
+        value = getattr(self, name)
+        return value is None or (not value and name != "momentum")  # 0 is a momentum, too

@@ -112,31 +112,6 @@ class Objective(nn.Module):
                 self._trained_branch, **self.momentum.copies, keep_encoded=False
             )
 
-    def _branch(self) -> Branch:
-        """Return the trained branch.
-
-        Raises:
-            GradlabError: the encoder cannot take the embeddings that the configuration changes.
-        """
-        encoder, config, device = self.encoder, self.config, self.encoder.device
-        view = self.augmentation if isinstance(self.augmentation, EmbeddingAugmentation) else None
-        modules = self.head, self.projection, self.predictor
-        headed = any(not isinstance(module, nn.Identity) for module in modules)
-        shares_lookup = takes_embeddings(encoder)
-        if not shares_lookup and (self.fgsm or view):
-            raise GradlabError(
-                "this encoder does not compute the same from looked-up embeddings as from token "
-                "ids; it cannot be trained with FGSM or an augmentation of embeddings"
-            )
-        branch = Branch(
-            encoder, self.head, self.projection, config, device, shares_lookup, view, headed
-        )
-        if device.type == "cuda" and takes_broadcast_masks(encoder):
-            branch = replace(branch, broadcasts_masks=True)
-        if config.chunk_memory is not None:
-            branch = replace(branch, chunk_tokens=tokens_in(config.chunk_memory, branch))
-        return branch
-
     @property
     def loss(self) -> Loss:
         """The loss with the current values of its learned hyper-parameters."""
@@ -328,23 +303,6 @@ class Objective(nn.Module):
         learned = self.loss if self._criterion.values else None
         return Output(loss, *views, in_batch, ages, context=context, learned=learned)
 
-    def _value(self, views: Views, context: dict[str, Any], shared: int, gathered: bool) -> Tensor:
-        """Return the loss of views, whose extra negatives begin with ``shared`` hard columns."""
-        criterion, (anchors, positives, _) = self._criterion, views
-        # Owners are rows of the whole batch, while each process evaluates its own rows.
-        if self._shared_loss and gathered and "owners" not in context:
-            criterion = self._shared_loss
-            views, context = share_batch(self.processes, views, context, hard=shared)
-        options: dict[str, Any] = {"normalize": True} | context
-        options["in_batch_negatives"] = self.config.in_batch_negatives
-        try:
-            loss: Tensor = criterion(*views, "mean", **options)
-        except GradlabError as error:
-            if anchors.isfinite().all() and positives.isfinite().all():
-                raise
-            raise Diverged("the embeddings are not finite; lower the learning rate") from error
-        return loss
-
     def after_batch(self, output: Output) -> None:
         """Called after the backward pass of each batch; a step may have several batches."""
         for component in self.components:
@@ -378,6 +336,48 @@ class Objective(nn.Module):
             current = criterion.statistics().items()
             numbers |= {f"{LEARNED}{name}": number for name, number in current}
         return statistics | numbers
+
+    def _branch(self) -> Branch:
+        """Return the trained branch.
+
+        Raises:
+            GradlabError: the encoder cannot take the embeddings that the configuration changes.
+        """
+        encoder, config, device = self.encoder, self.config, self.encoder.device
+        view = self.augmentation if isinstance(self.augmentation, EmbeddingAugmentation) else None
+        modules = self.head, self.projection, self.predictor
+        headed = any(not isinstance(module, nn.Identity) for module in modules)
+        shares_lookup = takes_embeddings(encoder)
+        if not shares_lookup and (self.fgsm or view):
+            raise GradlabError(
+                "this encoder does not compute the same from looked-up embeddings as from token "
+                "ids; it cannot be trained with FGSM or an augmentation of embeddings"
+            )
+        branch = Branch(
+            encoder, self.head, self.projection, config, device, shares_lookup, view, headed
+        )
+        if device.type == "cuda" and takes_broadcast_masks(encoder):
+            branch = replace(branch, broadcasts_masks=True)
+        if config.chunk_memory is not None:
+            branch = replace(branch, chunk_tokens=tokens_in(config.chunk_memory, branch))
+        return branch
+
+    def _value(self, views: Views, context: dict[str, Any], shared: int, gathered: bool) -> Tensor:
+        """Return the loss of views, whose extra negatives begin with ``shared`` hard columns."""
+        criterion, (anchors, positives, _) = self._criterion, views
+        # Owners are rows of the whole batch, while each process evaluates its own rows.
+        if self._shared_loss and gathered and "owners" not in context:
+            criterion = self._shared_loss
+            views, context = share_batch(self.processes, views, context, hard=shared)
+        options: dict[str, Any] = {"normalize": True} | context
+        options["in_batch_negatives"] = self.config.in_batch_negatives
+        try:
+            loss: Tensor = criterion(*views, "mean", **options)
+        except GradlabError as error:
+            if anchors.isfinite().all() and positives.isfinite().all():
+                raise
+            raise Diverged("the embeddings are not finite; lower the learning rate") from error
+        return loss
 
     def _keys(self, packed: Packed, cache: GradientCache | None) -> Tensor:
         """Return the momentum branch's second views (N, D), detached without ``keys_gradient``."""

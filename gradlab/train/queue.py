@@ -119,12 +119,6 @@ class Queue(CountingComponent):
         self.count = min(self.size, self.count + len(rows))
 
 
-def _push(buffer: Tensor, new: Tensor) -> None:
-    """Put entries before those of a buffer, the last one first; what has no room is dropped."""
-    # In place, because DistributedDataParallel keeps references to the first buffers.
-    buffer.copy_(torch.cat([new.flip(0), buffer])[: len(buffer)])
-
-
 def parse_positions(text: str, size: int) -> tuple[int, ...]:
     """Return positions in half-open slices, ascending: ``"0:2,5:7"`` -> ``(0, 1, 5, 6)``.
 
@@ -140,3 +134,9 @@ def parse_positions(text: str, size: int) -> tuple[int, ...]:
             )
         positions.update(range(int(low), int(high)))
     return tuple(sorted(positions))
+
+
+def _push(buffer: Tensor, new: Tensor) -> None:
+    """Put entries before those of a buffer, the last one first; what has no room is dropped."""
+    # In place, because DistributedDataParallel keeps references to the first buffers.
+    buffer.copy_(torch.cat([new.flip(0), buffer])[: len(buffer)])

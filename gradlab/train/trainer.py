@@ -114,6 +114,84 @@ class Trainer:
         self._losses: Sequence[float] = ()
         self._before: Sequence[float] = (0.0, 0.0)
 
+    def run(self) -> TrainResult:
+        """Train to the end and return the result; for errors see :func:`train`."""
+        if not self.processes.is_main:
+            return self._run()
+        with self.folder.held():
+            if not self._resume:  # another process may have trained here since
+                self.folder.check_free()
+            try:
+                return self._run()
+            except Exception as error:
+                why = f"{type(error).__name__}: {first_line(error)}"
+                with contextlib.suppress(GradlabError):  # the disk may be full
+                    if self._under_way:
+                        write_status(self.folder, CRASHED, why)
+                raise
+
+    def due(self, interval: int) -> bool:
+        """Return whether work of every ``interval`` steps and of the end is due; 0 means never."""
+        return interval > 0 and (self.step % interval == 0 or self.step == self.steps)
+
+    def held_out(self, batches: int) -> Iterator[Output]:
+        """Yield at most ``batches`` outputs of held-out rows, as the loss sees them under dropout.
+
+        Calls in runs with one seed share sentences and dropout masks; only the encoder differs.
+        """
+        rows, seed = self.corpus.held_out, self.config.seed
+        size = min(self.config.analysis_batch, len(rows))
+        # Held-out rows are in the order of the file; unshuffled, a batch could be a single article.
+        order = np.random.default_rng([seed, len(rows)]).permutation(rows)
+        for number in range(min(batches, len(rows) // max(1, size))):
+            with undisturbed(), torch.no_grad():
+                seed_everything(seed, number)
+                chosen = order[number * size : (number + 1) * size]
+                batch = self.objective.prepare(*self.corpus.take(chosen), row_numbers=chosen)
+                output = self.objective.evaluate(batch)
+            yield output
+
+    def measure(self, batch: Iterable[Output]) -> None:
+        """Record diagnostics of the loss, without an effect on training.
+
+        They are measured on held-out sentences if there are any, else on ``batch``, the outputs
+        just trained on, without a forward pass and with the loss's negatives. Batches without
+        negatives are skipped.
+        """
+        if not self.processes.is_main:
+            return
+        note, aside = self.probe.note, len(self.corpus.held_out) > 0
+        outputs = self.held_out(self.config.analysis_batches) if aside else batch
+        snapshots = (output.snapshot() for output in outputs if output.has_negatives)
+        further = [callback.statistics for callback in self.callbacks]
+        if measured := self.recorder.measure(self.probe, snapshots, further):
+            self.recorder.write(self.step, measured)
+        if self.probe.note != note:
+            self.say(self.probe.note)
+        self.judge()
+
+    def record(self, group: str, values: dict[str, float]) -> None:
+        """Write values of this step to the metrics file and the trackers."""
+        if self.processes.is_main:
+            self.recorder.write(self.step, {group: values})
+            if group != TRAIN:
+                self.judge()
+
+    def judge(self) -> None:
+        """Warn of known failures in the records so far, in the words of the report."""
+        for failure in self.recorder.new_failures():
+            self.say(f"Warning: {warning_text(failure)}")
+
+    @property
+    def history(self) -> History:
+        """The records so far, as in the metrics file."""
+        return self.recorder.history
+
+    @property
+    def best_step(self) -> int | None:
+        """The step with the best score after step 0, the earliest of equals; None without one."""
+        return best_step(self.scores)
+
     def _in_parallel(self) -> Any:
         """Prepare the objective to train; return it with gradients averaged over processes."""
         self.objective.train()
@@ -136,22 +214,6 @@ class Trainer:
         if self._resume and precision == "auto":
             precision = self.processes.from_main(lambda: recorded_precision(self.folder))
         return choose_precision(precision, self.processes.device)
-
-    def run(self) -> TrainResult:
-        """Train to the end and return the result; for errors see :func:`train`."""
-        if not self.processes.is_main:
-            return self._run()
-        with self.folder.held():
-            if not self._resume:  # another process may have trained here since
-                self.folder.check_free()
-            try:
-                return self._run()
-            except Exception as error:
-                why = f"{type(error).__name__}: {first_line(error)}"
-                with contextlib.suppress(GradlabError):  # the disk may be full
-                    if self._under_way:
-                        write_status(self.folder, CRASHED, why)
-                raise
 
     def _run(self) -> TrainResult:
         self._began = time.perf_counter()
@@ -384,65 +446,3 @@ class Trainer:
         self._under_way = False
         for tracker in self._trackers:
             tracker.finish()
-
-    def due(self, interval: int) -> bool:
-        """Return whether work of every ``interval`` steps and of the end is due; 0 means never."""
-        return interval > 0 and (self.step % interval == 0 or self.step == self.steps)
-
-    def held_out(self, batches: int) -> Iterator[Output]:
-        """Yield at most ``batches`` outputs of held-out rows, as the loss sees them under dropout.
-
-        Calls in runs with one seed share sentences and dropout masks; only the encoder differs.
-        """
-        rows, seed = self.corpus.held_out, self.config.seed
-        size = min(self.config.analysis_batch, len(rows))
-        # Held-out rows are in the order of the file; unshuffled, a batch could be a single article.
-        order = np.random.default_rng([seed, len(rows)]).permutation(rows)
-        for number in range(min(batches, len(rows) // max(1, size))):
-            with undisturbed(), torch.no_grad():
-                seed_everything(seed, number)
-                chosen = order[number * size : (number + 1) * size]
-                batch = self.objective.prepare(*self.corpus.take(chosen), row_numbers=chosen)
-                output = self.objective.evaluate(batch)
-            yield output
-
-    def measure(self, batch: Iterable[Output]) -> None:
-        """Record diagnostics of the loss, without an effect on training.
-
-        They are measured on held-out sentences if there are any, else on ``batch``, the outputs
-        just trained on, without a forward pass and with the loss's negatives. Batches without
-        negatives are skipped.
-        """
-        if not self.processes.is_main:
-            return
-        note, aside = self.probe.note, len(self.corpus.held_out) > 0
-        outputs = self.held_out(self.config.analysis_batches) if aside else batch
-        snapshots = (output.snapshot() for output in outputs if output.has_negatives)
-        further = [callback.statistics for callback in self.callbacks]
-        if measured := self.recorder.measure(self.probe, snapshots, further):
-            self.recorder.write(self.step, measured)
-        if self.probe.note != note:
-            self.say(self.probe.note)
-        self.judge()
-
-    def record(self, group: str, values: dict[str, float]) -> None:
-        """Write values of this step to the metrics file and the trackers."""
-        if self.processes.is_main:
-            self.recorder.write(self.step, {group: values})
-            if group != TRAIN:
-                self.judge()
-
-    def judge(self) -> None:
-        """Warn of known failures in the records so far, in the words of the report."""
-        for failure in self.recorder.new_failures():
-            self.say(f"Warning: {warning_text(failure)}")
-
-    @property
-    def history(self) -> History:
-        """The records so far, as in the metrics file."""
-        return self.recorder.history
-
-    @property
-    def best_step(self) -> int | None:
-        """The step with the best score after step 0, the earliest of equals; None without one."""
-        return best_step(self.scores)

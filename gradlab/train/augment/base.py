@@ -50,12 +50,6 @@ class Vocabulary:
         ids = {index for piece, index in words if not piece.startswith("[unused")}
         return np.array(sorted(ids.difference(self.tokenizer.all_special_ids)))
 
-    @functools.cached_property
-    def _framed(self) -> Callable[[Sequence[str]], list[list[int]]]:
-        # Tokenizers without a limit say 1e30.
-        limit = self.longest or min(self.tokenizer.model_max_length, 2**20)
-        return encoder_of(self.tokenizer, limit)
-
     def encode(self, text: str) -> Ids:
         """Return the ids of a text, without special tokens."""
         whole = np.array(self._framed([text])[0], dtype=np.int64)
@@ -64,6 +58,12 @@ class Vocabulary:
     def decode(self, tokens: Ids) -> str:
         """Return the text of ids that have no special tokens."""
         return str(self.tokenizer.decode(tokens.tolist(), clean_up_tokenization_spaces=False))
+
+    @functools.cached_property
+    def _framed(self) -> Callable[[Sequence[str]], list[list[int]]]:
+        # Tokenizers without a limit say 1e30.
+        limit = self.longest or min(self.tokenizer.model_max_length, 2**20)
+        return encoder_of(self.tokenizer, limit)
 
 
 @dataclass(frozen=True)
