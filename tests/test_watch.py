@@ -533,7 +533,7 @@ def test_a_loss_that_gathers_is_not_called_by_one_process_alone(tmp_path, monkey
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: processes)
     watcher = gradlab.watch(loss=Gathering(), every=1, output=tmp_path)
     watcher.observe(*torch.randn(2, 6, 5))
-    assert ("gradient_dissipation" in watcher.to_frame()) == (processes == 1)
+    assert ("relative_push" in watcher.to_frame()) == (processes == 1)
     assert ("gathers sentences of other processes" in watcher.summary()) == (processes == 2)
 
 

@@ -142,9 +142,14 @@ def check_needed(loss: Any, name: str, batch: Batch) -> None:
     kinds = {"extra_negatives": batch.extra_negatives, "own_negatives": batch.own_negatives}
     present |= {kind for kind, rows in kinds.items() if rows is not None}
     if missing := [f"{argument}=" for argument in needed_names(loss) if argument not in present]:
+        parameters = parameters_of(loss)
+        third = ""
+        if "extra_negatives=" in missing and "extra_negatives" not in parameters:
+            positional = [key for key in parameters if parameters[key].kind in _POSITIONAL]
+            third = f"; they are its {positional[2]}: fix any other argument by functools.partial"
         raise GradlabError(
             f"{name} needs {listed(missing)}: pass it with the embeddings; batches that gradlab "
-            "draws itself (simulate, plot_curves, the atlas, explore) have none"
+            f"draws itself (simulate, plot_curves, the atlas, explore) have none{third}"
         )
 
 
