@@ -27,17 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 _PARTIAL, _REPLACED = ".partial-", ".replaced-"
-
-
-@contextlib.contextmanager
-def _writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn an operating-system error in the block into one line with the path and the reason."""
-    try:
-        yield
-    except OSError as error:
-        raise GradlabError(
-            f"cannot write {str(path)!r} ({reason(error)}); free or choose another place"
-        ) from error
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # beginnings of texts that a spreadsheet computes
 
 
 @contextlib.contextmanager
@@ -64,7 +54,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         GradlabError: the folder cannot be created or written to, or the disk is full.
     """
     path = Path(path)
-    with _writing(path):
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # The suffix is kept, because writers such as matplotlib choose a format by it.
         temporary = path.parent / f".{path.stem}-{uuid.uuid4().hex[:8]}{path.suffix}"
@@ -73,6 +63,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise _unwritable(path, error) from error
 
 
 def check_writable(path: str | os.PathLike[str], folder: bool = False) -> None:
@@ -85,8 +77,10 @@ def check_writable(path: str | os.PathLike[str], folder: bool = False) -> None:
     if not os.fspath(path).strip():
         raise GradlabError("cannot write '': the path is empty")
     path = Path(path)
-    with _writing(path):
+    try:
         exists = path.exists()  # refuses names of more than 255 bytes
+    except OSError as error:
+        raise _unwritable(path, error) from error
     if exists and path.is_dir() != folder:
         raise GradlabError(f"cannot write {str(path)!r}: it is a {'file' if folder else 'folder'}")
     into = path.absolute() if folder else path.absolute().parent
@@ -191,7 +185,12 @@ def write_csv(
     lines = [list(columns), *cells]  # the header, which a spreadsheet shows as well
     if not exact:
         lines = [
-            [spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in line]
+            [
+                spreadsheet_text(cell)
+                if isinstance(cell, str) and cell.startswith(_FORMULA)
+                else cell
+                for cell in line
+            ]
             for line in lines
         ]
     header, *cells = lines
@@ -206,7 +205,7 @@ def spreadsheet_text(cell: Any) -> Any:
 
     Such texts begin with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return.
     """
-    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA):
         return cell
     try:
         float(cell)
@@ -253,7 +252,7 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         GradlabError: the folder cannot be written (no permission, disk full).
     """
     path = Path(path)
-    with _writing(path):
+    try:
         temporary = path.parent / f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}"
         temporary.mkdir(parents=True)
         # safetensors writes private files; results get the default permissions of new files.
@@ -272,6 +271,8 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             _remove(replaced)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as error:
+        raise _unwritable(path, error) from error
 
 
 def _remove(path: Path) -> None:
@@ -316,7 +317,7 @@ def one_at_a_time(
     from filelock import FileLock, Timeout
 
     lock = FileLock(path)
-    with _writing(path):
+    try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         try:
             held = lock.acquire(timeout=2)
@@ -327,6 +328,8 @@ def one_at_a_time(
                 held = lock.acquire(timeout=max(0.0, patience - 2) if refusal else -1)
             except Timeout:
                 raise GradlabError(refusal) from None
+    except OSError as error:
+        raise _unwritable(path, error) from error
     with held:
         yield
 
@@ -339,3 +342,10 @@ def _flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _unwritable(path: str | os.PathLike[str], error: OSError) -> GradlabError:
+    """Return an operating-system error as one line with the path and the reason."""
+    return GradlabError(
+        f"cannot write {str(path)!r} ({reason(error)}); free or choose another place"
+    )

@@ -76,10 +76,10 @@ def test_a_loss_has_one_relative_push_by_every_route(text):
 def test_all_rows_at_once_as_one_by_one(text):
     loss, views = get_loss(text), get_loss(text).batch(*batch())
     for angle in AWAY:
-        pushes = _at_once(loss, views, angle)
+        pushes = _at_once(loss, views, (angle,))
         if pushes is not None:
             one_by_one = _by_row(loss, views, "anchors", 9, angle)
-            np.testing.assert_allclose(pushes, one_by_one, rtol=1e-12)
+            np.testing.assert_allclose(pushes[0], one_by_one, rtol=1e-12)
 
 
 def test_infonce_from_its_definition():

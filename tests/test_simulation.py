@@ -44,15 +44,13 @@ def test_cosines_beyond_a_margin_against_mpmath() -> None:
     for margin in (0.0, 0.1745, 1.2):
         expected = [float(mp.cos(mp.mpf(float(angle)) + mp.mpf(margin))) for angle in angles]
         for pairs, roundings in (
-            (AngleSimilarity.at(angles), 3),
+            (AngleSimilarity(angles), 3),
             (PairSimilarity.from_angles(angles), 8),
         ):
             np.testing.assert_allclose(
                 pairs.cosine_beyond(margin), expected, rtol=0, atol=roundings * eps
             )
-        np.testing.assert_allclose(
-            AngleSimilarity.at(angles).cosine, np.cos(angles), rtol=0, atol=0
-        )
+        np.testing.assert_allclose(AngleSimilarity(angles).cosine, np.cos(angles), rtol=0, atol=0)
 
 
 # --- hard gates in 30 digits, from the definition ------------------------------------------------

@@ -5,6 +5,7 @@ Never green over what is wrong, one judgement, advice that can be followed.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import inspect
 import json
@@ -36,8 +37,9 @@ from gradlab.monitor.setting_advice import (
     setting_change,
 )
 from gradlab.monitor.verdicts import failures_of, judge, judge_run, measurements_of
-from gradlab.monitor.verdicts.failures import FailureWatch
+from gradlab.monitor.verdicts.failures import ALARMS, FailureWatch
 from gradlab.monitor.verdicts.formula import MISTAKES
+from gradlab.monitor.verdicts.records import Records
 from gradlab.monitor.watch import TrainingWarning
 from gradlab.report import write_report
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
@@ -416,8 +418,27 @@ def test_what_is_told_while_training_is_what_a_recording_shows(records, resumed)
         if number == resumed:
             watch = watch.restart(history)
         else:
-            watch.add(10 * number, "diagnostics", record)
+            watch.add(10 * number, {"diagnostics": record})
     assert watch.failures == failures_in(history)
+
+
+def test_what_warns_shows_in_the_latest_record():
+    """No failure is missed because its judgement is asked of some records only."""
+    names = ("gradient_dissipation", "hardest_share", "lemma_share", "effective_rank")
+    names += ("positive_cosine", "negative_cosine", "encoder_cosine", "encoder_rank")
+    levels = np.array([-1e-5, 0.0, 1e-6, 0.02, 0.2, 0.45, 0.8, 0.95, 0.999, 1.0, math.nan])
+    draw, asked = np.random.default_rng(0), collections.Counter()
+    for trial in range(1500):
+        history, used = History(300), names[: 6 if trial % 2 else 8]
+        first, last = (dict(zip(used, draw.choice(levels, len(used)), strict=True)) for _ in "ab")
+        for number, record in enumerate([first, last, last, last]):
+            history.add(10 * number, "diagnostics", record | {"uniform_share": 0.1})
+        shown = collections.defaultdict(lambda: math.nan, last | {"uniform_share": 0.1})
+        for alarm in ALARMS:
+            if alarm.judge(Records(history, config={})) is not None:
+                asked[alarm] += 1
+                assert alarm.is_shown(shown), (alarm, last)
+    assert min(asked[alarm] for alarm in ALARMS) > 5
 
 
 # Advice

@@ -85,8 +85,9 @@ class Batch:
     @property
     def count(self) -> int:
         """Number of sentences N in the whole batch."""
-        whole = self if self.origin is None else self.origin
-        count: int = whole.anchors.shape[0]  # not int(...): the explorer records sizes
+        count: int = (self.origin or self).anchors.shape[
+            0
+        ]  # not int(...): the explorer records sizes
         return count
 
     @property
@@ -110,7 +111,7 @@ class Batch:
             own_start=0,
             guide=None if self.guide is None else self.guide.rows(start, stop),
             teacher=None if self.teacher is None else self.teacher.rows(start, stop),
-            origin=self.whole,
+            origin=self if self.origin is None else self.origin,
             start=self.start + start,
         )
 
@@ -320,7 +321,7 @@ class Batch:
         block = Block("same", rows, columns, slice(0, columns.shape[0]), self.start)
         return self.comparison.negatives(self, [block])
 
-    @cached_property
+    @property
     def candidate_blocks(self) -> list[Block]:
         """Columns of the negatives, as one block per kind.
 
@@ -332,7 +333,8 @@ class Batch:
     def _blocks_of(
         self, candidates: Candidates, own_negatives: Float[Array, "n h d"] | None = None
     ) -> list[Block]:
-        extra, pools, whole = self.extra_negatives, candidates.pools, self.whole
+        extra, pools = self.extra_negatives, candidates.pools
+        whole = self if self.origin is None else self.origin
         compared = {
             "other": (self.anchors, whole.positives),
             "same": (self.anchors, whole.anchors),

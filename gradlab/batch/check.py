@@ -32,8 +32,10 @@ from gradlab.batch.candidates import (
 from gradlab.batch.roles import Labelled
 from gradlab.errors import GradlabError
 
-# Largest deviation of a row's norm from 1: about sixteen rounding errors of a norm in that dtype.
+# Largest deviation of a row's norm from 1: about sixteen rounding errors of a norm in that dtype,
+# by the text of the dtype in numpy and in torch.
 NORM_TOLERANCE = {"float64": 4e-15, "float32": 2e-6, "float16": 1.6e-2, "bfloat16": 6.3e-2}
+NORM_TOLERANCE |= {f"torch.{name}": tolerance for name, tolerance in NORM_TOLERANCE.items()}
 # Norms of float32 and float64, by bytes, whose squares neither overflow nor lose digits.
 NORM_LIMITS = {
     int(limits.bits) // 8: (
@@ -329,7 +331,7 @@ def _check_kind(name: str, rows: Any, like: Any) -> None:
     )
     if rows.ndim != shape.count(",") + 1 or 0 in rows.shape:
         raise GradlabError(f"{name} must have shape {shape}, not {tuple(rows.shape)}")
-    if (rows is like or rows.dtype != like.dtype) and dtype_name(rows) not in NORM_TOLERANCE:
+    if (rows is like or rows.dtype != like.dtype) and str(rows.dtype) not in NORM_TOLERANCE:
         raise GradlabError(f"{name} must be floating point, not {dtype_name(rows)}")
     if rows.dtype != like.dtype or rows.device != like.device:
         raise GradlabError(
@@ -339,9 +341,15 @@ def _check_kind(name: str, rows: Any, like: Any) -> None:
 
 
 def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> list[Array]:
-    """Return the rows, normalised if asked for; the norms of all are read from a GPU at once."""
+    """Return the rows, normalised if asked for; the norms of all are read from a GPU at once.
+
+    All rows have one dtype.
+    """
     # Unannotated shapes: jaxtyping checks lists at random, which would change `random`'s state.
-    columns = [at_least_single(rows) for rows in named.values()]
+    columns = list(named.values())
+    tolerance = NORM_TOLERANCE[str(columns[0].dtype)]
+    if columns[0].dtype.itemsize == 2:
+        columns = [at_least_single(rows) for rows in columns]
     xp = array_namespace(*columns)
     norms = [_norms(rows) for rows in columns]
     # The largest deviation and the smallest norm of each; NaN if any entry is NaN.
@@ -350,14 +358,13 @@ def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> 
         for name, worst, least in zip(named, extremes[::2], extremes[1::2], strict=True):
             fine = xp.isfinite(worst) & (least > 0)
             if not normalize:
-                fine = fine & (worst <= NORM_TOLERANCE[dtype_name(named[name])])
+                fine = fine & (worst <= tolerance)
             require(
                 fine, f"{name} must be {'finite and not zero' if normalize else 'unit vectors'}"
             )
         return [unit_rows(rows) if normalize else rows for rows in columns]
     checked = []
     bounds = xp.stack(extremes).tolist()
-    tolerance = NORM_TOLERANCE[dtype_name(next(iter(named.values())))]  # of all: one dtype
     for name, rows, worst, least in zip(named, columns, bounds[::2], bounds[1::2], strict=True):
         limits = NORM_LIMITS[rows.dtype.itemsize]
         # Squares outside this range overflow or lose digits.

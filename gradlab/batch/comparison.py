@@ -24,9 +24,8 @@ class Comparison:
 
     #: makes the negatives from the arguments of `AllCosines`
     similarities: Callable[..., AllCosines] = AllCosines
-
-    def __init__(self) -> None:
-        self._products: list[tuple[Array, Array, Array]] | None = None
+    #: rows, columns and product of each matrix product that is shared; None if none is
+    _products: list[tuple[Array, Array, Array]] | None = None
 
     def sharing(self) -> Comparison:
         """Return a copy that computes each matrix product once and transposes it if needed.
@@ -172,9 +171,11 @@ class Comparison:
 PLAIN = Comparison()
 
 
-def joined(arrays: list[Array], axis: int = 0) -> Array:
-    """Return arrays joined along an axis; one array as it is."""
-    return arrays[0] if len(arrays) == 1 else array_namespace(arrays[0]).concat(arrays, axis=axis)
+def joined(arrays: Sequence[Array], nothing: Array = None, axis: int = 0) -> Array:
+    """Return arrays joined along an axis, one array as it is; ``nothing`` if there are none."""
+    if len(arrays) < 2:
+        return arrays[0] if arrays else nothing
+    return array_namespace(arrays[0]).concat(list(arrays), axis=axis)
 
 
 def own_cosines(

@@ -112,21 +112,24 @@ class PairSimilarity:
         )
 
 
-@dataclasses.dataclass(frozen=True)
 class AngleSimilarity(PairSimilarity):
-    """Pairs at known angles, such as those of an integral; cosines come from angles, not chords.
+    """Pairs at known angles, such as those of an integral; cosines come from angles, not chords."""
 
-    Attributes:
-        radians: the angles, in [0, π].
-    """
+    radians: Float[Array, "*n"]  #: angles in [0, π]
 
-    radians: Float[Array, "*n"]
+    def __init__(self, radians: Float[Array, "*n"]) -> None:
+        """Store the angles; chords are computed on demand."""
+        self.__dict__["radians"] = radians
 
-    @classmethod
-    def at(cls, angle: Float[Array, "*n"]) -> AngleSimilarity:
-        """Build from angles in radians, in [0, π]."""
-        chords = PairSimilarity.from_angles(angle)
-        return cls(chords.chord, chords.antichord, angle)
+    @cached_property
+    def chord(self) -> Float[Array, "*n"]:
+        """Chord ``|h - h'|``."""
+        return abs(2 * array_namespace(self.radians).sin(self.radians / 2))
+
+    @cached_property
+    def antichord(self) -> Float[Array, "*n"]:
+        """Antichord ``|h + h'|``."""
+        return abs(2 * array_namespace(self.radians).cos(self.radians / 2))
 
     @property
     def cosine(self) -> Float[Array, "*n"]:
@@ -292,8 +295,7 @@ class AllCosines(Negatives):
     @cached_property
     def hardest_index(self) -> Int[Array, "*n"]:
         """Column of the largest cosine; of equal ones the first."""
-        xp = array_namespace(self.cosine)
-        return xp.argmax(self.cosine, axis=-1)
+        return array_namespace(self.cosine).argmax(self.cosine, axis=-1)
 
     @cached_property
     def hardest(self) -> PairSimilarity:
@@ -389,9 +391,8 @@ class AllCosines(Negatives):
         """Return ``log Σ_ik exp(cos θ_ik / τ)`` over all pairs of the batch."""
         if self.whole is not None:
             return self._of_whole.log_sum_exp_of_all(temperature)
-        return logsumexp(
-            array_namespace(self.cosine).reshape(_logits(self.cosine, temperature), (-1,))
-        )
+        xp = array_namespace(self.cosine)
+        return logsumexp(xp.reshape(_logits(self.cosine, temperature), (-1,)))
 
     def softmax_of_all(self, temperature: float) -> Float[Array, "*n k"]:
         """Return the softmax of ``cos θ_ik / τ`` over all pairs of the batch together."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj, is_numpy_array
 
-from gradlab.arrays import Array, Float, Real, Shaped, dtype_name
+from gradlab.arrays import Array, Float, Real, Shaped
 from gradlab.batch.check import NORM_TOLERANCE
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.errors import GradlabError, listed
@@ -214,7 +214,7 @@ def check_vectors(
                 f"({anchor.dtype} on {anchor.device}) must have one dtype and one device"
             )
         off = float(xp.max(xp.abs(xp.linalg.vector_norm(rows, axis=-1) - 1)))
-        if not off <= NORM_TOLERANCE[dtype_name(rows)]:
+        if not off <= NORM_TOLERANCE[str(rows.dtype)]:
             raise GradlabError(
                 f"{name} must have unit rows (a norm is off by {off:.2g}); "
                 "divide each row by its norm"

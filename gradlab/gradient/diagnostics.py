@@ -6,17 +6,18 @@ All functions take unit rows as numpy arrays or torch tensors; pass float64 for 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, divide, to_numpy
-from gradlab.batch.comparison import own_pairs
+from gradlab.arrays import Array, Float, Int, divide, to_numpy
 from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
-from gradlab.gradient.lemma import tangent_bounds
-from gradlab.gradient.relative_push import recorded_push, with_relative_push
+from gradlab.gradient.lemma import tangent_interval
+from gradlab.gradient.paradigm import with_relative_push
+from gradlab.gradient.relative_push import recorded_push
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss
@@ -47,7 +48,7 @@ def uniformity(rows: Float[Array, "n d"], t: float = 2) -> float:
         raise GradlabError("uniformity needs at least two rows")
     xp = array_namespace(rows)
     exponent = 2 * t * (rows @ rows.T - 1)
-    off_diagonal = exponent[~own_pairs(exponent, 0)]
+    off_diagonal = exponent[~xp.eye(count, dtype=xp.bool, device=rows.device)]
     largest = xp.max(off_diagonal)
     return float(largest + xp.log(xp.mean(xp.exp(off_diagonal - largest))))
 
@@ -77,16 +78,16 @@ def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
     """
     views = gradient.views
     assert views is not None
-    xp, radial = array_namespace(views.anchors), gradient.products(views.anchors)
+    xp, radial = array_namespace(views.anchors), gradient.row_products
     cosine, sine = views.positive.cosine[:, None], views.positive.sine[:, None]
     along = gradient.products(views.positives) - cosine * radial
     toward = along / xp.where(sine > 0, sine, xp.ones_like(sine))
     aside = xp.sqrt(xp.clip(1 - radial**2 - toward**2, 0.0))  # rounding can make it negative
-    bounds = tangent_bounds(Triple(cosine, sine, radial, toward, aside), step)
+    bounds = tangent_interval(Triple(cosine, sine, radial, toward, aside), step)
     ratio = gradient.scalar_ratio[:, None]
     satisfied = bounds.feasible & (ratio > bounds.low)
-    counts = _is_negative(gradient) & xp.isfinite(ratio)
-    return _mean(xp, xp.astype(satisfied[counts], radial.dtype))
+    counts = gradient.is_negative & xp.isfinite(ratio)
+    return _means({"lemma": xp.astype(satisfied[counts], radial.dtype)})["lemma"]
 
 
 def embedding_statistics(
@@ -99,21 +100,24 @@ def embedding_statistics(
         ``positive_cosine`` (mean of ``h_i·h_i'``) and ``negative_cosine`` (mean of ``h_i·h_j'``
         over j ≠ i). Statistics that need two sentences are NaN for one.
     """
-    xp = array_namespace(anchors)
     alone = {
         "uniformity": uniformity(anchors) if anchors.shape[0] > 1 else math.nan,
         "effective_rank": effective_rank(anchors),
     }
     if positives is None:
         return alone
-    cosines = anchors @ positives.T
-    own = own_pairs(cosines, 0)
-    return {
-        "alignment": alignment(anchors, positives),
-        **alone,
-        "positive_cosine": float(xp.mean(cosines[own])),
-        "negative_cosine": _mean(xp, cosines[~own]),
-    }
+    return {"alignment": alignment(anchors, positives), **alone} | _means(
+        _cosines_of_pairs(anchors, positives)
+    )
+
+
+def _cosines_of_pairs(
+    anchors: Float[Array, "n d"], positives: Float[Array, "n d"]
+) -> dict[str, Float[Array, "_"]]:
+    """Return the cosines ``h_i·h_i'`` and, of j ≠ i, ``h_i·h_j'``, each in one row."""
+    xp, cosines = array_namespace(anchors), anchors @ positives.T
+    own = xp.eye(*cosines.shape, dtype=xp.bool, device=anchors.device)
+    return {"positive_cosine": cosines[own], "negative_cosine": cosines[~own]}
 
 
 def gradient_statistics(gradient: Components) -> dict[str, float]:
@@ -135,38 +139,35 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
         and ``without_negatives`` of a mask.
     """
     xp, dissipation = array_namespace(gradient.weight), gradient.gate
-    active, gated = dissipation >= ACTIVE, ~_only_pulled(gradient)
+    active, gated = dissipation >= ACTIVE, ~gradient.only_pulled
     share, ratio = gradient.hardest_share[active], gradient.scalar_ratio[active]
-    ratio = ratio[xp.isfinite(ratio)]
+    ratio, count = ratio[xp.isfinite(ratio)], _negatives_of_each(gradient)
     push = recorded_push(gradient)
-    relative = {} if push is None else {"relative_push": _mean(xp, push[~xp.isnan(push)])}
+    means = {
+        **({} if push is None else {"relative_push": push[~xp.isnan(push)]}),
+        "total_push": gradient.total_push,
+        "gradient_dissipation": dissipation[gated],
+        "active": xp.astype(active[gated], dissipation.dtype),
+        "hardest_share": share[xp.isfinite(share)],
+        "uniform_share": 1 / xp.astype(count[count > 0], dissipation.dtype),
+        "ratio": ratio,
+    }
     return {
-        **relative,
-        "total_push": _mean(xp, gradient.total_push),
-        "gradient_dissipation": _mean(xp, dissipation[gated]),
-        "active": _mean(xp, xp.astype(active[gated], dissipation.dtype)),
-        "hardest_share": _mean(xp, share[xp.isfinite(share)]),
-        "uniform_share": _equal_share(gradient),
-        "ratio": _mean(xp, ratio),
-        "ratio_median": _finite_median(xp, ratio),
+        **_means(means),
+        "ratio_median": _finite_median(ratio),
         **(two_sided_statistics(gradient, gradient.counterpart) if gradient.counterpart else {}),
         **{name: float(value) for name, value in gradient.statistics.items()},
     }
 
 
-def _only_pulled(gradient: Components) -> Bool[Array, "n"]:
-    """Return which anchors the loss pulls without having negatives to push them from, (n,)."""
-    xp, pull = array_namespace(gradient.weight), gradient.pull
-    pulled = pull != 0 if pull.ndim == 1 else xp.any(pull != 0, axis=-1)
-    return pulled & ~xp.any(_is_negative(gradient), axis=-1)
-
-
-def _is_negative(gradient: Components) -> Bool[Array, "n k"]:
-    """Return which columns of the weight are negatives of an anchor; all if they are of angles."""
-    xp = array_namespace(gradient.weight)
-    if gradient.views is None:
-        return xp.ones_like(gradient.weight, dtype=xp.bool)
-    return ~xp.isinf(gradient.negative_cosines)
+def _negatives_of_each(gradient: Components) -> Int[Array, "n"]:
+    """Return how many negatives each anchor has, (n,); a sentence's two views count once."""
+    xp, negative = array_namespace(gradient.weight), gradient.is_negative
+    if gradient.views is not None and gradient.columns.keys() >= {"other", "same"}:
+        of_other, of_same = (negative[:, gradient.columns[name]] for name in ("other", "same"))
+        of_further = negative[:, gradient.columns["same"].stop :]
+        negative = xp.concat([of_other | of_same, of_further], axis=-1)
+    return xp.count_nonzero(negative, axis=-1)
 
 
 def two_sided_statistics(anchors: Components, positives: Components) -> dict[str, float]:
@@ -183,15 +184,14 @@ def two_sided_statistics(anchors: Components, positives: Components) -> dict[str
         median of `effective_ratio` over sentences that are pushed. ``ratio_positives``: median of
         ``R'_j``. NaN if nothing pushes.
     """
-    xp = array_namespace(anchors.weight)
-    received = positives.total_push
+    received, xp = positives.total_push, array_namespace(anchors.weight)
     equal = float(xp.sum(received)) / received.shape[0]
     return {
         "hubness": gini(received),
         "hubness_largest": float(xp.max(received)) / equal if equal > 0 else math.nan,
         "push_spread": gini(anchors.total_push),
-        "ratio_both_sides": _finite_median(xp, effective_ratio(anchors, positives)),
-        "ratio_positives": _finite_median(xp, divide(pull_along(positives), received)),
+        "ratio_both_sides": _finite_median(effective_ratio(anchors, positives)),
+        "ratio_positives": _finite_median(divide(positives.scalar_pull, received)),
     }
 
 
@@ -201,10 +201,9 @@ def effective_ratio(anchors: Components, positives: Components) -> Float[Array, 
     The split is canonical. If positives move and negatives do not, this is twice the anchors'
     ratio, the published 2r. NaN where nothing pushes.
     """
-    xp = array_namespace(anchors.weight)
     push = anchors.total_push + positives.total_push
-    pull = pull_along(anchors) + pull_along(positives)
-    return xp.where(push == 0, xp.nan, divide(pull, push))
+    pull = anchors.scalar_pull + positives.scalar_pull
+    return array_namespace(push).where(push == 0, math.nan, divide(pull, push))
 
 
 def gini(values: Float[Array, "n"]) -> float:
@@ -220,17 +219,8 @@ def gini(values: Float[Array, "n"]) -> float:
     return float(xp.sum(rank * ordered)) / (count * total) if total > 0 else math.nan
 
 
-def pull_along(gradient: Components) -> Float[Array, "n"]:
-    """Return the pull as one number per row, (n,): along the positive if the pull is a vector."""
-    pull = gradient.pull
-    if pull.ndim == 1:
-        return pull
-    views = gradient.views
-    assert views is not None
-    return array_namespace(pull).sum(pull * views.positives * views.positives, axis=-1)
-
-
-def _finite_median(xp: Any, values: Float[Array, "n"]) -> float:
+def _finite_median(values: Float[Array, "n"]) -> float:
+    xp = array_namespace(values)
     values = xp.sort(values[xp.isfinite(values)])
     count = values.shape[0]
     return float(values[(count - 1) // 2] + values[count // 2]) / 2 if count else math.nan
@@ -288,39 +278,36 @@ def distributions(
         missing if there are none, as is the dissipation of a loss that only pulls. NaN values do
         not count.
     """
-    cosines = anchors @ positives.T
-    own = own_pairs(cosines, 0)
-    values_by_name = {"positive_cosine": cosines[own], "negative_cosine": cosines[~own]}
+    values_by_name = _cosines_of_pairs(anchors, positives)
     if gradient is not None:
         active = gradient.gate >= ACTIVE
         values_by_name = {
-            "gradient_dissipation": gradient.gate[~_only_pulled(gradient)],
+            "gradient_dissipation": gradient.gate[~gradient.only_pulled],
             "hardest_share": gradient.hardest_share[active],
             "ratio": gradient.scalar_ratio[active],
         } | values_by_name
-    numbers = {name: to_numpy(values) for name, values in values_by_name.items()}
-    finite = {name: values[~np.isnan(values)] for name, values in numbers.items()}
-    return {name: _histogram(name, values) for name, values in finite.items() if len(values)}
+    return _histograms(values_by_name)
 
 
-def _equal_share(gradient: Components) -> float:
-    """Return the mean ``1/n`` over anchors with n negatives; a sentence's two views count once."""
-    xp, negative = array_namespace(gradient.weight), _is_negative(gradient)
-    if gradient.views is not None and gradient.columns.keys() >= {"other", "same"}:
-        of_other, of_same = (negative[:, gradient.columns[name]] for name in ("other", "same"))
-        of_further = negative[:, gradient.columns["same"].stop :]
-        negative = xp.concat([of_other | of_same, of_further], axis=-1)
-    count = xp.count_nonzero(negative, axis=-1)
-    return _mean(xp, 1 / xp.astype(count[count > 0], gradient.weight.dtype))
+def _histograms(values_by_name: Mapping[str, Float[Array, "_"]]) -> dict[str, dict[float, float]]:
+    """Return the share of the values in each bin that is not empty, by its lower edge."""
+    histograms = {}
+    for name, array in values_by_name.items():
+        numbers = to_numpy(array)
+        numbers = numbers[~np.isnan(numbers)]
+        if not len(numbers):
+            continue
+        low, high, count = BINS[name]
+        places = np.floor((numbers - low) / (high - low) * count).clip(0, count - 1)
+        bins, counts = np.unique(places, return_counts=True)
+        edges = (round(low + at * (high - low) / count, 12) for at in bins.tolist())
+        histograms[name] = dict(zip(edges, (counts / len(numbers)).tolist(), strict=True))
+    return histograms
 
 
-def _histogram(name: str, values: np.ndarray) -> dict[float, float]:
-    low, high, count = BINS[name]
-    places = np.floor((values - low) / (high - low) * count).clip(0, count - 1)
-    bins, counts = np.unique(places, return_counts=True)
-    edges = (round(low + at * (high - low) / count, 12) for at in bins.tolist())
-    return dict(zip(edges, (counts / len(values)).tolist(), strict=True))
-
-
-def _mean(xp: Any, values: Float[Array, "values"]) -> float:
-    return float(xp.mean(values)) if values.shape[0] else math.nan
+def _means(values_by_name: Mapping[str, Float[Array, "_"]]) -> dict[str, float]:
+    """Return the mean of each row of values; NaN of none."""
+    return {
+        name: float(array_namespace(values).mean(values)) if values.shape[0] else math.nan
+        for name, values in values_by_name.items()
+    }

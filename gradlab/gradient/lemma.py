@@ -78,8 +78,14 @@ def tangent_bounds(triple: Triple, step: Numbers) -> RatioInterval:
     Raises:
         GradlabError: the step size is not positive and finite, or shapes do not broadcast.
     """
-    xp, s, step = _prepare(triple, step)
-    y = step * triple.aside
+    _, _, step = _prepare(triple, step)
+    return tangent_interval(triple, step)
+
+
+def tangent_interval(triple: Triple, step: Float[Array, "*#n"] | float) -> RatioInterval:
+    """Return the `tangent_bounds` of a step that is known to be positive and finite."""
+    s = triple.positive_sine
+    xp, y = array_namespace(s), step * triple.aside
     feasible = (y <= s) & (s > 0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         root = xp.sqrt((s - y) * (s + y))

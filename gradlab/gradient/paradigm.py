@@ -10,6 +10,7 @@ view and holds the anchors fixed.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, Literal, overload
 
 from array_api_compat import is_torch_array
@@ -19,7 +20,7 @@ from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.comparison import Comparison
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError, check_known
-from gradlab.gradient.relative_push import with_relative_push
+from gradlab.gradient.relative_push import displaced_push
 from gradlab.losses.base import Loss
 from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.components import Components, project
@@ -126,9 +127,9 @@ def components(
         of_positives = with_relative_push(sides[1], computed, views)
         if side == "positives":
             return of_positives
-        of_anchors = dataclasses.replace(sides[0], counterpart=None)
+        of_anchors = sides[0].beside(counterpart=None)
         of_anchors = with_relative_push(of_anchors, computed, views)
-        return dataclasses.replace(of_anchors, counterpart=of_positives), of_positives
+        return of_anchors.beside(counterpart=of_positives), of_positives
 
 
 def _with_left_out(from_gradients: Components, closed: Components) -> Components:
@@ -148,6 +149,19 @@ def _as_code(loss: Loss, views: Batch) -> Loss:
 
     value.__name__ = str(loss)
     return get_loss(value)  # type: ignore[arg-type]  # any function of two views, as its docstring says
+
+
+def with_relative_push(components: Components, loss: Loss, batch: Batch) -> Components:
+    """Return components whose `Components.relative_push` is computed when it is first read."""
+
+    @functools.cache
+    def displaced(count: int | None = None) -> Float[Array, "_"]:
+        return displaced_push(loss, batch, side=components.side, count=count)
+
+    counterpart = components.counterpart
+    if counterpart is not None:
+        counterpart = with_relative_push(counterpart, loss, batch)
+    return components.beside(displaced_push=displaced, counterpart=counterpart)
 
 
 def first_components(loss: Loss, batch: Batch, most: int) -> Components:

@@ -66,19 +66,6 @@ def relative_push(
     return as_share(components.total_push[:count], displaced)
 
 
-def with_relative_push(components: Components, loss: Loss, batch: Batch) -> Components:
-    """Return components whose `Components.relative_push` is computed when it is first read."""
-
-    @functools.cache
-    def displaced(count: int | None = None) -> Float[Array, "_"]:
-        return displaced_push(loss, batch, side=components.side, count=count)
-
-    counterpart = components.counterpart
-    if counterpart is not None:
-        counterpart = with_relative_push(counterpart, loss, batch)
-    return dataclasses.replace(components, displaced_push=displaced, counterpart=counterpart)
-
-
 def recorded_push(components: Components) -> Float[Array, "_"] | None:
     """Return the relative push as runs record it: of all rows, or of the first `RECORDED`.
 
@@ -121,11 +108,8 @@ def displaced_push(
     count = rows if count is None else min(count, rows)
     if not (loss.closed_form or loss.is_combinator):
         return loss.displaced_push(batch, side, count)  # type: ignore[attr-defined]  # of a loss given as code
-    pushes = []
-    for angle in AWAY:
-        push = _at_once(loss, batch, angle) if side == "anchors" else None
-        pushes.append(_by_row(loss, batch, side, count, angle) if push is None else push)
-    return largest_size(pushes)
+    pushes = _at_once(loss, batch, AWAY) if side == "anchors" else None
+    return largest_size(pushes or [_by_row(loss, batch, side, count, angle) for angle in AWAY])
 
 
 def largest_size(pushes: Sequence[Float[Array, "*n"]]) -> Float[Array, "*n"]:
@@ -134,47 +118,56 @@ def largest_size(pushes: Sequence[Float[Array, "*n"]]) -> Float[Array, "*n"]:
     return functools.reduce(xp.maximum, map(xp.abs, pushes))
 
 
-def _at_once(loss: Loss, batch: Batch, angle: float) -> Float[Array, "n"] | None:
-    """Return the push on all anchors from one evaluation of each term, if possible.
+def _at_once(loss: Loss, batch: Batch, angles: Sequence[float]) -> list[Float[Array, "n"]] | None:
+    """Return the push on all anchors at each angle from few evaluations of each term, if possible.
 
     That takes a loss in which an anchor's positive acts on its own row only. None otherwise.
     """
     if isinstance(loss, PerPrefix):
-        return _at_once(loss.loss, prefix(batch, max(loss.prefixes)), angle)
+        return _at_once(loss.loss, prefix(batch, max(loss.prefixes)), angles)
     if isinstance(loss, Symmetric):
-        return _of_symmetric(loss, batch, angle)
+        return _of_symmetric(loss, batch, angles)
     if not isinstance(loss, Combinator) or any(isinstance(b, BatchLoss) for b in loss.bases):
-        return _of_rows(loss, batch, angle)
+        return _of_rows(loss, batch, angles)
     terms = loss.terms_of(batch)
-    pushes = [_at_once(term, views, angle) for _, term, views in terms]
-    if any(push is None for push in pushes):
+    of_terms = [_at_once(term, views, angles) for _, term, views in terms]
+    if any(pushes is None for pushes in of_terms):
         return None
-    scaled = [factor * push for (factor, _, _), push in zip(terms, pushes, strict=True)]  # type: ignore[operator]
-    return sum(scaled[1:], scaled[0])
+    scaled = [
+        [factor * push for push in pushes]  # type: ignore[union-attr]  # none is None
+        for (factor, _, _), pushes in zip(terms, of_terms, strict=True)
+    ]
+    return [sum(pushes[1:], pushes[0]) for pushes in zip(*scaled, strict=True)]
 
 
-def _of_rows(loss: Loss, batch: Batch, angle: float) -> Float[Array, "n"] | None:
+def _of_rows(loss: Loss, batch: Batch, angles: Sequence[float]) -> list[Float[Array, "n"]] | None:
     """Move the positives of all rows, but not the columns that other rows compare with."""
     rows_are_apart = isinstance(loss, PairLoss | CandidateLoss)
     if not rows_are_apart or batch.candidates.pools != ("other",):
         return None
-    moved = displaced_positives(batch.anchors, batch.positives, angle)
+    moved = [displaced_positives(batch.anchors, batch.positives, angle) for angle in angles]
     if isinstance(loss, PairLoss) and not batch.candidates.rules:  # which may look at positives
-        return loss.total_push(batch, moved)
-    rows = dataclasses.replace(batch.rows(0, batch.anchors.shape[0]), positives=moved)
-    return loss.components_of(rows).total_push
+        return list(loss.total_push(batch, array_namespace(moved[0]).stack(moved)))
+    rows = batch.rows(0, batch.anchors.shape[0])
+    return [
+        loss.components_of(dataclasses.replace(rows, positives=positives)).total_push
+        for positives in moved
+    ]
 
 
-def _of_symmetric(loss: Symmetric, batch: Batch, angle: float) -> Float[Array, "n"] | None:
+def _of_symmetric(
+    loss: Symmetric, batch: Batch, angles: Sequence[float]
+) -> list[Float[Array, "n"]] | None:
     """Return half of the rows' displaced push, and half of what the other direction pushes now.
 
     An anchor is a negative in the rows of the other direction, which its positive does not enter.
     """
-    rows = _at_once(loss.terms[0], batch, angle)
-    if rows is None or not loss.shares_coefficients(batch):
+    of_rows = _at_once(loss.terms[0], batch, angles)
+    if of_rows is None or not loss.shares_coefficients(batch):
         return None
     (_, _, _), (_, reverse, exchanged) = loss.terms_of(batch)
-    return (rows + reverse.sides_of(exchanged)[1].total_push) / 2
+    push = reverse.sides_of(exchanged)[1].total_push
+    return [(rows + push) / 2 for rows in of_rows]
 
 
 def _by_row(loss: Loss, batch: Batch, side: str, count: int, angle: float) -> Float[Array, "count"]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gradlab.arrays import divide
 from gradlab.batch.batch import Batch
-from gradlab.gradient.diagnostics import ACTIVE, pull_along
+from gradlab.gradient.diagnostics import ACTIVE
 from gradlab.losses.base import Loss
 
 # An anchor with less dissipation counts as closed; the gate of a softmax loss never closes fully.
@@ -78,7 +78,7 @@ def measure(
         positive = clean.positive.cosine if two_texts else positive
     # The total push of code is absolute, and no share of anything.
     gate = components.gate if loss.closed_form else np.nan_to_num(components.relative_push)
-    return BatchPush(push, cosine, gate, pull_along(components), positive, hidden)
+    return BatchPush(push, cosine, gate, components.scalar_pull, positive, hidden)
 
 
 def _cosines(views: Batch, same: bool) -> NDArray[np.float64]:

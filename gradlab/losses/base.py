@@ -156,7 +156,7 @@ class Loss(Settings, Documentation, abc.ABC):
         """Return the declared components of the anchors, and the components of the positives."""
         anchors = self.components_of(batch)
         positives = self._positives(anchors, batch)
-        return dataclasses.replace(anchors, counterpart=positives), positives
+        return anchors.beside(counterpart=positives), positives
 
     def _positives(self, anchors: Components, batch: Batch) -> Components:
         moves = self.moves_positives

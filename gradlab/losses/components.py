@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, cached_property, divide, finite, span, to_numpy
+from gradlab.arrays import Array, Bool, Float, divide, finite, span, to_numpy
 from gradlab.batch.batch import Batch
-from gradlab.batch.comparison import own_cosines, own_pairs
+from gradlab.batch.comparison import joined, own_cosines, own_pairs
 from gradlab.drawing import Drawable
 from gradlab.errors import GradlabError, listed
 
@@ -124,6 +126,11 @@ class Components(Drawable):
         return self.gradient_dissipation if self.given_gate is None else self.given_gate
 
     @cached_property
+    def scalar_pull(self) -> Float[Array, "*n"]:
+        """Pull as one number per row; if it is a vector, along the positive."""
+        return self._along_positive(self.pull)
+
+    @cached_property
     def columns(self) -> Mapping[str, slice]:
         """Slices of the weight's columns: ``"other"``, ``"same"``, ``"extra"``, ``"own"``, if any.
 
@@ -174,6 +181,11 @@ class Components(Drawable):
         return products if own is None else joined([products, own_cosines(rows, own)], axis=-1)
 
     @cached_property
+    def row_products(self) -> Float[Array, "n k"]:
+        """Dot products of the rows with the columns' embeddings, (n, k)."""
+        return self.products(self._embeddings.anchors)
+
+    @cached_property
     def negative_cosines(self) -> Float[Array, "n k"]:
         """Cosines of each row to the weight's columns, (n, k); -inf if not a negative of the row.
 
@@ -181,7 +193,7 @@ class Components(Drawable):
         negative of one loss of a sum is a negative of the sum.
         """
         xp, batch = array_namespace(self.weight), self._embeddings
-        cosines, masked = self.products(batch.anchors), []
+        cosines, masked = self.row_products, []
         for name, columns in self.columns.items():
             cosine = cosines[:, columns]
             out = (self.weight[:, columns] == 0) & self.left_out.get(name, False)
@@ -189,6 +201,22 @@ class Components(Drawable):
                 out = out | own_pairs(cosine, batch.start)
             masked.append(xp.where(out, -xp.inf, cosine))
         return joined(masked, cosines, axis=-1)
+
+    @cached_property
+    def is_negative(self) -> Bool[Array, "n k"]:
+        """Which columns of the weight are negatives of each row; all, if they came from angles."""
+        xp = array_namespace(self.weight)
+        if self.views is None:
+            return xp.ones_like(self.weight, dtype=xp.bool)
+        return ~xp.isinf(self.negative_cosines)
+
+    @cached_property
+    def only_pulled(self) -> Bool[Array, "*n"]:
+        """Which rows the loss pulls without having negatives to push them from."""
+        xp, pull = array_namespace(self.weight), self.pull
+        is_scalar = pull.ndim == self.gradient_dissipation.ndim
+        pulled = pull != 0 if is_scalar else xp.any(pull != 0, axis=-1)
+        return pulled & ~xp.any(self.is_negative, axis=-1)
 
     @property
     def hardest_negative_cosine(self) -> Float[Array, "n"]:
@@ -238,6 +266,16 @@ class Components(Drawable):
             names.append("relative_push")
         names += ["total_push", "total_weight", "hardest_share"]
         return {name: getattr(self, name) for name in names} | {"ratio": self.scalar_ratio}
+
+    def beside(self, **fields: Any) -> Components:
+        """Return a copy with another `counterpart` or `displaced_push`, on which no number depends.
+
+        The copy keeps what has been computed.
+        """
+        changed = copy.copy(self)
+        for name, value in fields.items():
+            object.__setattr__(changed, name, value)
+        return changed
 
     def rescaled(self, unit: float) -> Components:
         """Return the same gradient with the dissipation in another unit u, ``(GD/u, u W, R)``."""
@@ -290,11 +328,13 @@ class Components(Drawable):
     @cached_property
     def scalar_ratio(self) -> Float[Array, "*n"]:
         """Ratio as one number per anchor; if diagonal, ``h_i'ᵀ R h_i'``, along the positive."""
-        ratio = self.ratio
-        if ratio.ndim == self.gradient_dissipation.ndim:
-            return ratio
+        return self._along_positive(self.ratio)
+
+    def _along_positive(self, values: Float[Array, "..."]) -> Float[Array, "*n"]:
+        if values.ndim == self.gradient_dissipation.ndim:
+            return values
         positives = self._embeddings.positives
-        return array_namespace(ratio).sum(ratio * positives * positives, axis=-1)
+        return array_namespace(values).sum(values * positives * positives, axis=-1)
 
     @cached_property
     def hardest_share(self) -> Float[Array, "*n"]:
@@ -402,13 +442,6 @@ def of_rows(values: Float[Array, "*n"], like: Float[Array, "..."]) -> Float[Arra
 def as_columns(pull: Float[Array, "n *d"]) -> Float[Array, "n _"]:
     """Return a pull per row as one column, (n, 1), and one per coordinate as it is, (n, d)."""
     return pull if pull.ndim == 2 else pull[:, None]
-
-
-def joined(blocks: Sequence[Array], nothing: Array = None, axis: int = 0) -> Array:
-    """Return the parts joined along an axis; ``nothing`` if there are none."""
-    if len(blocks) < 2:
-        return blocks[0] if blocks else nothing
-    return array_namespace(blocks[0]).concat(list(blocks), axis=axis)
 
 
 def project(gradient: Float[Array, "n d"], anchors: Float[Array, "n d"]) -> Float[Array, "n d"]:

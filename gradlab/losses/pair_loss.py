@@ -75,7 +75,8 @@ class PairLoss(Loss):
 
     def components(self, positive: PairSimilarity, negatives: Negatives) -> Components:
         """Compute the components from similarities."""
-        summary, weight, pull = self.summary(negatives), self.weight(negatives), self.pull(positive)
+        pull, summary = self.pull(positive), self.summary(negatives)
+        weight = self.weight(negatives)
         dissipation, ratio = self.dissipation(positive, summary), self.ratio(positive, summary)
         xp = array_namespace(weight)
         total = xp.sum(weight, axis=-1)
@@ -108,15 +109,13 @@ class PairLoss(Loss):
             return super().sides_of(batch)
         return from_pools(self._rows(batch), batch)
 
-    def total_push(self, batch: Batch, positives: Float[Array, "n d"]) -> Float[Array, "n"]:
+    def total_push(self, batch: Batch, positives: Float[Array, "*a n d"]) -> Float[Array, "*a n"]:
         """Return each anchor's total push for other positives, with its negatives as they are."""
         negatives, alone = self._negatives(batch)
-        positive = batch.pair(batch.anchors, positives)
-        dissipation, weight = (
-            self.dissipation(positive, self.summary(negatives)),
-            self.weight(negatives),
-        )
-        return unless(alone, dissipation * array_namespace(weight).sum(weight, axis=-1))
+        summary, weight = self.summary(negatives), self.weight(negatives)
+        total = array_namespace(weight).sum(weight, axis=-1)
+        dissipation = self.dissipation(batch.pair(batch.anchors, positives), summary)
+        return unless(alone, dissipation * total)
 
     def _rows(self, batch: Batch) -> Components:
         """Return the declared components of each anchor, one weight column per negative."""

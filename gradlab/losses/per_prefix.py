@@ -68,7 +68,8 @@ class PerPrefix(Modifier):
     def _gather(self, components: list[Components], batch: Batch) -> PrefixComponents:
         factors, longest = self.prefixes, components[-1]
         prefixes = dict(zip(factors, components, strict=True))
-        return PrefixComponents(**vars(longest), prefixes=prefixes, factors=factors, whole=batch)
+        fields = {field.name: getattr(longest, field.name) for field in dataclasses.fields(longest)}
+        return PrefixComponents(**fields, prefixes=prefixes, factors=factors, whole=batch)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,13 +16,12 @@ from array_api_compat import array_namespace, is_numpy_array
 
 from gradlab.arrays import Array, Float, divide, finite
 from gradlab.batch.batch import Batch
-from gradlab.batch.comparison import own_pairs
+from gradlab.batch.comparison import joined, own_pairs
 from gradlab.losses.components import (
     Components,
     LeftOut,
     as_columns,
     column_sizes,
-    joined,
     of_rows,
 )
 

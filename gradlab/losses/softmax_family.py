@@ -123,7 +123,7 @@ class LinkLoss(PairLoss):
 
     def exact_gate(self) -> ExactGate:
         return SoftGate(
-            LogitOfAngle(self), lambda angle: self.positive_logit(AngleSimilarity.at(angle))
+            LogitOfAngle(self), lambda angle: self.positive_logit(AngleSimilarity(angle))
         )
 
     def negative_logits(self, negatives: Negatives) -> Float[Array, "*n k"]:
@@ -189,4 +189,4 @@ class SoftmaxLoss(SoftmaxTemperature, PairLoss):
     def exact_gate(self) -> ExactGate:
         """Return a `SoftGate`; losses of one temperature share their cached negative logits."""
         logit = CosineLogit(self.temperature)
-        return SoftGate(logit, lambda angle: self.positive_logit(AngleSimilarity.at(angle)))
+        return SoftGate(logit, lambda angle: self.positive_logit(AngleSimilarity(angle)))

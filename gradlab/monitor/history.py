@@ -27,6 +27,7 @@ DIAGNOSTICS, EVALUATION, TRAIN, HISTOGRAM = "diagnostics", "evaluation", "train"
 BATCH_LOSS = "batch_loss"
 METRICS, COLUMNS = "metrics.csv", ("step", "group", "name", "value")
 Row = tuple[int, str, str, float]
+Measurement = dict[str, dict[str, float]]  # numbers by name, by their group in a metrics file
 
 NAMES = {
     "stsb_dev": "STS-B dev",
@@ -131,8 +132,12 @@ class History:
         return history
 
     def add(self, step: int, group: str, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            self._series.setdefault((group, name), {})[step] = value
+        self.add_groups(step, {group: values})
+
+    def add_groups(self, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
+        for group, values in groups.items():
+            for name, value in values.items():
+                self._series.setdefault((group, name), {})[step] = value
 
     def rows(self) -> list[Row]:
         """Return all numbers as rows ``(step, group, name, value)``."""
@@ -261,19 +266,20 @@ def histogram_rows(distributions: Mapping[str, Mapping[float, float]]) -> dict[s
     }
 
 
-def mean_of(moments: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of each number over the moments that have it.
+def mean_of(measurements: Sequence[Measurement]) -> Measurement:
+    """Return the mean of each number over the measurements that have it, by group.
 
-    A bin is named ``quantity:lower edge``; moments with other bins of the quantity count as 0.
+    A bin is named ``quantity:lower edge``; measurements with other bins of the quantity count as 0.
     """
-    if len(moments) == 1:
-        return dict(moments[0])
-    quantities = [{name.partition(":")[0] for name in moment} for moment in moments]
-    means = {}
-    for name in dict.fromkeys(name for moment in moments for name in moment):
-        measured = [name.partition(":")[0] in measured for measured in quantities]
-        numbers = [moment.get(name, 0.0) for moment in itertools.compress(moments, measured)]
-        means[name] = float(np.mean(numbers))
+    means: Measurement = {}
+    for group in dict.fromkeys(group for measured in measurements for group in measured):
+        moments = [measured.get(group, {}) for measured in measurements]
+        quantities = [{name.partition(":")[0] for name in moment} for moment in moments]
+        means[group] = {}
+        for name in dict.fromkeys(name for moment in moments for name in moment):
+            measured = [name.partition(":")[0] in measured for measured in quantities]
+            numbers = [moment.get(name, 0.0) for moment in itertools.compress(moments, measured)]
+            means[group][name] = float(np.mean(numbers))
     return means
 
 

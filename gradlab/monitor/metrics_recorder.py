@@ -16,13 +16,14 @@ from gradlab.monitor.history import (
     HISTOGRAM,
     METRICS,
     History,
+    Measurement,
     Row,
     append_metrics,
     mean_of,
     read_metrics,
     write_metrics,
 )
-from gradlab.monitor.probe import Measurement, Probe, Snapshot, Statistics
+from gradlab.monitor.probe import Probe, Snapshot, Statistics
 from gradlab.monitor.setting_advice import LossInUse
 from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.seeds import undisturbed
@@ -95,12 +96,12 @@ class Recorder:
         began = time.perf_counter()
         if self.begun:
             append_metrics(self.folder / METRICS, step, groups)
-        with undisturbed():  # advice tries settings of the loss
-            for group, values in groups.items():
-                for listener in self._listeners if group != HISTOGRAM else ():
-                    named = {f"{group}/{name}": float(v) for name, v in values.items() if v == v}
+        for group, values in groups.items() if self._listeners else ():
+            named = {f"{group}/{name}": float(v) for name, v in values.items() if v == v}
+            for listener in self._listeners if group != HISTOGRAM else ():
+                with undisturbed():
                     listener(named, step)
-                self._failures.add(step, group, values)
+        self._failures.add(step, groups)
         self.seconds += time.perf_counter() - began
 
     def measure(
@@ -121,12 +122,9 @@ class Recorder:
                     measurements.append({DIAGNOSTICS: {"not_finite": lost}})
                 else:
                     measurements.append(probe.measure(snapshot, further))
-        means = {
-            group: mean_of([numbers.get(group, {}) for numbers in measurements])
-            for group in ((DIAGNOSTICS, HISTOGRAM) if measurements else ())
-        }
+        measured = measurements[0] if len(measurements) == 1 else mean_of(measurements)
         self.seconds += time.perf_counter() - began
-        return means
+        return measured
 
     def new_failures(self) -> list[Verdict]:
         """Return the failures that were named since the last call."""

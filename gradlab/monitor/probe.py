@@ -23,7 +23,7 @@ from gradlab.gradient.paradigm import first_components, measured_anchors
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.monitor.formula_trials import Values, departure, values_on_known_batches
-from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, histogram_rows
+from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, Measurement, histogram_rows
 from gradlab.monitor.library_losses import recognise
 from gradlab.monitor.setting_advice import LossInUse, settings_of
 from gradlab.quantities import of_code
@@ -40,8 +40,6 @@ ROUNDING, HALF_ROUNDING = 1e-3, 5e-2
 
 # (anchors, positives, components) -> numbers by name. Rows are unit (N, D); components may be None.
 Statistics = Callable[[Any, Any, Any], dict[str, float]]
-# Numbers by name, by the group of the metrics file that they belong to.
-Measurement = dict[str, dict[str, float]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,8 +106,8 @@ class Snapshot:
         device = self.anchors.device
         device = torch.device("cpu") if on_cpu or device.type == "mps" else device
         positives = self.anchors if self.positives is None else self.positives
-        rows = in_double([self.anchors, positives, self.extra_negatives], device)
-        context = in_double(self.context, device)
+        embeddings = [self.anchors, positives, self.extra_negatives]
+        rows, context = in_double((embeddings, self.context), device)
         with warnings.catch_warnings():  # a class with a single row in the batch is expected here
             warnings.filterwarnings("ignore", message=".*have no positive")
             return check_batch(
@@ -274,9 +272,10 @@ class Probe:
         if not self._was_trained(snapshot, views, lambda batch: loss.value_of(batch).mean()):
             return None
         extra = views.extra_negatives
-        candidates = views.count + (0 if extra is None else len(extra))
+        count = views.count
+        candidates = count + (0 if extra is None else len(extra))
         most = min(MOST_ANCHORS, max(2, MOST_SIMILARITIES // candidates))
-        if views.count > most and measured_anchors(loss, views, most).count < views.count:
+        if count > most and measured_anchors(loss, views, most).count < count:
             self.note = self.note or (
                 f"Components are those of the first {most} sentences of a batch, compared with "
                 "each other only."

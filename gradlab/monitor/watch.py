@@ -167,7 +167,8 @@ class Watch(Recorder):
 
         Datasets that take turns may never have theirs at a scheduled step.
         """
-        self.catch_up(wait=False)
+        if self._held is not None:
+            self.catch_up(wait=False)
         last, interval = self._last.get(dataset, self._from - 1), self.every
         return self._status != STOPPED and step // interval > last // interval
 
@@ -178,7 +179,8 @@ class Watch(Recorder):
         training need not wait. A loss without a closed form is measured at once. ``step`` is the
         number of updates before the batch; ``dataset`` names its loss if there are several.
         """
-        self.catch_up()
+        if self._held is not None:
+            self.catch_up()
         self._last[dataset] = step
         with self._safely(step):
             snapshot, probe = find(), self._probes[dataset]

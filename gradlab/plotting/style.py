@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -84,8 +85,10 @@ def style(name: str | None = None, width: str | None = None) -> Iterator[None]:
     Raises:
         GradlabError: an unknown style or width.
     """
-    check_known("style", name or "screen", ("screen", "paper"))
-    check_known("width", width or "page", WIDTHS)
+    if name not in (None, "screen", "paper"):
+        check_known("style", name, ("screen", "paper"))
+    if width is not None and width not in WIDTHS:
+        check_known("width", width, WIDTHS)
     outer = _printed.get()
     printed = {None: outer, "screen": None, "paper": width or "fit"}[name]
     settings = PAPER if printed else SETTINGS
@@ -197,6 +200,7 @@ def pi_axis(axis: Any) -> None:
     axis.set_ticks(ticks * np.pi, [pi_label(tick) for tick in ticks])
 
 
+@functools.cache
 def pi_label(multiple: float) -> str:
     """Return a multiple of π as text, such as ``3π/4`` for 0.75."""
     if multiple == 0:

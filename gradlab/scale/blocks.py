@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradlab.arrays import cached_property
 from gradlab.batch.comparison import Comparison, own_cosines
 from gradlab.batch.similarity import AllCosines, OfEach, PairSimilarity, log_sum_exp, sum_of_each
 from gradlab.scale.products import (
@@ -63,7 +62,6 @@ class Blocks(Comparison):
 
     def __init__(self, gradients: Gradients, learned: Sequence[Tensor] = ()) -> None:
         """Store the accumulator of gradients and the loss's learned settings, which are leaves."""
-        super().__init__()
         self._gradients, self._learned, self._memory = gradients, learned, Memory()
         self._leaves: list[Tensor] = []  # their numbers (`id`) stay theirs while they are held
         self._totals: dict[int, Tensor] = {}
@@ -205,13 +203,13 @@ class RowPairs(PairSimilarity):
         """Store what returns the dot products (n,), and the chords (2, n), of the pairs."""
         self.__dict__.update(dots=dots, chords=chords)
 
-    @cached_property
+    @functools.cached_property
     def lengths(self) -> Tensor:
         """Chords of the pairs, (2, n), see `chords`."""
         lengths: Tensor = self.__dict__["chords"]()
         return lengths
 
-    @cached_property
+    @functools.cached_property
     def cosine(self) -> Tensor:  # type: ignore[override]  # computed once
         """Cosine ``cos θ``."""
         dots: Tensor = self.__dict__["dots"]()

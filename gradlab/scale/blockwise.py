@@ -134,7 +134,7 @@ class BlockwiseLoss(LossModule):
             check_known("way", way, WAYS)
         if way == "kernels":
             check_kernels([name for name, _ in self.named_parameters()])
-        self.graph, self._graphs = graph, Graphs()
+        self.graph, self._graphs = graph, Graphs() if graph else None
         if graph and (group is not None or self._settings):
             reason = "one process" if group is not None else "losses that learn nothing"
             raise GradlabError(f"graph=True is for {reason}; leave it out")
@@ -187,8 +187,8 @@ class BlockwiseLoss(LossModule):
             return self._over_processes(group, rows, reduction, options, context)
         check_reduction(reduction)
         way = self._chosen = self._choose(anchors)
-        if self.graph and not context and reduction != "none" and in_batch_negatives:
-            replayed = self._replayed(rows, reduction, normalize, way)
+        if self._graphs is not None and not context and reduction != "none" and in_batch_negatives:
+            replayed = self._replayed(self._graphs, rows, reduction, normalize, way)
             if replayed is not None:
                 return replayed
         batch = self.loss.batch(*rows, **options, **context).in_torch()
@@ -215,7 +215,7 @@ class BlockwiseLoss(LossModule):
         return choose_way(self.loss, anchors, served=served)
 
     def _replayed(
-        self, rows: tuple[Any, ...], reduction: str, normalize: bool, way: str
+        self, graphs: Graphs, rows: tuple[Any, ...], reduction: str, normalize: bool, way: str
     ) -> Tensor | None:
         """Return the value of a call that is replayed as a CUDA graph; None for other calls."""
         anchors = rows[0]
@@ -235,7 +235,7 @@ class BlockwiseLoss(LossModule):
             return self.loss.batch(*views, normalize=normalize).in_torch()
 
         views = (*rows, None)  # no own negatives, which are a further argument
-        return self._graphs.value(evaluate, checked, views, reduction, normalize)
+        return graphs.value(evaluate, checked, views, reduction, normalize)
 
     def _evaluation(
         self,
@@ -248,7 +248,7 @@ class BlockwiseLoss(LossModule):
         unchecked: bool = False,
     ) -> Evaluation:
         return Evaluation(
-            self._with(learned or {}),
+            self._with(learned) if learned else self.loss,
             batch,
             batch.count if way == "plain" else self.block_size,
             tuple((learned or {}).values()),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Iterator
@@ -157,10 +158,6 @@ class Evaluation:
         by_settings = [torch.zeros_like(setting) for setting in self.learned]
         terms = terms_of(self.loss, batch, 1.0)
         operands = None if self.kernels is None else Operands(self.kernels)
-        if operands is None:
-            laps = Laps(self.processes, self.block_size)
-        else:
-            laps = KernelLaps(self.processes, self.block_size, operands, self.loss.name)
         # Blocks share cosines between softmaxes of any temperatures, kernels between equal logits.
         shares = is_softmax if operands is None else is_default_pair
         sharing = [term for term in terms if len(terms) > 1 and shares(term)]
@@ -168,9 +165,10 @@ class Evaluation:
         on_all_rows = [needs_all_rows(term, sharing, equal) for term in terms]
         pair_terms = [term for term, needed in zip(terms, on_all_rows, strict=True) if not needed]
         batch_terms = list(itertools.compress(terms, on_all_rows))
-        with contextlib.closing(laps):
+        laps = self._new_laps(operands) if batch_terms else None
+        with contextlib.nullcontext() if laps is None else contextlib.closing(laps):
             values = self._sum_in_blocks(pair_terms, scale, gradients, by_settings, operands)
-            total = self._sum_in_laps(batch_terms, laps)
+            total = None if laps is None else self._sum_in_laps(batch_terms, laps)
             if total is not None:
                 values = values + (
                     total.detach()[self.anchor_slice] if total.ndim else total.detach()
@@ -178,7 +176,7 @@ class Evaluation:
             if scale is None:
                 self._check_values(values)
                 return values, [], []
-            if self._reads_at_once(values):
+            if self._reads_at_once:
                 self._check_values(values)
             if total is None:
                 upstream = scale
@@ -217,13 +215,18 @@ class Evaluation:
             self.processes.check(self.batch.anchors, error)
         return values
 
-    def _sum_in_laps(self, terms: list[Term], laps: Laps) -> Tensor | None:
-        """Return the weighted sum of losses that run once on all rows; None if there are none.
+    def _new_laps(self, operands: Operands | None) -> Laps:
+        if operands is None:
+            return Laps(self.processes, self.block_size)
+        return KernelLaps(self.processes, self.block_size, operands, self.loss.name)
+
+    def _sum_in_laps(self, terms: list[Term], laps: Laps) -> Tensor:
+        """Return the weighted sum of losses that run once on all rows.
 
         Raises:
             GradlabError: a loss uses no kernel, or draws random numbers over several processes.
         """
-        total = None
+        total: Any = None
         state = torch.get_rng_state() if self.processes.count > 1 else None
         for term in terms:
             batch = dataclasses.replace(term.batch, comparison=laps)
@@ -237,13 +240,14 @@ class Evaluation:
                     "blocks never hold; see gradlab.BatchLoss for what they answer"
                 ) from error
             total = value if total is None else total + value
-        if terms and isinstance(laps, KernelLaps) and not laps.used:
+        if isinstance(laps, KernelLaps) and not laps.used:
             laps.refuse()
         if state is not None and not torch.equal(state, torch.get_rng_state()):
             raise GradlabError(
                 f"{self.loss.name} draws random numbers, which processes cannot share"
             )
-        return total
+        summed: Tensor = total
+        return summed
 
     def _term_in_blocks(
         self,
@@ -334,11 +338,11 @@ class Evaluation:
         value: Tensor | None,
         upstream: Tensor,
         gradients: Gradients,
-        laps: Laps,
+        laps: Laps | None,
     ) -> tuple[list[Tensor | None], list[Tensor]]:
         """Return the gradients of rows and learned settings, summed over laps and blocks."""
-        answers = laps.answers
-        leaves = [rows for rows in batch.embeddings if rows is not None and rows.requires_grad]
+        answers, embeddings = [] if laps is None else laps.answers, batch.embeddings
+        leaves = [rows for rows in embeddings if rows is not None and rows.requires_grad]
         inputs = [*answers, *leaves, *self.learned]
         derivatives: list[Tensor | None] = [None] * len(inputs)
         if value is not None and value.requires_grad and inputs:
@@ -346,13 +350,15 @@ class Evaluation:
             derivatives = list(
                 torch.autograd.grad(value, inputs, upstream, allow_unused=True, retain_graph=retain)
             )
-        laps.backward(derivatives[: len(answers)], gradients)
+        if laps is not None:
+            laps.backward(derivatives[: len(answers)], gradients)
         from_value = derivatives[len(answers) : len(answers) + len(leaves)]
-        from_derived = self._from_derived(leaves, gradients)
-        accumulated = {id(rows): total for rows, total in gradients.accumulated()}
+        accumulated = gradients.accumulated()
+        from_derived = self._from_derived(leaves, accumulated)
+        by_rows = {id(rows): total for rows, total in accumulated}
         by_leaf = {}
         for leaf, of_value, of_derived in zip(leaves, from_value, from_derived, strict=True):
-            total = accumulated.get(id(leaf))
+            total = by_rows.get(id(leaf))
             if of_derived is not None:
                 total = of_derived if total is None else total.add_(of_derived)
             total = torch.zeros_like(leaf) if total is None else total.contiguous()
@@ -365,15 +371,15 @@ class Evaluation:
                 self.learned, derivatives[len(answers) + len(leaves) :], strict=True
             )
         ]
-        by_kind = [None if rows is None else by_leaf.get(id(rows)) for rows in batch.embeddings]
+        by_kind = [None if rows is None else by_leaf.get(id(rows)) for rows in embeddings]
         return by_kind, settings
 
-    def _from_derived(self, leaves: list[Tensor], gradients: Gradients) -> list[Tensor | None]:
+    def _from_derived(
+        self, leaves: list[Tensor], accumulated: list[tuple[Tensor, Tensor]]
+    ) -> list[Tensor | None]:
         """Return the leaves' gradients through rows that a loss derived, such as prefixes."""
         derived = [
-            (rows, total)
-            for rows, total in gradients.accumulated()
-            if not any(rows is leaf for leaf in leaves)
+            (rows, total) for rows, total in accumulated if not any(rows is leaf for leaf in leaves)
         ]
         if not (derived and leaves):
             return [None] * len(leaves)
@@ -399,7 +405,7 @@ class Evaluation:
         if self.unchecked:
             return
         sums = [gradient.sum() for gradient in gradients]
-        if not self._reads_at_once(values):
+        if not self._reads_at_once:
             total, *sums = torch.stack([values.sum(), *sums]).tolist()  # one wait for all
             if not math.isfinite(total):
                 self._check_values(values)
@@ -408,9 +414,11 @@ class Evaluation:
         if error is not None or self.processes.count > 1:
             self.processes.check(self.batch.anchors, error)
 
-    def _reads_at_once(self, values: Tensor) -> bool:
+    @functools.cached_property
+    def _reads_at_once(self) -> bool:
         """Whether values are read before the gradient is made, rather than together with it."""
-        return not self.unchecked and (self.processes.count > 1 or reading_is_free(values))
+        free = self.processes.count > 1 or reading_is_free(self.batch.anchors)
+        return not self.unchecked and free
 
 
 def refuse_second_derivatives() -> None:

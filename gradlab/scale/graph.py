@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradlab.arrays import dtype_name
 from gradlab.batch.batch import KINDS, Batch
 from gradlab.batch.check import NORM_LIMITS, NORM_TOLERANCE
 from gradlab.scale.evaluation import Evaluation, refuse_second_derivatives
@@ -186,7 +185,7 @@ class Record:
         else:
             anchors = self._rows[0]
             assert anchors is not None
-            tolerance = NORM_TOLERANCE[dtype_name(anchors)]
+            tolerance = NORM_TOLERANCE[str(anchors.dtype)]
             smallest, largest = 1 - tolerance, 1 + tolerance
         return (least > smallest) & (most < largest)
 

@@ -50,7 +50,6 @@ class Laps(Comparison):
 
     def __init__(self, processes: Processes, block_size: int | None = None) -> None:
         """Start without answers; all processes hold all rows and share the work."""
-        super().__init__()
         self.processes, self._block_size = processes, block_size
         self.answers: list[Tensor] = []
         self._backwards: list[Backward] = []

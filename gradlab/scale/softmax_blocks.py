@@ -27,21 +27,10 @@ from gradlab.scale.products import cosines
 class SoftmaxBlocks(Blocks):
     """Compares the rows of a block with all columns, for log-sum-exps only."""
 
-    def __init__(self, gradients: Gradients) -> None:
-        """Store the accumulator of gradients."""
-        super().__init__(gradients)
-        self.gradients = gradients
-
     def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> Negatives:
         """Return negatives that are not compared yet."""
-        return SoftmaxColumns(self, blocks)
-
-    def log_sum_exp(self, blocks: list[Block], temperature: float) -> Tensor:
-        """Return ``log Σ_k exp(cos θ_ik / τ)`` of each row, (n,)."""
-        rows = blocks[0].rows
-        arguments = blocks, temperature, self.gradients, self._totals.get(id(rows)), self._memory
-        sums: Tensor = _BlockLogSumExp.apply(rows, self.trigger, *arguments)
-        return sums
+        by_rows = self._totals.get(id(blocks[0].rows))
+        return SoftmaxColumns(blocks, self.trigger, self._gradients, by_rows, self._memory)
 
 
 class SoftmaxColumns(Negatives):
@@ -50,15 +39,16 @@ class SoftmaxColumns(Negatives):
     Other questions raise `NotImplementedError`, or `AttributeError` if only `AllCosines` has them.
     """
 
-    def __init__(self, comparison: SoftmaxBlocks, blocks: list[Block]) -> None:
-        """Store the blocks of columns; own negatives come last."""
-        self._comparison = comparison
+    def __init__(self, blocks: list[Block], trigger: Tensor, *accumulators: Any) -> None:
+        """Store the blocks of columns, of which own negatives come last, and `Blocks`' fields."""
+        self._rows, self._trigger, self._accumulators = blocks[0].rows, trigger, accumulators
         self._own = blocks[-1] if blocks[-1].name == "own" else None
         self._blocks = blocks if self._own is None else blocks[:-1]
 
     def log_sum_exp(self, temperature: float) -> Tensor:
         """Return ``log Σ_k exp(cos θ_k / τ)``, (n,)."""
-        shared = self._comparison.log_sum_exp(self._blocks, temperature)
+        arguments = self._blocks, temperature, *self._accumulators
+        shared: Tensor = _BlockLogSumExp.apply(self._rows, self._trigger, *arguments)
         if self._own is None:
             return shared
         of_own = own_cosines(self._own.rows, self._own.vectors) / temperature

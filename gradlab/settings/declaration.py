@@ -234,9 +234,12 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, declared in declarations(type(self)).items():
+            current = getattr(self, name)
+            if type(current) is declared.kind and current == declared.default:
+                continue
             # The class itself checks the others.
             if declared.kind is not object or declared.choices:
-                object.__setattr__(self, name, declared.check(getattr(self, name)))
+                object.__setattr__(self, name, declared.check(current))
 
     def _fix(self, **attributes: Any) -> None:
         """Set attributes at construction: read settings, and what follows from them."""

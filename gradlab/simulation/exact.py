@@ -165,8 +165,11 @@ def _soft(gate: SoftGate, setting: Setting) -> Grid:
     return total
 
 
+@functools.lru_cache(maxsize=256)
 def _laplace_grid(block: int) -> Float[np.ndarray, "v"]:
-    return LAPLACE_SPAN * block + LAPLACE_STEP * np.arange(LAPLACE_BLOCK)
+    grid = LAPLACE_SPAN * block + LAPLACE_STEP * np.arange(LAPLACE_BLOCK)
+    grid.flags.writeable = False
+    return grid
 
 
 @functools.lru_cache(maxsize=256)

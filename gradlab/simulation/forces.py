@@ -23,7 +23,6 @@ from gradlab.arrays import Float, divide
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.gradient.diagnostics import pull_along
 from gradlab.gradient.relative_push import AWAY, displaced_positives, largest_size
 from gradlab.gradient.vectorised import AGREEMENT, GradientsAt
 from gradlab.losses.base import Loss
@@ -249,7 +248,7 @@ def _component_forces(loss: Loss) -> ForcesOf:
                     (
                         components.total_push[0],
                         max(pushes),
-                        pull_along(components)[0],
+                        components.scalar_pull[0],
                         components.hardest_share[0],
                     )
                 )

@@ -85,7 +85,8 @@ def simulate(
     loss = get_loss(loss)
     if quantity is None:
         quantity = "gradient_dissipation" if loss.closed_form else "relative_push"
-    check_known("quantity", quantity, OF_ANGLES)
+    if quantity not in OF_ANGLES:
+        check_known("quantity", quantity, OF_ANGLES)
     if quantity == "gradient_dissipation" and not loss.closed_form:
         raise GradlabError(
             f"{loss.name} is given as code, which declares no dissipation; "

@@ -151,8 +151,12 @@ class Worker:
             command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
+        self._folder = folder
+
+    def wait(self) -> None:
+        """Wait until the process is ready, and check that it has imported its checkout."""
         imported = Path(self._answer()).resolve()
-        assert imported.is_relative_to(folder), (imported, folder)
+        assert imported.is_relative_to(self._folder), (imported, self._folder)
 
     def seconds(self) -> float:
         self.process.stdin.write("\n")
@@ -172,6 +176,7 @@ def compare(task: str, reference: Path, turns: int, pairs: int, model: str) -> t
     for _ in range(pairs):
         workers = [Worker(folder, task, model) for folder in (reference, CHECKOUT)]
         for worker in workers:
+            worker.wait()
             worker.seconds()
         pair = []
         for turn in range(turns):

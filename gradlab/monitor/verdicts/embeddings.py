@@ -109,10 +109,10 @@ def views_indistinct(records: Records) -> Verdict | None:
     ((positive, negative),) = records.recent("positive_cosine", "negative_cosine", count=1) or [
         (math.nan, math.nan)
     ]
-    if not _is_indistinct(positive, negative) or records.score_suffers() is False:
+    if not is_indistinct(positive, negative) or records.score_suffers() is False:
         return None
     all_records = records.recent("positive_cosine", "negative_cosine", count=len(negatives))
-    indistinct = [_is_indistinct(*row) for row in all_records]
+    indistinct = [is_indistinct(*row) for row in all_records]
     # New heads begin like this; once they have told sentences apart, a relapse is a failure.
     begin = indistinct.index(False) if False in indistinct else 0
     steps = list(negatives)
@@ -134,7 +134,8 @@ def views_indistinct(records: Records) -> Verdict | None:
     )
 
 
-def _is_indistinct(positive: float, negative: float) -> bool:
+def is_indistinct(positive: float, negative: float) -> bool:
+    """Return whether a sentence's views are no closer than different sentences, by mean cosines."""
     return 1 - positive > INDISTINCT * (1 - negative)
 
 
@@ -206,7 +207,7 @@ def _come_apart(records: Records) -> bool:
     rows = records.recent("positive_cosine", "negative_cosine")
     return bool(rows) and all(
         positive - negative > GROWN * first and negative < start
-        and not _is_indistinct(positive, negative)
+        and not is_indistinct(positive, negative)
         for positive, negative in rows
     )  # fmt: skip
 

@@ -2,27 +2,66 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, History
+from gradlab.monitor.history import (
+    BATCH_LOSS,
+    DIAGNOSTICS,
+    EVALUATION,
+    HISTOGRAM,
+    History,
+)
 from gradlab.monitor.setting_advice import LossInUse
 from gradlab.monitor.verdicts import embeddings, gradient, scores
 from gradlab.monitor.verdicts.records import Records
+from gradlab.seeds import undisturbed
 from gradlab.verdict import BAD, Verdict
 
 LOSSES = ("loss", BATCH_LOSS, "eval_loss")
-# Judgements that warn during training, and a quantity without which they need not be asked.
-WARNINGS = {
-    gradient.nothing_to_learn: "gradient_dissipation",
-    gradient.temperature_too_high: "hardest_share",
-    gradient.ratio_too_low: "lemma_share",
-    embeddings.identical_views: "positive_cosine",
-    embeddings.collapse: "negative_cosine",
-    embeddings.views_indistinct: "negative_cosine",
-}
+# Groups of numbers of which none is judged: shares of bins, and the cost of recording.
+UNJUDGED = (HISTOGRAM, "watch")
+
+
+class Alarm(NamedTuple):
+    """A judgement that warns during training.
+
+    It holds only where the latest record shows its sign, and is asked of no other records.
+    """
+
+    judge: Callable[[Records], Verdict | None]
+    is_shown: Callable[[Mapping[str, float]], bool]  # by a record's numbers; NaN if one is absent
+    of_train: bool = False  # whether it is about runs of `gradlab train` only
+
+
+ALARMS = (
+    Alarm(
+        gradient.nothing_to_learn, lambda record: record["gradient_dissipation"] < gradient.NOTHING
+    ),
+    Alarm(
+        gradient.temperature_too_high,
+        lambda record: record["hardest_share"] < gradient.NEAR_UNIFORM * record["uniform_share"],
+    ),
+    Alarm(gradient.ratio_too_low, lambda record: record["lemma_share"] < gradient.MOST),
+    Alarm(embeddings.identical_views, lambda record: record["positive_cosine"] > embeddings.SAME),
+    Alarm(
+        embeddings.collapse,
+        lambda record: (
+            record["negative_cosine"] > embeddings.ONE_POINT
+            or record["encoder_cosine"] > embeddings.ONE_POINT
+        ),
+    ),
+    Alarm(
+        embeddings.views_indistinct,
+        lambda record: embeddings.is_indistinct(
+            record["positive_cosine"], record["negative_cosine"]
+        ),
+        of_train=True,
+    ),
+)
 
 
 class FailureWatch:
@@ -49,22 +88,22 @@ class FailureWatch:
         self.failures: list[Verdict] = []
         self.records: dict[str, Records] = {}
         self._config, self._losses = config, losses or {}
+        self._alarms = [alarm for alarm in ALARMS if config is not None or not alarm.of_train]
         self._names: set[tuple[str, str]] = set()
 
-    def add(self, step: int, group: str, values: Mapping[str, float]) -> None:
-        """Add numbers of one step, and name the failures that they confirm."""
-        self.history.add(step, group, values)
-        if (broken := not_finite(values)) is not None:
-            self._name(broken, step, "")
-        if group.startswith(DIAGNOSTICS):
-            dataset = group.removeprefix(DIAGNOSTICS).strip()
-            records = self.records.get(dataset) or self._begin(dataset)
-            for judge, quantity in WARNINGS.items():
-                if quantity in values and (verdict := judge(records)) is not None:
-                    self._name(verdict, step, dataset)
-        elif group == EVALUATION:
-            for name in values:
-                self._judge_score(name, step)
+    def add(self, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
+        """Add numbers of one step, by group, and name the failures that they confirm."""
+        self.history.add_groups(step, groups)
+        for group, values in groups.items():
+            if group in UNJUDGED:
+                continue
+            if (broken := not_finite(values)) is not None:
+                self._name(broken, step, "")
+            if group.startswith(DIAGNOSTICS):
+                self._judge_record(group.removeprefix(DIAGNOSTICS).strip(), values, step)
+            elif group == EVALUATION:
+                for name in values:
+                    self._judge_score(name, step)
 
     @property
     def has_negatives(self) -> bool:
@@ -76,13 +115,25 @@ class FailureWatch:
         fresh = FailureWatch(history.total_steps, self._config, self._losses)
         fresh.history.primary = history.primary
         for step, group, values in history.records():
-            fresh.add(step, group, values)
+            fresh.add(step, {group: values})
         return fresh
 
     def _begin(self, dataset: str) -> Records:
         used = self._losses.get(dataset, LossInUse())
         records = Records(self.history, dataset, used, self._config)
         return self.records.setdefault(dataset, records)
+
+    def _judge_record(self, dataset: str, values: Mapping[str, float], step: int) -> None:
+        records = self.records.get(dataset) or self._begin(dataset)
+        record = collections.defaultdict(lambda: math.nan, values)
+        suspected = [alarm for alarm in self._alarms if alarm.is_shown(record)]
+        if not suspected:
+            return
+        with undisturbed():  # advice tries settings of the loss
+            verdicts = [alarm.judge(records) for alarm in suspected]
+        for verdict in verdicts:
+            if verdict is not None:
+                self._name(verdict, step, dataset)
 
     def _judge_score(self, name: str, step: int) -> None:
         score, advice = self.history.score(name), embeddings.queue_advice(self._config)
