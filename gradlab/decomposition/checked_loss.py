@@ -97,7 +97,7 @@ class CheckedLoss:
 
     Attributes:
         side, fixed: names of the first and of the other view.
-        views: the batch, with the first view as anchors.
+        batch: the batch, with the first view as anchors.
         own: own negatives of the original anchors.
         context: labels, teacher and the like, by the names of the function's arguments.
         rows: all vectors of the batch.
@@ -109,16 +109,16 @@ class CheckedLoss:
         function: Callable[..., Any],
         name: str,
         side: str,
-        views: Batch,
+        batch: Batch,
         own: Float[Array, "n h d"] | None,
         context: Mapping[str, Any],
     ) -> None:
         self._function, self.name, self.side = function, name, side
         self._context, self.by_products = context, False
         self.fixed = "positives" if side == "anchors" else "anchors"
-        self.views, self.own, self.sentences = views, own, views.count
-        d = views.anchors.shape[1]
-        arrays = [views.anchors, views.positives, views.extra_negatives, own]
+        self.batch, self.own, self.sentences = batch, own, batch.count
+        d = batch.anchors.shape[1]
+        arrays = [batch.anchors, batch.positives, batch.extra_negatives, own]
         blocks = [torch.as_tensor(block).reshape(-1, d) for block in arrays if block is not None]
         self.rows, self._sizes = torch.cat(blocks), [len(block) for block in blocks]
         # Drawable only if the decomposition takes longer than two seconds.

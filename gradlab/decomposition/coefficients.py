@@ -104,7 +104,7 @@ def read_lifted(loss: CheckedLoss, turned: Rows, tangent: Gradient) -> Reading:
     """
     rows, d = loss.rows, loss.rows.shape[1]
 
-    def symmetric(where: Rows, delta: float) -> Coefficients:
+    def central_difference(where: Rows, delta: float) -> Coefficients:
         plus, minus = (loss(lift(where, sign * delta)).gradient[:, d:] for sign in (1, -1))
         coefficients: Tensor = (plus - minus) / (2 * delta)
         coefficients.diagonal().zero_()  # an anchor's coefficient on itself is radial
@@ -112,13 +112,13 @@ def read_lifted(loss: CheckedLoss, turned: Rows, tangent: Gradient) -> Reading:
 
     best: Reading | None = None
     for delta in DELTAS:
-        near, far = symmetric(rows, delta), symmetric(turned, 2 * delta)
-        error = (near - far).abs().amax(dim=1) / 3
+        fine, coarse = central_difference(rows, delta), central_difference(turned, 2 * delta)
+        error = (fine - coarse).abs().amax(dim=1) / 3
         # Readings far apart, as after a flipped gate, have no errors of order δ²: no extrapolation.
-        smooth = error < 0.01 * near.abs().amax(dim=1)
-        extrapolated = torch.where(smooth[:, None], near + (near - far) / 3, near)
+        smooth = error < 0.01 * fine.abs().amax(dim=1)
+        extrapolated = torch.where(smooth[:, None], fine + (fine - coarse) / 3, fine)
         # Compare sums: ties can divide a sum differently; one that depends on δ has no limit.
-        diverges = near.abs().sum(dim=1) > DIVERGENCE * far.abs().sum(dim=1)
+        diverges = fine.abs().sum(dim=1) > DIVERGENCE * coarse.abs().sum(dim=1)
         reading = Reading(extrapolated, error, _residual(tangent, extrapolated, rows), diverges)
         best = reading if best is None else best.or_better(reading)
         if bool((best.badness <= GOOD * best.scale).all()):

@@ -116,30 +116,30 @@ def decompose(
         1.0
     """
     check_side(side)
-    views = check_batch(
+    batch = check_batch(
         *(anchors, positives, extra_negatives),
         own_negatives=own_negatives,
         normalize=normalize,
         **context,
     )
-    xp = array_namespace(views.anchors)
+    xp = array_namespace(batch.anchors)
     # Normalised to the last digit.
-    views = views.mapped(lambda _, rows: unit_rows(xp.astype(detach(rows), xp.float64)))
+    batch = batch.mapped(lambda _, rows: unit_rows(xp.astype(detach(rows), xp.float64)))
     function, name = two_views(loss_fn)
     loss = get_loss(loss_fn) if isinstance(loss_fn, str | Loss) else None
     if loss is None:
         check_context(name, context, names := context_names(loss_fn))
-        check_needed(loss_fn, name, views)
+        check_needed(loss_fn, name, batch)
     else:
         loss.check_arguments(context)
         names = frozenset(context)
-    arguments = context_of(views, names)
-    closed = loss.sides_of(views) if loss is not None and loss.closed_form else ()
+    arguments = context_of(batch, names)
+    closed = loss.sides_of(batch) if loss is not None and loss.closed_form else ()
     left_out = {components.side: components.left_out for components in closed}
 
     def of(view: str) -> Decomposition:
-        batch = views if view == "anchors" else views.exchanged()
-        checked = CheckedLoss(function, name, view, batch, views.own_negatives, arguments)
+        rows_of_side = batch if view == "anchors" else batch.exchanged()
+        checked = CheckedLoss(function, name, view, rows_of_side, batch.own_negatives, arguments)
         with checked.progress:
             decomposition = _decompose(checked, loss_fn, tolerance, allow_residual)
         return dataclasses.replace(decomposition, left_out=left_out.get(view, {}))
@@ -205,14 +205,14 @@ def _decompose(
         "error": reading.error,
         "unreliable": unexplained | (reading.error > UNRELIABLE * reading.scale),
     }
-    if is_numpy_array(loss.views.anchors):
+    if is_numpy_array(loss.batch.anchors):
         arrays = {kind: None if array is None else array.numpy() for kind, array in arrays.items()}
     return Decomposition(
         loss=loss.name,
         value=evaluated.value,
         method="span" if obstacle else "lifted",
         rotation_change=change,
-        views=loss.views,
+        views=loss.batch,
         side=loss.side,
         own_negatives=loss.own,
         displaced_push=None if obstacle else _displaced(loss),
@@ -285,7 +285,7 @@ def _displaced(loss: CheckedLoss) -> Callable[..., Float[Array, "_"]]:
     @cache
     def displaced(count: int | None = None) -> Float[Array, "_"]:
         push = displaced_push_of(loss, loss.sentences if count is None else count)
-        return push.numpy() if is_numpy_array(loss.views.anchors) else push
+        return push.numpy() if is_numpy_array(loss.batch.anchors) else push
 
     return displaced
 

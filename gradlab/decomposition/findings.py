@@ -259,8 +259,8 @@ def _positive(pull: Float[np.ndarray, "n"], coefficients: Coefficients) -> str:
     if not coefficients.any():
         if not pull.any():
             return ""
-        away = int((pull < 0).sum())
-        words = f", and pushes {away} of {len(pull)} away" if away else ""
+        pushed = int((pull < 0).sum())
+        words = f", and pushes {pushed} of {len(pull)} away" if pushed else ""
         return f"No negative acts on this batch: it pulls positives to their anchors{words}."
     if not pull.any():
         return "Nothing pulls an anchor to its positive: is the alignment term missing?"

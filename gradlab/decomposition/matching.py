@@ -47,18 +47,18 @@ class Target:
     Attributes:
         values: coefficients of the negatives, row by row in the columns of `Decomposition.weight`,
             then of the positives.
-        views: the batch in numpy, with the views in the order that a loss takes.
+        batch: the batch in numpy, with the views in the order that a loss takes.
         side: ``"anchors"`` or ``"positives"``: the view whose coefficients these are.
     """
 
     values: Float[np.ndarray, "entries"]
-    views: Batch
+    batch: Batch
     side: str
 
     @property
     def sentences(self) -> int:
         """Number of sentences N."""
-        return len(self.views.anchors)
+        return len(self.batch.anchors)
 
     def split(self, values: Float[np.ndarray, "entries"]) -> tuple[np.ndarray, np.ndarray]:
         """Split coefficients into those of negatives, (n, columns), and of positives, (n,)."""
@@ -70,16 +70,16 @@ class Target:
         try:
             with np.errstate(all="ignore"):
                 if self.side == "anchors":
-                    components = loss.components_of(self.views)
+                    components = loss.components_of(self.batch)
                 else:
-                    components = loss.sides_of(self.views)[1]
+                    components = loss.sides_of(self.batch)[1]
                 negatives = components.gradient_dissipation[:, None] * components.weight
                 positive = components.pull
         except (GradlabError, ValueError):
             return None
         if positive.ndim != 1 or not (np.isfinite(negatives).all() and np.isfinite(positive).all()):
             return None
-        n, extra = self.sentences, self.views.extra_negatives
+        n, extra = self.sentences, self.batch.extra_negatives
         widths = {"other": n, "same": n, "extra": 0 if extra is None else len(extra)}
         blocks = {name: np.zeros((n, width)) for name, width in widths.items()}
         blocks |= {name: negatives[:, columns] for name, columns in components.columns.items()}
@@ -192,8 +192,8 @@ def nearest_losses(target: Target) -> list[Match]:
             return (match.mismatch,)
         names = {field.name for field in dataclasses.fields(match.base)}
         # Two digits decide, because some losses are the same function.
-        left = 0.0 if match.same else float(f"{match.mismatch:.2g}")
-        return least, len(names - set(OF_TRAINING)), left, match.base.table_order
+        rounded = 0.0 if match.same else float(f"{match.mismatch:.2g}")
+        return least, len(names - set(OF_TRAINING)), rounded, match.base.table_order
 
     ranked = sorted((match for match in matches if match.factor), key=rank)
     ranked[:1] = [dataclasses.replace(match, free=_free(match, target)) for match in ranked[:1]]

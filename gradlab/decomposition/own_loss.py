@@ -87,12 +87,12 @@ class OwnLoss(Loss):
         context = {name: value for name, value in arguments.items() if name in CONTEXT}
         check_context(self.name, context, self.looks_at)
 
-    def value_of(self, views: Batch) -> Float[Array, ""]:
+    def value_of(self, batch: Batch) -> Float[Array, ""]:
         """Return the value of the loss, a scalar; errors as in `gradlab.decompose`."""
-        self._check(views)
-        *shared, own = views.in_torch().embeddings
+        self._check(batch)
+        *shared, own = batch.in_torch().embeddings
         rows = [embeddings for embeddings in shared if embeddings is not None]
-        keywords = context_of(views, self.looks_at) | (
+        keywords = context_of(batch, self.looks_at) | (
             {} if own is None else {"own_negatives": own}
         )
         if rows[0].dtype == torch.float64:
@@ -100,23 +100,23 @@ class OwnLoss(Loss):
             value = scalar_of(lambda *views: self._products(function, views), self.name, rows)
         else:
             value = scalar_of(functools.partial(self._as_given, **keywords), self.name, rows)
-        return value if is_torch_array(views.anchors) else value.detach().numpy()
+        return value if is_torch_array(batch.anchors) else value.detach().numpy()
 
-    def displaced_push(self, views: Batch, side: str, count: int) -> Float[Array, "count"]:
+    def displaced_push(self, batch: Batch, side: str, count: int) -> Float[Array, "count"]:
         """Return the push on rows whose own positive is away; see `gradient.relative_push`."""
-        self._check(views)
-        context = context_of(views.mapped(lambda _, rows: rows), self.looks_at)
-        return displaced_push(self._double, self.name, views, side, count, context)
+        self._check(batch)
+        context = context_of(batch.mapped(lambda _, rows: rows), self.looks_at)
+        return displaced_push(self._double, self.name, batch, side, count, context)
 
-    def components_of(self, views: Batch) -> Components:
+    def components_of(self, batch: Batch) -> Components:
         """Return components of the anchors, from gradients; errors as in `gradlab.decompose`."""
-        components: Components = self._decomposed(views, "anchors").components
+        components: Components = self._decomposed(batch, "anchors").components
         return components
 
-    def sides_of(self, views: Batch) -> tuple[Components, Components]:
+    def sides_of(self, batch: Batch) -> tuple[Components, Components]:
         """Return the components of both sides, from gradients; errors as in `gradlab.decompose`."""
         anchors, positives = (
-            decomposition.components for decomposition in self._decomposed(views, "both")
+            decomposition.components for decomposition in self._decomposed(batch, "both")
         )
         return dataclasses.replace(anchors, counterpart=positives), positives
 
@@ -126,13 +126,13 @@ class OwnLoss(Loss):
     def __deepcopy__(self, memo: dict[int, Any]) -> OwnLoss:
         return OwnLoss(copy.deepcopy(self.original, memo), self.given_as)
 
-    def recorded_components(self, views: Batch) -> Components:
+    def recorded_components(self, batch: Batch) -> Components:
         """Return components of a training's batch, with the relative push as the dissipation.
 
-        They are those of the first `RECORDED` anchors: each costs a gradient. ``views`` are unit
+        They are those of the first `RECORDED` anchors: each costs a gradient. ``batch`` has unit
         torch rows in float64.
         """
-        whole = self.components_of(views)
+        whole = self.components_of(batch)
         share = recorded_push(whole)
         if share is None:
             raise GradlabError(
@@ -149,22 +149,22 @@ class OwnLoss(Loss):
             positive_weight=first.positive_weight * unit,
         )
 
-    def _check(self, views: Batch) -> None:
-        check_needed(self.original, self.name, views)
-        if not views.in_batch_negatives:
+    def _check(self, batch: Batch) -> None:
+        check_needed(self.original, self.name, batch)
+        if not batch.in_batch_negatives:
             raise GradlabError(
                 f"{self.name} compares the sentences of a batch; "
                 "it cannot do without in-batch negatives"
             )
 
-    def _decomposed(self, views: Batch, side: str) -> Any:
-        self._check(views)
-        *rows, own = [array.cpu() if is_torch_array(array) else array for array in views.embeddings]
+    def _decomposed(self, batch: Batch, side: str) -> Any:
+        self._check(batch)
+        *rows, own = [array.cpu() if is_torch_array(array) else array for array in batch.embeddings]
         names = ("mask", "sentences", "owners")
-        context: dict[str, Any] = {name: getattr(views, name, None) for name in names}
-        context |= vars(views.supervision)
+        context: dict[str, Any] = {name: getattr(batch, name, None) for name in names}
+        context |= vars(batch.supervision)
         for name in ("guide", "teacher"):
-            embeddings = getattr(views, name)
+            embeddings = getattr(batch, name)
             if embeddings is not None:
                 context[name] = [array for array in embeddings.embeddings if array is not None]
         context = {name: value for name, value in context.items() if name in self.looks_at}

@@ -226,12 +226,12 @@ class Decomposition(Drawable):
     @cached_property
     def target(self) -> Target:
         """Coefficients in the form that registered losses are compared with."""
-        views = self.views if self.side == "anchors" else self.views.exchanged()
-        # Losses of the anchors know their own negatives, which the exchanged views lack.
-        views = dataclasses.replace(views, own_negatives=self.own_negatives)
-        views = views.mapped(lambda _, rows: to_numpy(rows))
+        batch = self.views if self.side == "anchors" else self.views.exchanged()
+        # Losses of the anchors know their own negatives, which the exchanged batch lacks.
+        batch = dataclasses.replace(batch, own_negatives=self.own_negatives)
+        batch = batch.mapped(lambda _, rows: to_numpy(rows))
         values = np.concatenate([to_numpy(self.coefficients).reshape(-1), to_numpy(self.pull)])
-        return Target(values, views, self.side)
+        return Target(values, batch, self.side)
 
     @cached_property
     def matches(self) -> list[Match]:

@@ -68,17 +68,17 @@ def run_scene(
     """
     ruled = relation is not None or labels is not None
     plain = Batch(anchors, positives, negatives, in_batch_negatives=negatives is None)
-    views = dataclasses.replace(
+    batch = dataclasses.replace(
         plain,
         supervision=Supervision(labels=labels, relation=relation),
         teacher=None if teacher is None else dataclasses.replace(plain, anchors=teacher),
         candidates=Candidates(rules=(Labelled(),)) if ruled else DEFAULT_CANDIDATES,
     )
-    components = loss.components_of(views)
+    components = loss.components_of(batch)
     if type(components) is not Components:
         raise GradlabError("one set of components is drawn, and it has several")
     xp = array_namespace(anchors)
-    displaced = [loss.components_of(_with_displaced_positive(views, angle)) for angle in AWAY]
+    displaced = [loss.components_of(_with_displaced_positive(batch, angle)) for angle in AWAY]
     no_pull = dataclasses.replace(components, given_pull=xp.zeros_like(components.pull))
     no_push = dataclasses.replace(
         components, weight=xp.zeros_like(components.weight), given_pull=components.pull
@@ -99,7 +99,7 @@ def run_scene(
         "pull": -no_push.gradient()[0, ...],
         "push": -no_pull.gradient()[0, ...],
         "moved": moved[0, ...],
-        "before": views.positive.angle[0],
+        "before": batch.positive.angle[0],
         "after": after.angle[0],
     }
 
@@ -254,12 +254,12 @@ def stored_scenes(loss: Loss) -> dict[str, Any]:
     }
 
 
-def _with_displaced_positive(views: Batch, angle: float) -> Batch:
+def _with_displaced_positive(batch: Batch, angle: float) -> Batch:
     """Return the batch with the positive of the first anchor away, as `relative_push` does."""
-    xp, positives = array_namespace(views.anchors), views.positives
-    moved = displaced_positives(views.anchors, positives, angle)
+    xp, positives = array_namespace(batch.anchors), batch.positives
+    moved = displaced_positives(batch.anchors, positives, angle)
     first = xp.arange(positives.shape[0]) == 0
-    return dataclasses.replace(views, positives=xp.where(first[:, None], moved, positives))
+    return dataclasses.replace(batch, positives=xp.where(first[:, None], moved, positives))
 
 
 def _scene(loss: Loss, points: dict[str, Any]) -> dict[str, Any]:

@@ -175,8 +175,9 @@ def find_candidates(
     kind[overlaps >= overlap - LOOSER] = NEIGHBOUR
     kind[overlaps >= overlap] = NEAR_DUPLICATE
     slots = slot_words(words.first[pairs[overlaps >= min(ALIKE, overlap)]], texts)
-    asked = np.flatnonzero(kind != _NEITHER)
-    kind[asked[state_other_facts(words.first[pairs[asked]], words, slots, progress)]] = _NEITHER
+    alike = np.flatnonzero(kind != _NEITHER)
+    differ = state_other_facts(words.first[pairs[alike]], words, slots, progress)
+    kind[alike[differ]] = _NEITHER
     threshold = by_chance if cosine is None else cosine
     doubtful = np.flatnonzero(kind == NEIGHBOUR)
     centred = cosines_of(vectors, words.first[pairs[doubtful]], mean)[1]

@@ -180,15 +180,15 @@ class _Measured:
         clean = batch_of(
             [self.vectors.take(rows + self.count * column) for column in range(self.columns)]
         )
-        views = clean if self.source is None else self.source.batch(rows)
+        batch = clean if self.source is None else self.source.batch(rows)
         if "sentences" in self.loss.looks_at:
             hard = [hard_negative_numbers(rows, column) for column in range(1, self.columns - 1)]
-            views = dataclasses.replace(views, sentences=np.concatenate([rows, *hard]))
+            batch = dataclasses.replace(batch, sentences=np.concatenate([rows, *hard]))
         # Later batches, of `measure_pairs_together`, are not stored.
         if len(self.stored) < self._most:
-            self.stored.append(views)
+            self.stored.append(batch)
         without_dropout = None if self.source is None else clean
-        return measure(self.loss, views, without_dropout, two_texts=self.columns > 1)
+        return measure(self.loss, batch, without_dropout, two_texts=self.columns > 1)
 
 
 def _check_settings(

@@ -187,8 +187,8 @@ FAULTS = [
           "direction -= np.mean(direction * anchors, axis=-1, keepdims=True) * anchors"),
     # decomposition
     Fault("extrapolation to δ = 0: sign", "decomposition/coefficients.py", "test_decompose.py",
-          "near + (near - far) / 3",
-          "near - (near - far) / 3"),
+          "fine + (fine - coarse) / 3",
+          "fine - (fine - coarse) / 3"),
     Fault("the positive stands among the negatives too: mask of the diagonal dropped",
           "decomposition/decomposing.py", "test_decompose.py",
           "    of_other.diagonal().zero_()\n",
