@@ -193,7 +193,8 @@ class PairsAsProducts(TorchFunctionMode):
     def _placeholder(self, postponed: _Postponed) -> Tensor:
         first, second = postponed.first, postponed.second
         nan = first.new_full((), float("nan"), dtype=torch.result_type(first, second))
-        placeholder = nan.expand(torch.broadcast_shapes(first.shape, second.shape))
+        shape = torch.broadcast_shapes(first.shape, second.shape)  # type: ignore[no-untyped-call]
+        placeholder = nan.expand(shape)
         self._postponed[id(placeholder)] = placeholder, postponed
         return placeholder
 
@@ -307,7 +308,9 @@ def _is_outer(first: Tensor, second: Tensor) -> bool:
     if len(kinds) != 1 or not first.dtype.is_floating_point or first.device != second.device:
         return False
     try:
-        shape = torch.broadcast_shapes(first.shape, second.shape)
+        shape: torch.Size = torch.broadcast_shapes(  # type: ignore[no-untyped-call]
+            first.shape, second.shape
+        )
     except RuntimeError:
         return False
     return shape.numel() >= OUTER * max(first.numel(), second.numel())

@@ -23,8 +23,9 @@ from gradlab.arrays import Float, divide
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
+from gradlab.gradient.pairs import AGREEMENT
 from gradlab.gradient.relative_push import AWAY, displaced_positives, largest_size
-from gradlab.gradient.vectorised import AGREEMENT, GradientsAt
+from gradlab.gradient.vectorised import GradientsAt
 from gradlab.losses.base import Loss
 from gradlab.losses.per_prefix import PerPrefix
 from gradlab.simulation.setting import Setting
