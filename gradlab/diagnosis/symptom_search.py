@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections import Counter
@@ -75,54 +74,68 @@ SYNONYMS = (
     (r"fine-?tun\w+|train\w*|tuned", "training"),
 )  # fmt: skip
 COMPILED = tuple((re.compile(pattern), word) for pattern, word in SYNONYMS)
-# Weight of a word's parts beside that of the word; of the whole symptom beside its best phrase.
-PARTS, WHOLE = 0.35, 0.6
+# Weight of a word's parts beside that of the word; of the whole symptom beside its best phrases,
+# and of how many phrases.
+PARTS, WHOLE, PHRASES = 0.6, 1.2, 3
 # Weight of two words that stand near each other, at most so many words apart.
 PAIRED, WINDOW = 0.45, 3
 # Rarity of a word that no symptom has, beside that of a word that one symptom has.
 UNKNOWN = 0.7
-# Lowest score of an answer, and the share of it from which on a second symptom fits as well.
-FLOOR, AS_WELL = 0.3, 0.9
+# Lowest score of an answer, and the share of it from which on a second symptom fits as well: what
+# leaves fewest wrong answers to each group of tests/judgement/phrases.toml without its own words.
+FLOOR, AS_WELL = 0.3, 0.8
+
+Vector = dict[str, float]
 
 
-def best_first(
-    words: str, symptoms: Mapping[str, Sequence[tuple[str, float]]]
-) -> list[tuple[str, float]]:
-    """Return the names of symptoms with their scores, from the likeliest on.
+class Index:
+    """Symptoms by their phrases, to find the one that words describe."""
 
-    Args:
-        words: a description in anybody's words.
-        symptoms: for each symptom its phrases, each with a weight: 1 for other words of the
-            symptom, less for causes and remedies.
-    """
-    frozen = tuple((name, tuple(phrases)) for name, phrases in symptoms.items())
-    rarity, unknown = _rarity(frozen)
-    question = _vector(words, rarity, unknown)
-    scores = []
-    for name, phrases in frozen:
-        vectors = [(_vector(text, rarity, unknown), weight) for text, weight in phrases]
-        best = max(weight * _cosine(question, vector) for vector, weight in vectors)
-        whole: dict[str, float] = {}
-        for vector, weight in vectors:
-            for feature, size in vector.items():
-                whole[feature] = max(whole.get(feature, 0.0), weight * size)
-        covered = sum(size**2 for feature, size in question.items() if feature in whole)
-        share = covered / sum(size**2 for size in question.values()) if question else 0.0
-        scores.append((name, best + WHOLE * share * _cosine(question, whole)))
-    return sorted(scores, key=lambda pair: -pair[1])
+    def __init__(self, symptoms: Mapping[str, Sequence[tuple[str, float]]]) -> None:
+        """Take the phrases of each symptom, each with a weight: less for causes and remedies."""
+        holders: Counter[str] = Counter()
+        for phrases in symptoms.values():
+            holders.update(set[str]().union(*(features(text) for text, _ in phrases)))
+        count = len(symptoms)
+        self._rarity = {word: math.log((1 + count) / times) for word, times in holders.items()}
+        self._unknown = UNKNOWN * math.log(1 + count)
+        self._phrases = {
+            name: [(self._vector(text), weight) for text, weight in phrases]
+            for name, phrases in symptoms.items()
+        }
+        self._wholes = {name: _whole(vectors) for name, vectors in self._phrases.items()}
+
+    def scores(self, words: str) -> list[tuple[str, float]]:
+        """Return the names of symptoms with their scores, from the likeliest on."""
+        question, scores = self._vector(words), []
+        for name, vectors in self._phrases.items():
+            whole = self._wholes[name]
+            cosines = sorted(weight * _cosine(question, vector) for vector, weight in vectors)
+            covered = sum(size**2 for word, size in question.items() if word in whole)
+            share = covered / sum(size**2 for size in question.values()) if question else 0.0
+            best = sum(cosines[-PHRASES:]) / PHRASES
+            scores.append((name, best + WHOLE * share * _cosine(question, whole)))
+        return sorted(scores, key=lambda pair: -pair[1])
+
+    def _vector(self, text: str) -> Vector:
+        """Return TF-IDF weights of the words and, at a lower weight, of parts of long words."""
+        vector: Vector = {}
+        for word in features(text):
+            weight = self._rarity.get(word, self._unknown) * (PAIRED if "+" in word else 1)
+            vector[word] = weight
+            parts = {f"~{word[at : at + 4]}" for at in range(len(word) - 3)}
+            for part in parts if len(word) > 4 and "+" not in word else ():
+                vector[part] = vector.get(part, 0.0) + PARTS * weight / math.sqrt(len(parts))
+        return vector
 
 
-@functools.lru_cache(maxsize=1)
-def _rarity(
-    symptoms: tuple[tuple[str, tuple[tuple[str, float], ...]], ...],
-) -> tuple[dict[str, float], float]:
-    """Return the weight of each word and part by the number of symptoms that have it."""
-    holders: Counter[str] = Counter()
-    for _, phrases in symptoms:
-        holders.update(set().union(*(features(text) for text, _ in phrases)))
-    count = len(symptoms)
-    rarity = {feature: math.log((1 + count) / times) for feature, times in holders.items()}
-    return rarity, UNKNOWN * math.log(1 + count)
+def _whole(vectors: Sequence[tuple[Vector, float]]) -> Vector:
+    """Return the largest weight of each word in all phrases of a symptom."""
+    whole: Vector = {}
+    for vector, weight in vectors:
+        for word, size in vector.items():
+            whole[word] = max(whole.get(word, 0.0), weight * size)
+    return whole
 
 
 def features(text: str) -> set[str]:
@@ -147,18 +160,6 @@ def _stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 4:
             return word.removesuffix(ending)
     return word
-
-
-def _vector(text: str, rarity: Mapping[str, float], unknown: float) -> dict[str, float]:
-    """Return TF-IDF weights of the words and, at a lower weight, of parts of long words."""
-    vector: dict[str, float] = {}
-    for word in features(text):
-        weight = rarity.get(word, unknown) * (PAIRED if "+" in word else 1)
-        vector[word] = weight
-        parts = {f"~{word[at : at + 4]}" for at in range(len(word) - 3)}
-        for part in parts if len(word) > 4 and "+" not in word else ():
-            vector[part] = vector.get(part, 0.0) + PARTS * weight / math.sqrt(len(parts))
-    return vector
 
 
 def _cosine(first: Mapping[str, float], second: Mapping[str, float]) -> float:

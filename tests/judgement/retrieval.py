@@ -19,26 +19,18 @@ def phrases(path: Path = PHRASES) -> dict[str, dict[str, list[str]]]:
         return tomllib.load(file)
 
 
-def answer(phrase: str) -> str:
-    """Return the name of the symptom that answers first; empty without an answer."""
-    from gradlab.diagnosis.symptoms import find_symptom
-    from gradlab.errors import GradlabError
-
-    try:
-        return str(find_symptom(phrase).name)
-    except GradlabError:
-        return ""
-
-
 def outcomes() -> dict[str, Any]:
     """Return the answer to each phrase, and whether it is right, wrong or none.
 
-    No answer is right where no symptom fits.
+    The entries hold phrases of all groups but the last; each group is asked without its own. No
+    answer is right where no symptom fits.
     """
+    from gradlab.diagnosis.symptoms import nearest
+
     answers = {}
     for group, questions in phrases().items():
         for phrase, right in questions.items():
-            name = answer(phrase)
+            name, _ = nearest(phrase, frozenset(questions))
             good = name in right if right else not name
             verdict = RIGHT if good else WRONG if name else NO_ANSWER
             answers[phrase] = {"group": group, "answer": name, "outcome": verdict}
