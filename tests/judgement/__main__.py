@@ -201,7 +201,7 @@ def explain(write: bool) -> None:
         low, high = scoring.interval(right, len(of_group))
         wrong = sum(answer["outcome"] == retrieval.WRONG for answer in of_group)
         click.echo(
-            f"{group:8}{right} of {len(of_group)} right ({right / len(of_group):.0%}; "
+            f"{group:10}{right} of {len(of_group)} right ({right / len(of_group):.0%}; "
             f"95%: {low:.0%} to {high:.0%}), {wrong} wrong, "
             f"{len(of_group) - right - wrong} without an answer"
         )
