@@ -54,10 +54,10 @@ TEMPLATES = Path(__file__).parent / "_templates" / "losses"
 # Edge case, angles of positive and hardest negative in degrees; other negatives are at 90.
 EDGES = (
     ("usual", 30, 60),
-    ("the positive coincides with the anchor", 0, 60),
-    ("the positive is opposite", 180, 60),
-    ("a negative coincides with the anchor", 30, 0),
-    ("the hardest negative is at a right angle too", 30, 90),
+    ("the positive on the anchor", 0, 60),
+    ("the positive opposite", 180, 60),
+    ("a negative on the anchor", 30, 0),
+    ("the hardest negative at 90°", 30, 90),
 )
 # A step of a number in `distance`: a difference for angles and shares, else the log of a factor.
 SCALES = {
