@@ -59,6 +59,21 @@ def test_panels_stand_in_two_columns_with_their_labels(panels):
     assert bar.get_window_extent().y1 < min(box.y0 for box in boxes)
 
 
+def test_titles_and_labels_stay_inside_the_figure():
+    with style():
+        figure = empty_figure((7.0, 4.0))
+        for ax in figure.subplots(2, 4).ravel():
+            ax.set(title="Alignment and uniformity", xlabel="mean angle between the anchors")
+            ax.set(ylabel="gradient dissipation", yticks=[0.25, 1000.25])
+        restack(figure)
+        figure.draw_without_rendering()
+    for ax in figure.axes:
+        for text in (ax.title, ax.xaxis.label):
+            box = text.get_window_extent()
+            assert box.x0 >= 0
+            assert box.x1 <= figure.bbox.x1
+
+
 def test_long_names_stand_above_their_rows():
     names = ["a name that needs more than its share of the width", "another long name of a row"]
     with style():

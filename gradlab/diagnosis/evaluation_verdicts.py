@@ -12,6 +12,7 @@ from typing import Any
 
 from gradlab.diagnosis.data_verdicts import is_above_chance
 from gradlab.diagnosis.row_verdicts import REVERSED
+from gradlab.errors import counted
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
@@ -314,8 +315,9 @@ def reach(
                       "adapter too strong", "score-falls", {"scaling": scaling})  # fmt: skip
     if adapter is not None and (adapter < REACHED or rate < RATE_OF_ADAPTERS):
         finding = (
-            f"The adapters are trained at a learning rate of {rate:g}, and over {steps:,} steps "
-            f"can change the weights by {adapter:.1g} of their size at most."
+            f"The adapters are trained at a learning rate of {rate:g}, and over "
+            f"{counted(steps, 'step')} can change the weights by {adapter:.1g} of their size "
+            "at most."
         )
         change = (
             "Raise the learning rate: adapters are trained at 1e-4 to 1e-3. Check lora_alpha: half "
@@ -325,8 +327,8 @@ def reach(
                       evidence | {"adapter": adapter})  # fmt: skip
     elif moved < REACHED:
         finding = (
-            f"Over {steps:,} steps, {optimizer} at a learning rate of {rate:g} can move the "
-            f"weights by {moved:.1g} of their size at most."
+            f"Over {counted(steps, 'step')}, {optimizer} at a learning rate of {rate:g} can move "
+            f"the weights by {moved:.1g} of their size at most."
         )
         if plain and 0 < clip < norm:
             finding += f" Gradients of norm {norm:.3g} are clipped to max_grad_norm={clip:g}."

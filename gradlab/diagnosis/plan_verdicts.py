@@ -37,7 +37,10 @@ def steps(steps: int, rows: int, batch: int, batches: int, accumulation: int) ->
         )
         change = "Lower gradient_accumulation_steps, or train for more epochs."
     elif rows:
-        finding += f" An epoch of {rows:,} rows in batches of {batch} has {batches:,} steps."
+        finding += (
+            f" An epoch of {counted(rows, 'row')} in batches of {batch} has "
+            f"{counted(batches, 'step')}."
+        )
     yield Verdict("steps", WATCH, finding, change, "few steps", "weights-do-not-move",
                   {"steps": float(steps)})  # fmt: skip
 

@@ -29,6 +29,8 @@ MOST_IN_COLUMN = 4
 # Characters of a name that fit into a line of its own.
 LINE = 54
 LETTER = 0.075  # mean width of a letter in inches, at 9 points
+SMALL, SMALL_LETTER = 8, 0.068  # points, and inches of a letter, where a text does not fit
+OVERHANG = 0.2  # inches by which a title may be wider than its panel
 POINTS = 72
 GAP = 5  # pixels of a figure's screen between two words below an axis
 # A formula of a label, and the letter that stands for it while lines are counted.
@@ -61,6 +63,7 @@ def restack(figure: Figure) -> Figure:
     figure.draw_without_rendering()
     for ax in panels:
         _thin_ticks(ax)
+    _keep_inside(figure, panels)
     return figure
 
 
@@ -195,6 +198,20 @@ def _thin_ticks(ax: Axes) -> None:
     else:
         ticks, texts = ax.get_xticks(), [label.get_text() for label in ax.get_xticklabels()]
         ax.set_xticks(ticks[::2], texts[::2])
+
+
+def _keep_inside(figure: Figure, panels: list[Axes]) -> None:
+    """Set titles, or labels, smaller if one ends outside the figure, as wide as their panels."""
+    letters = [
+        int((ax.get_window_extent().width / figure.dpi + OVERHANG) / SMALL_LETTER) for ax in panels
+    ]
+    for texts in ([ax.title for ax in panels], [ax.xaxis.label for ax in panels]):
+        boxes = [text.get_window_extent() for text in texts]
+        if all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes):
+            continue
+        for text, longest in zip(texts, letters, strict=True):
+            text.set_fontsize(SMALL)
+            text.set_text(_filled(text.get_text().replace("\n", " "), longest))
 
 
 def _shorten_titles(figure: Figure, panels: list[Axes]) -> float:
