@@ -108,6 +108,33 @@ def hard_negatives(batches: list[ObservedBatch]) -> Numbers | None:
     return {"same": same, "nearer": float(torch.cat(nearer).mean())}
 
 
+def part(batches: list[ObservedBatch]) -> Numbers | None:
+    """Return how rows whose texts have no rare token in common compare with the other rows.
+
+    Ranks are the mean shares of other candidates that are farther than the positive.
+    """
+    common, ranks = list[bool](), list[torch.Tensor]()
+    for batch in batches:
+        columns = batch.columns[:2]
+        if batch.cosines is None or len(columns) < 2 or any(
+            getattr(column.get("input_ids"), "ndim", 0) != 2 for column in columns
+        ):  # fmt: skip
+            return None
+        tokens = [[set(ids.tolist()) for ids in column["input_ids"]] for column in columns]
+        counts = Counter(token for rows in tokens for row in rows for token in row)
+        most = max(3, len(batch.cosines) // 4)
+        rare = {token for token, count in counts.items() if count <= most}
+        common += [bool(a & b & rare) for a, b in zip(*tokens, strict=False)]
+        ranks.append(_rank(batch.cosines))
+    share, rank = torch.tensor(common), torch.cat(ranks)
+    if len(share) != len(rank) or bool(share.all()) or not bool(share.any()):
+        return None
+    return {
+        "rows": len(rank), "without": 1 - float(share.double().mean()),
+        "rank_without": float(rank[~share].mean()), "rank_with": float(rank[share].mean()),
+    }  # fmt: skip
+
+
 def _share(texts: Sequence[str], condition: Callable[[str], bool]) -> float:
     return sum(map(condition, texts)) / max(1, len(texts))
 

@@ -249,3 +249,32 @@ def hard_negatives(same: float, nearer: float) -> Iterator[Verdict]:
         "mine_hard_negatives(relative_margin=0.05)."
     )
     yield Verdict(subject, grade, finding, change, "negatives nearer", symptom, evidence)
+
+
+# Shares of rows without a common word between which the others can be compared with them; mean
+# share of other candidates that must be farther than the positive of these; fewest rows.
+SOME_WITHOUT, MOST_WITHOUT, TOLD_APART, FEWEST_ROWS = 0.2, 0.8, 0.75, 24
+
+
+def part(rows: int, without: float, rank_without: float, rank_with: float) -> Iterator[Verdict]:
+    """Judge whether a part of the pairs does not belong together, while the others do.
+
+    Args:
+        rows: rows that were compared.
+        without: share of them whose texts have no rare word in common.
+        rank_without: mean share of other candidates that are farther than the positive of these.
+        rank_with: the same of the others.
+    """
+    if rows < FEWEST_ROWS or not SOME_WITHOUT < without < MOST_WITHOUT or rank_with < TOLD_APART:
+        return
+    if is_above_chance(rank_without, max(1, round(without * rows))):
+        return
+    finding = (
+        f"In {percent(without)} of {rows} rows the two texts have no rare word in common, and the "
+        f"positive is nearer than {rank_without:.0%} of the other candidates, which is chance; in "
+        f"the others it is nearer than {rank_with:.0%}. These pairs seem unrelated: negatives "
+        "without a label, or rows that were mixed."
+    )
+    change = "Read some of these rows; keep pairs that match, or use a loss with labels."
+    yield Verdict("pairs", WATCH, finding, change, "part of the pairs unrelated",
+                  "loss-at-chance", {"without": without, "rank": rank_without})  # fmt: skip

@@ -114,6 +114,19 @@ def last_token(ends: float, end: str, end_is_padding: bool) -> Iterator[Verdict]
     yield Verdict(subject, WATCH, finding, change, name, symptom, evidence)
 
 
+def first_token(begun: float) -> Iterator[Verdict]:
+    """Judge whether the first token, which is pooled, is a special one: the share of such texts."""
+    if begun >= MOST_END:
+        return
+    finding = (
+        f"The first token is pooled ([CLS]); in {percent(begun)} of the texts it is a special "
+        "token. In the others it is the first word, or a token of the prompt."
+    )
+    change = "Let the tokenizer put its [CLS] token first (add_special_tokens), or pool the mean."
+    yield Verdict("first token", WATCH, finding, change, "no beginning of sequence",
+                  "embedding-depends-on-its-batch", {"begun": begun})  # fmt: skip
+
+
 # Shares of unknown tokens in a column that are worth a remark, and are bad.
 SOME_UNKNOWN, MOST_UNKNOWN = 0.1, 0.5
 

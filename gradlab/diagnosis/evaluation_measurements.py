@@ -20,13 +20,14 @@ from gradlab.monitor.library_losses import COSINES, DOTS
 # Attributes of evaluators that hold the texts to be found or compared, and gold scores or labels.
 EVALUATED = ("sentences1", "anchors", "queries", "source_sentences")
 GOLD = ("scores", "labels")
+OF_THE_MODEL = "of the model"  # in place of prompts that the model itself holds
 COMPARED = 512  # pairs of an evaluator whose words are compared with their scores
 Numbers = dict[str, Any]
 
 
 def evaluator(observation: Observation) -> Numbers | None:
     """Return the prompts of training and evaluation, and the shares of texts and rows in both."""
-    evaluators, held_out = _evaluators(observation), list(_held_out(observation))
+    evaluators, held_out = evaluators_of(observation), list(_held_out(observation))
     if not evaluators and not held_out:
         return None
     prompts = [prompt for prompt in _prompts(getattr(observation.args, "prompts", None)) if prompt]
@@ -38,8 +39,10 @@ def evaluator(observation: Observation) -> Numbers | None:
     if getattr(model, "default_prompt_name", None) or any(
         (getattr(model, "prompts", None) or {}).values()
     ):
-        evaluated.append("of the model")
-    texts = [text for inner in evaluators for name in EVALUATED for text in _texts(inner, name)]
+        evaluated.append(OF_THE_MODEL)
+    texts = [
+        text for inner in evaluators for name in EVALUATED for text in evaluated_texts(inner, name)
+    ]
     trained = {
         plain(text) for table in observation.tables.values() for column in table.values()
         for text in column
@@ -50,6 +53,7 @@ def evaluator(observation: Observation) -> Numbers | None:
     return {
         "prompt": prompts[0] if prompts and evaluators else "",
         "has_prompt": any(evaluated),
+        "other_prompt": _missing_prompt(evaluated, prompts, observation),
         "texts": len(texts),
         "in_training": sum(plain(text) in trained for text in texts) / max(1, len(texts)),
         "rows": len(held_out),
@@ -57,12 +61,25 @@ def evaluator(observation: Observation) -> Numbers | None:
     }
 
 
+def _missing_prompt(evaluated: list[str], prompts: list[str], observation: Observation) -> str:
+    """Return a prompt of an evaluator that neither training nor its texts have; else empty."""
+    if prompts or OF_THE_MODEL in evaluated:
+        return ""
+    texts = [text for table in observation.tables.values() for column in table.values()
+             for text in column[:COMPARED]]  # fmt: skip
+    return next(
+        (prompt for prompt in evaluated
+         if prompt.strip() and not any(text.startswith(prompt) for text in texts)), "",
+    )  # fmt: skip
+
+
 def _row(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Return the texts of a row in any order, as `plain` texts."""
     return tuple(sorted(map(plain, texts)))
 
 
-def _evaluators(observation: Observation) -> list[Any]:
+def evaluators_of(observation: Observation) -> list[Any]:
+    """Return the evaluators of a trainer, and not those that hold them."""
     attached = getattr(observation.trainer, "evaluator", None)
     listed = [*attached] if isinstance(attached, list | tuple) else [attached]
     return [
@@ -92,7 +109,8 @@ def _prompts(setting: Any) -> list[str]:
     return [setting] if isinstance(setting, str) else []
 
 
-def _texts(evaluator: Any, name: str) -> list[str]:
+def evaluated_texts(evaluator: Any, name: str) -> list[str]:
+    """Return the texts of an evaluator by the name of its attribute."""
     texts = getattr(evaluator, name, None)
     cells = list(texts.values()) if isinstance(texts, Mapping) else texts
     return [cell for cell in cells if isinstance(cell, str)] if isinstance(cells, list) else []
@@ -101,11 +119,14 @@ def _texts(evaluator: Any, name: str) -> list[str]:
 def gold(observation: Observation) -> Numbers | None:
     """Return how many different answers evaluators expect, and whether words agree with them."""
     answers: list[Numbers] = []
-    for inner in _evaluators(observation):
+    for inner in evaluators_of(observation):
         name = str(getattr(inner, "name", "") or type(inner).__name__)
         cells = next((v for n in GOLD if _are_numbers(v := getattr(inner, n, None))), None)
         if cells is not None:
-            first, second = _texts(inner, "sentences1"), _texts(inner, "sentences2")
+            first, second = (
+                evaluated_texts(inner, "sentences1"),
+                evaluated_texts(inner, "sentences2"),
+            )
             correlation, low, high = 0.0, 0.0, 0.0
             if len(first) == len(second) == len(cells):
                 overlap = word_overlap([first[:COMPARED], second[:COMPARED]])
@@ -117,10 +138,10 @@ def gold(observation: Observation) -> Numbers | None:
                 "name": name, "kind": "scores", **numbers, "words": correlation, "low": low,
                 "high": high,
             })  # fmt: skip
-        elif triplets := _texts(inner, "anchors"):
+        elif triplets := evaluated_texts(inner, "anchors"):
             answers.append({
                 "name": name, "kind": "triplets", "count": len(triplets),
-                "distinct": len(set(triplets)),
+                "distinct": len(set(triplets)), **_preferred(inner, triplets),
             })  # fmt: skip
         corpus, relevant = getattr(inner, "corpus", None), getattr(inner, "relevant_docs", None)
         if isinstance(corpus, list | dict) and isinstance(relevant, Mapping):
@@ -133,6 +154,29 @@ def gold(observation: Observation) -> Numbers | None:
                 **_relevance(inner, relevant),
             })  # fmt: skip
     return {"answers": answers} if answers else None
+
+
+def _preferred(evaluator: Any, anchors: list[str]) -> Numbers:
+    """Return the share of triplets whose negative has more words of the anchor."""
+    positives, negatives = (evaluated_texts(evaluator, name) for name in ("positives", "negatives"))
+    if not len(anchors) == len(positives) == len(negatives):
+        return {}
+    count = min(len(anchors), COMPARED)
+    overlap = word_overlap([texts[:count] for texts in (anchors, positives, negatives)])
+    margins = [overlap(0, row, 1, row) - overlap(0, row, 2, row) for row in range(count)]
+    return {"exchanged": sum((m < 0) + (m == 0) / 2 for m in margins) / count}
+
+
+def held_rows(observation: Observation) -> Numbers | None:
+    """Return the rows and columns of an eval_dataset, beside the columns of training."""
+    rows = getattr(observation.trainer, "eval_dataset", None)
+    trained = list(observation.table_of(""))
+    if not hasattr(rows, "column_names") or not hasattr(rows, "__len__") or not trained:
+        return None
+    return {
+        "rows": len(rows), "columns": [c for c in rows.column_names if c in trained],
+        "trained": trained,
+    }  # fmt: skip
 
 
 def _relevance(evaluator: Any, relevant: Mapping[Any, Any]) -> Numbers:
@@ -168,7 +212,7 @@ def _are_numbers(cells: Any) -> bool:
 
 def use(observation: Observation) -> Numbers | None:
     """Return how training and evaluation compare embeddings, and with how many dimensions."""
-    evaluators, model = _evaluators(observation), observation.trainer.model
+    evaluators, model = evaluators_of(observation), observation.trainer.model
     batch = observation.batches[0]
     inner = getattr(batch.loss, "loss", None)
     function = getattr(batch.loss, "similarity_fct", getattr(inner, "similarity_fct", None))
@@ -289,4 +333,4 @@ def _reach_of_adapter(model: Any, sum_of_rates: float) -> tuple[float | None, fl
     return max(shares, default=None), largest
 
 
-OF_TRAINER = (evaluator, gold, use, best, prompts, passes, reach)
+OF_TRAINER = (evaluator, held_rows, gold, use, best, prompts, passes, reach)

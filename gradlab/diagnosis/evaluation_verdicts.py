@@ -22,7 +22,7 @@ MANY_TRAINED = 0.1
 
 def evaluator(
     prompt: str, has_prompt: bool, texts: int, in_training: float,
-    rows: int = 0, rows_in_training: float = 0.0,
+    rows: int = 0, rows_in_training: float = 0.0, other_prompt: str = "",
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether evaluation asks of what was trained, on texts that were not.
 
@@ -33,12 +33,18 @@ def evaluator(
         in_training: share of them that stand in the training data.
         rows: held-out rows whose loss is evaluated.
         rows_in_training: share of them that are rows of the training data.
+        other_prompt: a prompt of the evaluator that training has nowhere; empty without any.
     """
     subject, evidence = "evaluation", {"texts": texts, "in training": in_training}
     if prompt and not has_prompt:
         finding = f"Training puts the prompt {prompt!r} before texts, and the evaluator none."
         change = "Give the evaluator the prompts of training, or set model.prompts."
         name = "evaluator without prompt"
+        yield Verdict(subject, WATCH, finding, change, name, "score-does-not-rise", evidence)
+    elif other_prompt:
+        finding = f"The evaluator puts the prompt {other_prompt!r} before texts, and training none."
+        change = "Give the training arguments the same prompts, or leave it out of the evaluator."
+        name = "prompt not trained"
         yield Verdict(subject, WATCH, finding, change, name, "score-does-not-rise", evidence)
     elif in_training > MANY_TRAINED:
         finding = f"{percent(in_training)} of {texts:,} evaluated texts are in the training data."
@@ -58,8 +64,33 @@ def evaluator(
         yield Verdict(subject, GOOD, finding, name="evaluation apart", evidence=evidence)
 
 
+def held_rows(rows: int, columns: Sequence[str], trained: Sequence[str]) -> Iterator[Verdict]:
+    """Judge whether an eval_dataset has rows, and its columns in the order of training.
+
+    Args:
+        rows: its rows.
+        columns: its columns of texts that training has as well, in their order.
+        trained: columns of texts of training, in their order.
+    """
+    if not rows:
+        finding = "The eval_dataset is empty: it has 0 rows, and nothing is evaluated."
+        change = "Check the split or select() that made it."
+        yield Verdict("evaluation", BAD, finding, change, "nothing to evaluate",
+                      "score-does-not-rise")  # fmt: skip
+    elif set(columns) == set(trained) and list(columns) != list(trained):
+        finding = (
+            f"The columns of the eval_dataset are {', '.join(columns)}, those of training "
+            f"{', '.join(trained)}: a loss takes columns by their order, not by their names."
+        )
+        change = "Order them alike: eval_dataset.select_columns(train_dataset.column_names)."
+        yield Verdict("evaluation", WATCH, finding, change, "columns evaluated in another order",
+                      "score-does-not-rise")  # fmt: skip
+
+
 # Share of an evaluator's right documents that its corpus may lack.
 MANY_MISSING = 0.05
+# Share of triplets whose negative has more words of the anchor, of exchanged columns.
+MOST_EXCHANGED = 0.7
 # Pairs or queries below which a score is mostly chance. Fewest that show that gold has nothing to
 # do with words, standard errors within which that is so, and the range of the shares of common
 # words that would show it otherwise. Share of words that texts have in common which are nothing to
@@ -99,6 +130,14 @@ def gold(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
             change = "Check the ids of relevant_docs against those of the corpus."
             yield Verdict(subject, BAD, finding, change, "gold missing", symptom,
                           {"missing": answer["missing"]})  # fmt: skip
+        elif answer.get("exchanged", 0.0) > MOST_EXCHANGED:
+            finding = (
+                f"In {percent(answer['exchanged'])} of the triplets of {name!r}, the negative has "
+                "more words of the anchor than the positive: they seem to be exchanged."
+            )
+            change = "Check the order of the evaluator's columns: anchors, positives, negatives."
+            yield Verdict(subject, WATCH, finding, change, "gold reversed", symptom,
+                          {"exchanged": answer["exchanged"]})  # fmt: skip
         elif answer.get("words", 0.0) < REVERSED:
             finding = (
                 f"The gold scores of {name!r} fall where pairs have more words in common: their "
@@ -193,16 +232,22 @@ LOWER = ("loss", "mse", "distance")
 
 def best(metric: str, greater: bool) -> Iterator[Verdict]:
     """Judge whether the best checkpoint is chosen by the right sign of its measure."""
-    words = metric.lower().replace("@", "_").replace("-", "_").split("_")
-    is_lower = any(word in LOWER for word in words)
-    is_higher = not is_lower and any(word in HIGHER for word in words)
-    if (is_higher and not greater) or (is_lower and greater):
+    better = sign_of(metric)
+    if (better > 0 and not greater) or (better < 0 and greater):
         finding = (
             f"The best checkpoint is the one with the {'highest' if greater else 'lowest'} "
             f"{metric}, of which a {'lower' if greater else 'higher'} one is better."
         )
         change = f"Set greater_is_better={not greater}."
         yield Verdict("best checkpoint", BAD, finding, change, "best is worst", "score-falls")
+
+
+def sign_of(metric: str) -> int:
+    """Return 1 for a metric of which a higher value is better, -1 for a lower, 0 if unknown."""
+    words = metric.lower().replace("@", "_").replace("-", "_").split("_")
+    if any(word in LOWER for word in words):
+        return -1
+    return int(any(word in HIGHER for word in words))
 
 
 # Words by which a prompt or the name of a column says which role it plays.

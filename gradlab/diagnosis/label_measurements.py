@@ -211,6 +211,23 @@ def last_token(observation: Observation) -> Numbers | None:
     return {"ends": ends, "end": str(end), "end_is_padding": same} if lasts else None
 
 
+def first_token(observation: Observation) -> Numbers | None:
+    """Return the share of texts whose first token is special, where the first token is pooled."""
+    model = observation.trainer.model
+    modes = [str(getattr(module, "pooling_mode", "")) for module in model.modules()]
+    special = getattr(getattr(model, "tokenizer", None), "all_special_ids", None)
+    if "cls" not in modes or not special:
+        return None
+    firsts = [
+        ids[mask.bool()][:1].tolist()
+        for batch in observation.batches for column in batch.columns
+        if {"input_ids", "attention_mask"} <= set(column)
+        for ids, mask in zip(column["input_ids"], column["attention_mask"], strict=True)
+    ]  # fmt: skip
+    begun = sum(token in special for tokens in firsts for token in tokens)
+    return {"begun": begun / len(firsts)} if firsts else None
+
+
 # Measurements of a trainer, and of each of its losses.
-OF_TRAINER = (last_token,)
+OF_TRAINER = (last_token, first_token)
 OF_LOSS = (labels, classes, order, outside, margin, teacher, vocabulary)

@@ -21,10 +21,11 @@ from gradlab.diagnosis import (
     plan_measurements,
     rating_measurements,
     row_measurements,
+    serving_measurements,
     shape_measurements,
     shortcut_measurements,
 )
-from gradlab.diagnosis.data_measurements import hard_negatives, of_texts, pairs, views
+from gradlab.diagnosis.data_measurements import hard_negatives, of_texts, pairs, part, views
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 from gradlab.diagnosis.trial_step import positions_of
 from gradlab.errors import first_line
@@ -44,6 +45,7 @@ def measure(observation: Observation) -> dict[str, Any]:
         *label_measurements.OF_TRAINER,
         *evaluation_measurements.OF_TRAINER,
         *plan_measurements.OF_TRAINER,
+        *serving_measurements.OF_TRAINER,
     )
     trainer: dict[str, Numbers | None] = {
         check.__name__: check(observation) for check in TRAINER_CHECKS
@@ -321,7 +323,7 @@ def gradient_cache(batches: list[ObservedBatch]) -> Numbers | None:
 TRAINER_CHECKS = (
     *(weights, gradient, optimizer, learning_rate, precision, dropout, length, processes),
 )
-LOSS_CHECKS = (views, loss, hard_negatives, temperature, logits, gradient_cache)
+LOSS_CHECKS = (views, loss, part, hard_negatives, temperature, logits, gradient_cache)
 OF_LOSS = (
     *label_measurements.OF_LOSS,
     *row_measurements.OF_LOSS,
@@ -329,4 +331,5 @@ OF_LOSS = (
     *rating_measurements.OF_LOSS,
     *shape_measurements.OF_LOSS,
     *shortcut_measurements.OF_LOSS,
+    *serving_measurements.OF_LOSS,
 )

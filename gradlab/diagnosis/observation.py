@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.decomposition.two_view_losses import gathers, name_of
-from gradlab.diagnosis import trials
+from gradlab.diagnosis import trials, weight_trials
 from gradlab.diagnosis.cache_trials import beside_plain, replay
 from gradlab.diagnosis.trial_step import by_column, norm_of, size_of, trial_step
 from gradlab.errors import GradlabError, first_line
@@ -276,6 +276,7 @@ def _trials(trainer: Any, capture: Capture, views: Views) -> tuple[dict[str, Any
         "tokens": trials.tokens(trainer.model, columns_of(trainer, inputs)[0]),
         "beside": trials.beside(trainer.model, texts),
         "schedule": trials.schedule(trainer, batches),
+        "aside": weight_trials.aside(trainer, inputs, float(trainer.args.learning_rate)),
     }
     return drawn, {name: numbers for name, numbers in tried.items() if numbers is not None}
 

@@ -145,6 +145,53 @@ def met(observation: Observation, dataset: str, batches: list[ObservedBatch]) ->
     return {"share": sum(values) / len(values)} if values else None
 
 
+def opposite(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
+    """Return the share of labels near -1, and what texts of such rows have in common.
+
+    None for losses that take no label for a cosine.
+    """
+    cells, texts = _labels(observation, dataset), _texts(observation, dataset)
+    if name_of_loss(batches[0].loss) != "CosineSimilarityLoss" or len(texts) != 2 or not cells:
+        return None
+    overlap = word_overlap([column[:WORDED_ROWS] for column in texts])
+    count = min(len(cells), WORDED_ROWS)
+    rows = [row for row in range(count) if cells[row] <= -0.9]
+    low = [overlap(0, row, 1, row) for row in rows]
+    chance = [overlap(0, row, 1, (row + 1 + row % OTHERS) % count) for row in range(count)]
+    return {
+        "rows": count, "share": len(rows) / count, "common": sum(low) / max(1, len(low)),
+        "chance": sum(chance) / count,
+    }  # fmt: skip
+
+
+def scales(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
+    """Return the label between lowest and highest that stands for like and unlike texts alike.
+
+    ``share`` is the smaller of the shares of its rows whose common words are near those of the
+    lowest and of the highest label, and ``between`` the difference of these two.
+    """
+    cells, texts = _labels(observation, dataset), _texts(observation, dataset)
+    if name_of_loss(batches[0].loss) not in RATING or len(texts) != 2 or not cells:
+        return None
+    groups: dict[float, list[float]] = {}
+    overlap = word_overlap([column[:WORDED_ROWS] for column in texts])
+    for row in range(min(len(cells), WORDED_ROWS)):
+        groups.setdefault(float(cells[row]), []).append(overlap(0, row, 1, row))
+    ends = [float(np.median(groups[end])) for end in (min(groups), max(groups))]
+    quarter, most = (ends[1] - ends[0]) / 4, (0.0, 0.0)
+    for label, words in groups.items():
+        if min(groups) < label < max(groups) and len(words) >= OTHERS and quarter > 0:
+            near = [np.mean([word < ends[0] + quarter for word in words]),
+                    np.mean([word > ends[1] - quarter for word in words])]  # fmt: skip
+            most = max(most, (float(min(near)), label))
+    return {
+        "distinct": len(groups), "low": min(groups), "high": max(groups), "between": 4 * quarter,
+        "share": most[0], "label": most[1],
+    }  # fmt: skip
+
+
 def _labels(observation: Observation, dataset: str) -> list[Any]:
     cells = label_cells(observation, dataset)
     is_number = all(isinstance(cell, int | float) and cell == cell for cell in cells)
@@ -155,4 +202,4 @@ def _texts(observation: Observation, dataset: str) -> list[Sequence[str]]:
     return [column for column in observation.table_of(dataset).values() if column]
 
 
-OF_LOSS = (balance, contradictions, relation, grouping, met)
+OF_LOSS = (balance, contradictions, relation, grouping, met, opposite, scales)

@@ -170,3 +170,60 @@ def met(share: float) -> Iterator[Verdict]:
         )
         yield Verdict("labels", WATCH, finding, change, "labels already met", "loss-zero",
                       {"share": share})  # fmt: skip
+
+
+# Share of labels near -1 that are no ends of a graded scale; common words, beside those of rows
+# that are drawn by chance, up to which texts have nothing to do with each other.
+MANY_OPPOSITE, UNRELATED = 0.3, 0.05
+
+
+def opposite(rows: int, share: float, common: float, chance: float) -> Iterator[Verdict]:
+    """Judge whether labels of -1 are of texts that are the opposite of each other.
+
+    Args:
+        rows: rows that were compared.
+        share: share of them with a label near -1.
+        common: mean share of common words of these rows.
+        chance: the same of texts of different rows.
+    """
+    if share < MANY_OPPOSITE or common > chance + UNRELATED:
+        return
+    finding = (
+        f"{percent(share)} of the labels are -1, of texts that have no more in common than those "
+        "of different rows. CosineSimilarityLoss takes a label for a cosine: -1 asks for opposite "
+        "directions, and texts that do not belong together are merely unrelated, 0."
+    )
+    change = "Give 0 to pairs that do not belong together."
+    yield Verdict("labels", WATCH, finding, change, "unrelated at minus one", SYMPTOM,
+                  {"share": share, "common": common, "chance": chance})  # fmt: skip
+
+
+# Share of the rows of a label that are as unlike as those of the lowest label, and of those that
+# are as alike as the highest, from which on it has two meanings; difference of these in common
+# words; different labels up to which that is no scale of many grades.
+TWO_MEANINGS, TOLD_APART, FEW_GRADES = 0.2, 0.15, 10
+
+
+def scales(
+    distinct: int, low: float, high: float, between: float, share: float, label: float
+) -> Iterator[Verdict]:
+    """Judge whether labels come from sources with different scales.
+
+    Args:
+        distinct: number of different labels.
+        low: lowest label.
+        high: highest label.
+        between: difference of the common words of their rows.
+        share: smaller share of the rows of ``label`` that are like those of ``low`` and ``high``.
+        label: the label between them that is the most divided.
+    """
+    if distinct > FEW_GRADES or between < TOLD_APART or share < TWO_MEANINGS:
+        return
+    finding = (
+        f"Of the rows with the label {label:g}, some have as few words in common as those with "
+        f"{low:g}, and others as many as those with {high:g} (each at least {percent(share)}): "
+        "labels seem to come from two sources with different scales."
+    )
+    change = "Bring the labels of all sources to one scale, from 0 to 1."
+    yield Verdict("labels", WATCH, finding, change, "two scales", SYMPTOM,
+                  {"share": share, "between": between})  # fmt: skip

@@ -12,9 +12,11 @@ import math
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gradlab.diagnosis.observation import Observation, ObservedBatch
+from gradlab.monitor import formula_trials
 from gradlab.scale.audit.worker import MODEL, GivenModel
 
 # Rows of the batches on which a loss is tried, and their dimensions.
@@ -31,20 +33,55 @@ def direction(
     both; ``wrong``: positives are orthogonal, and negatives or the next row's positive equal the
     anchor; ``close``: a negative has a cosine of 0.6 with an anchor, and the positive one of 0.5.
     """
-    batch = batches[0]
-    columns = len(batch.columns)
-    if not isinstance(batch.loss, nn.Module) or columns < 2 or batch.labels is not None:
-        return None
-    if hasattr(batch.loss, "guide") or getattr(batch.loss, "uses_gradient_cache", False):
-        return None
-    stand_in = GivenModel()
-    loss = copy.deepcopy(batch.loss, {id(observation.trainer.model): stand_in})
-    if not any(getattr(loss, name, None) is stand_in for name in MODEL):
+    stand_in, columns = GivenModel(), len(batches[0].columns)
+    loss = _on_embeddings(observation, batches[0], stand_in)
+    if loss is None:
         return None
     values: dict[str, float] = {}
     with contextlib.suppress(Exception):  # a loss that needs more of a model than embeddings
         values = {name: _value(loss, stand_in, rows) for name, rows in _known(columns).items()}
     return values if values and all(map(math.isfinite, values.values())) else None
+
+
+def shape(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
+    """Return values of a loss of two columns; see `gradlab.monitor.formula_trials`.
+
+    With ``longer``, the loss of embeddings that are three times as long, relative to unit rows;
+    ``length``, that of the embeddings; and ``value``, the loss of the first batch. None for losses
+    with labels, a teacher or hard negatives.
+    """
+    stand_in, batch = GivenModel(), batches[0]
+    loss = _on_embeddings(observation, batch, stand_in)
+    if loss is None or len(batch.columns) != 2 or not batch.embedded:
+        return None
+    if hasattr(batch.loss, "matryoshka_dims"):  # known batches use all dimensions
+        return None
+
+    def function(*views: Tensor) -> Tensor:
+        stand_in.rows = torch.cat(views).float()
+        return loss(_features(stand_in.rows, len(views[0])), None)
+
+    values = formula_trials.values_on_known_batches(function, WIDTH)
+    if not values:
+        return None
+    rows = F.normalize(torch.randn(TRIED, WIDTH, generator=torch.Generator().manual_seed(0)))
+    with torch.no_grad():
+        unit, longer = (float(function(size * rows, size * rows.roll(1, 0))) for size in (1.0, 3.0))
+    lengths = torch.cat([rows.double().norm(dim=1) for rows in batch.embedded])
+    return {
+        "values": values, "longer": longer / unit if unit else 1.0, "value": batch.value,
+        "length": float(lengths.mean()),
+    }  # fmt: skip
+
+
+def _on_embeddings(observation: Observation, batch: ObservedBatch, stand_in: GivenModel) -> Any:
+    """Return a copy of a loss on embeddings of ``stand_in``; None for losses that need more."""
+    if not isinstance(batch.loss, nn.Module) or len(batch.columns) < 2 or batch.labels is not None:
+        return None
+    if hasattr(batch.loss, "guide") or getattr(batch.loss, "uses_gradient_cache", False):
+        return None
+    loss = copy.deepcopy(batch.loss, {id(observation.trainer.model): stand_in})
+    return loss if any(getattr(loss, name, None) is stand_in for name in MODEL) else None
 
 
 def _known(columns: int) -> dict[str, list[Tensor]]:
@@ -64,13 +101,16 @@ def _known(columns: int) -> dict[str, list[Tensor]]:
 
 def _value(loss: Any, stand_in: GivenModel, columns: list[Tensor]) -> float:
     stand_in.rows = torch.cat(columns)
-    places = torch.arange(len(stand_in.rows)).split(TRIED)
-    features = [
-        {"input_ids": place[:, None], "attention_mask": torch.ones(len(place), 1).long()}
-        for place in places
-    ]
     with torch.no_grad():
-        return float(loss(features, None))
+        return float(loss(_features(stand_in.rows, TRIED), None))
+
+
+def _features(rows: Tensor, count: int) -> list[dict[str, Tensor]]:
+    """Return tokenised columns of ``count`` rows each whose tokens are the numbers of the rows."""
+    return [
+        {"input_ids": place[:, None], "attention_mask": torch.ones(len(place), 1).long()}
+        for place in torch.arange(len(rows)).split(count)
+    ]
 
 
 def prefixes(
@@ -98,9 +138,12 @@ def width(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
 def _width(observation: Observation, batches: list[ObservedBatch]) -> int:
     """Return the dimensions of embeddings, before a loss cuts them; 0 if they are unknown."""
     model = observation.trainer.model
-    whole = getattr(model, "get_sentence_embedding_dimension", lambda: None)()
+    # The first is the name of sentence-transformers from version 6 on.
+    names = ("get_embedding_dimension", "get_sentence_embedding_dimension")
+    size_of = next((getattr(model, name) for name in names if hasattr(model, name)), None)
+    whole = size_of() if size_of is not None else None
     embedded = max((rows.shape[-1] for rows in batches[0].embedded), default=0)
     return int(whole or embedded)
 
 
-OF_LOSS = (direction, prefixes, width)
+OF_LOSS = (direction, prefixes, width, shape)

@@ -6,8 +6,10 @@ Arguments are measured by the functions of the same names in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 
+from gradlab.monitor.verdicts import formula
 from gradlab.verdict import BAD, WATCH, Verdict
 
 # Share of the loss of a wrong batch that a batch with a nearer negative should have.
@@ -49,6 +51,38 @@ def direction(solved: float, wrong: float, close: float) -> Iterator[Verdict]:
         change = "Check the margins: those of positives and negatives may be exchanged, or too low."
         yield Verdict("direction", BAD, finding, change, "margins too lenient", "loss-zero",
                       evidence)  # fmt: skip
+
+
+# Change of the loss by the length of embeddings that is one; loss of the first batch, relative to
+# that of guessing, which logits that are too large give.
+BY_LENGTH, FAR_TOO_LARGE = 0.01, 2.0
+
+
+def shape(
+    values: Mapping[str, float], longer: float, value: float, length: float
+) -> Iterator[Verdict]:
+    """Judge what a loss of one's own computes, by its values on known batches.
+
+    Args:
+        values: see `gradlab.monitor.formula_trials`.
+        longer: loss of embeddings that are three times as long, relative to unit rows.
+        value: loss of the first batch.
+        length: mean length of its embeddings.
+    """
+    for verdict in (formula.formula(values), formula.reaction(values)):
+        # What is reversed is judged by `direction`.
+        if verdict is not None and verdict.name != "loss reversed":
+            yield dataclasses.replace(verdict, subject="formula")
+    guessing = values.get("alike", 0.0)
+    if abs(longer - 1) > BY_LENGTH and value > FAR_TOO_LARGE * guessing > 0:
+        finding = (
+            f"The loss depends on the length of embeddings, which is {length:.3g}, and is "
+            f"{value:.3g} in the first batch, where guessing gives {guessing:.3g}: dot products of "
+            "embeddings that are not normalised are too large for its temperature."
+        )
+        change = "Normalise embeddings (F.normalize, models.Normalize()), or raise the temperature."
+        yield Verdict("temperature", WATCH, finding, change, "logits too large", "temperature",
+                      {"value": value, "guessing": guessing})  # fmt: skip
 
 
 def prefixes(dims: Sequence[int], weights: Sequence[float], width: int) -> Iterator[Verdict]:

@@ -7,6 +7,7 @@ Each function returns the arguments of the function of the same name in
 from __future__ import annotations
 
 import re
+import statistics
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +24,7 @@ MISSING = {
     "[deleted]", "[removed]", "#n/a", "-", "--", "?", "...",
 }  # fmt: skip
 MARKUP = re.compile(
-    r"Ã.|â€|\ufffd|&(amp|lt|gt|quot|nbsp|#\d+);|</?(p|div|br|span|a|li|ul|td|tr|b|i|h\d)\b[^>]*>"
+    r"^\s*[\[{]\s*['\"]|Ã.|â€|\ufffd|&(amp|lt|gt|quot|nbsp|#\d+);|</?(p|div|br|span|a|li|ul|td|tr|b|i|h\d)\b[^>]*>"
 )
 Numbers = dict[str, Any]
 
@@ -31,7 +32,7 @@ Numbers = dict[str, Any]
 def markers(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the word that tells positives from negatives best, and the shares that have it."""
     texts = _texts(observation, dataset)
-    if len(texts) < 3:
+    if len(texts) < 3 or not all(map(_is_filled, texts[1:3])):
         return None
     holders = [Counter(w for text in column for w in set(words_of(text))) for column in texts[1:3]]
     rows = len(texts[1])
@@ -44,6 +45,11 @@ def markers(observation: Observation, dataset: str, batches: list[ObservedBatch]
         "positives": holders[0][word] / rows,
         "negatives": holders[1][word] / rows,
     }
+
+
+def _is_filled(column: Sequence[str]) -> bool:
+    """Return whether most texts of a column are not empty: an empty column lacks every word."""
+    return sum(bool(text.strip()) for text in column) > len(column) / 2
 
 
 def contained(
@@ -133,6 +139,16 @@ def beginning(
     return most
 
 
+def brevity(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
+    """Return the median number of words of the anchors and of the positives, by column."""
+    table = observation.table_of(dataset)
+    counts = {
+        name: float(statistics.median(len(words_of(text)) for text in cells[:READ_ROWS]))
+        for name, cells in list(table.items())[:2] if cells
+    }  # fmt: skip
+    return {"words": counts} if len(counts) == 2 else None
+
+
 def words_of(text: str) -> list[str]:
     """Return the words of a text in lower case."""
     return re.findall(r"\w+", text.lower())
@@ -143,4 +159,4 @@ def _texts(observation: Observation, dataset: str) -> list[Sequence[str]]:
     return [column[:READ_ROWS] for column in columns if column]
 
 
-OF_LOSS = (markers, contained, remains, beginning)
+OF_LOSS = (markers, contained, remains, beginning, brevity)

@@ -6,7 +6,7 @@ Arguments are measured by the functions of the same names in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, WATCH, Verdict
@@ -100,10 +100,10 @@ def remains(
                       {"missing": missing})  # fmt: skip
     if marked >= MUCH_MARKUP:
         finding = (
-            f"{percent(marked)} of the texts in column {marked_column!r} hold markup or "
-            f"characters of a wrong encoding, such as {mark!r}."
+            f"{percent(marked)} of the texts in column {marked_column!r} hold markup, JSON or "
+            f"a list in place of a text, or characters of a wrong encoding, such as {mark!r}."
         )
-        change = "Read the files as UTF-8, and remove tags and entities."
+        change = "Read files as UTF-8, take the text out of JSON and lists, and remove tags."
         yield Verdict("texts", WATCH, finding, change, "markup", SHORTCUT,
                       {"marked": marked})  # fmt: skip
 
@@ -129,3 +129,24 @@ def beginning(prefix: int, length: float, column: str) -> Iterator[Verdict]:
     change = "Leave the prompt out of the mean: model[1].include_prompt = False. Or shorten it."
     yield Verdict("prompts", WATCH, finding, change, "prompt pooled", SHORTCUT,
                   {"prefix": float(prefix), "length": length})  # fmt: skip
+
+
+# Median number of words of a text that leaves nothing to compare.
+HARDLY_WORDS = 2.5
+
+
+def brevity(words: Mapping[str, float]) -> Iterator[Verdict]:
+    """Judge whether texts have words to compare; ``words`` are median numbers by column."""
+    if max(words.values()) > HARDLY_WORDS:
+        return
+    lengths = " and ".join(f"{count:g} in column {name!r}" for name, count in words.items())
+    finding = (
+        f"Half of the texts have no more words than {lengths}: short texts of one or two words "
+        "leave the two views of a row nothing in common."
+    )
+    change = (
+        "Look at rows as they are trained: an augmentation that deletes most words, a column that "
+        "was cut or split, a key in place of its text."
+    )
+    yield Verdict("texts", WATCH, finding, change, "hardly any words", SHORTCUT,
+                  {"words": max(words.values())})  # fmt: skip

@@ -16,6 +16,7 @@ from gradlab.diagnosis.data_verdicts import (
     duplicates,
     hard_negatives,
     pairs,
+    part,
     texts,
     views,
 )
@@ -23,6 +24,7 @@ from gradlab.diagnosis.encoder_verdicts import (
     accumulation,
     apart,
     beside,
+    first_token,
     last_token,
     schedule,
     tokens,
@@ -32,6 +34,7 @@ from gradlab.diagnosis.evaluation_verdicts import (
     best,
     evaluator,
     gold,
+    held_rows,
     passes,
     prompts,
     reach,
@@ -48,10 +51,30 @@ from gradlab.diagnosis.plan_verdicts import (
     steps,
     stopping,
 )
-from gradlab.diagnosis.rating_verdicts import balance, contradictions, grouping, met, relation
+from gradlab.diagnosis.rating_verdicts import (
+    balance,
+    contradictions,
+    grouping,
+    met,
+    opposite,
+    relation,
+    scales,
+)
 from gradlab.diagnosis.row_verdicts import agreement, preference, shift, taught_embeddings
-from gradlab.diagnosis.shape_verdicts import direction, prefixes, width
-from gradlab.diagnosis.shortcut_verdicts import beginning, contained, markers, remains
+from gradlab.diagnosis.serving_verdicts import (
+    aside,
+    field,
+    fresh,
+    held,
+    mixed,
+    names,
+    pipeline,
+    plateau,
+    proportions,
+    saved,
+)
+from gradlab.diagnosis.shape_verdicts import direction, prefixes, shape, width
+from gradlab.diagnosis.shortcut_verdicts import beginning, brevity, contained, markers, remains
 from gradlab.diagnosis.training_verdicts import (
     dropout,
     gradient,
@@ -82,6 +105,10 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("pairs at chance", "pairs unclear", "worse than chance", "duplicates", "views equal"),
     ),
     "labels out of range": ("loss not finite", "worse than chance"),
+    "loss of another encoder": ("no gradient", "little gradient", "optimizer lacks weights"),
+    "rows mixed in batches": ("pairs at chance", "pairs unclear", "worse than chance"),
+    "hardly any words": ("duplicates", "texts missing", "pairs at chance", "pairs unclear"),
+    "plateau of the wrong sign": ("plan hardly moves",),
     "embedding depends on other rows": (
         *(
             "embedding depends on its batch",
@@ -220,6 +247,7 @@ TRAINER_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "length": length,
     "processes": processes,
     "last_token": last_token,
+    "first_token": first_token,
     "evaluator": evaluator,
     "accumulation": accumulation,
     "beside": beside,
@@ -227,6 +255,7 @@ TRAINER_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "apart": apart,
     "tokens": tokens,
     "gold": gold,
+    "held_rows": held_rows,
     "use": use,
     "best": best,
     "prompts": prompts,
@@ -237,6 +266,15 @@ TRAINER_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "evaluations": evaluations,
     "stopping": stopping,
     "routes": routes,
+    "held": held,
+    "saved": saved,
+    "fresh": fresh,
+    "pipeline": pipeline,
+    "names": names,
+    "plateau": plateau,
+    "proportions": proportions,
+    "field": field,
+    "aside": aside,
     "unmeasured": unmeasured,
 }
 LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
@@ -246,6 +284,7 @@ LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "views": views,
     "loss": loss,
     "pairs": pairs,
+    "part": part,
     "hard_negatives": hard_negatives,
     "temperature": temperature,
     "logits": logits,
@@ -269,9 +308,14 @@ LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "met": met,
     "direction": direction,
     "prefixes": prefixes,
+    "shape": shape,
     "width": width,
     "markers": markers,
     "contained": contained,
     "remains": remains,
     "beginning": beginning,
+    "mixed": mixed,
+    "opposite": opposite,
+    "scales": scales,
+    "brevity": brevity,
 }

@@ -126,6 +126,7 @@ class WatchCallback(TrainerCallback):
         handler.callbacks = [
             self,
             *(callback for callback in handler.callbacks if callback is not self),
+            _LastCallback(watch),
         ]
         return watch
 
@@ -184,6 +185,17 @@ class WatchCallback(TrainerCallback):
             self._trackers.conclude(run, judgement)
         if self._model_card:
             add_to_card(self._trainer.model, run, judgement)
+
+
+class _LastCallback(TrainerCallback):
+    """Notes what the callbacks before it have left of the trained weights."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.is_world_process_zero:
+            self._watch.note_end(state.global_step)
 
 
 def _calling_trainer(callback: WatchCallback) -> Any:

@@ -45,7 +45,50 @@ def values_on_known_batches(function: Callable[..., Any], width: int) -> Values:
     with contextlib.suppress(Exception), torch.no_grad():  # a loss for batches of one size
         values = {name: float(function(*views)) for name, views in batches.items()}
         if all(map(math.isfinite, values.values())):
-            return {"count": float(count), **values}
+            return {"count": float(count), **values, **reaction(function, anchors, aside)}
+    return {}
+
+
+def reaction(function: Callable[..., Any], anchors: Tensor, aside: Tensor) -> Values:
+    """Return how a loss of two views reacts to negatives, and whether it has a gradient.
+
+    Args:
+        function: (anchors, positives) -> loss.
+        anchors: (N, D), orthogonal unit rows.
+        aside: (N, D), further ones.
+
+    Returns:
+        ``others``, N - 1; ``nearer``, how many of them raise the loss by coming nearer to the first
+        anchor (to a cosine of 0.8) than its positive (0.6); ``all_nearer``, the change of the loss
+        where all do; ``rest``, the loss where none does; the norms of its gradient there,
+        ``slope``, and at random rows, ``random_slope``, of which ``positive_slope`` is that of the
+        positives. Empty where the loss draws numbers of its own, or cannot be computed.
+    """
+    positives = 0.6 * anchors + 0.8 * aside
+    near = 0.6 * anchors + 0.8 * anchors[:1]
+    random = torch.randn((2, *anchors.shape), generator=torch.Generator().manual_seed(0))
+    random = F.normalize(random.to(anchors.dtype), dim=-1)
+    count, others = len(anchors), torch.arange(len(anchors))[:, None] > 0
+    with contextlib.suppress(Exception):
+        with torch.no_grad():
+            rest, repeated = (float(function(anchors, positives)) for _ in range(2))
+            rounding = 1e-5 * max(1.0, abs(rest))
+            changes = [
+                float(function(anchors, _exchanged(positives, near, [row]))) - rest
+                for row in range(1, count)
+            ]
+            together = float(function(anchors, torch.where(others, near, positives)))
+        (first_slope, second_slope), random_slopes = (
+            _slopes(function, *views) for views in ((anchors, positives), random)
+        )
+        slopes = [math.hypot(first_slope, second_slope), math.hypot(*random_slopes)]
+        if abs(repeated - rest) <= rounding and all(map(math.isfinite, [rest, together, *slopes])):
+            return {
+                "others": count - 1.0, "nearer": float(sum(c > rounding for c in changes)),
+                "all_nearer": together - rest if abs(together - rest) > rounding else 0.0,
+                "rest": rest, "slope": slopes[0], "random_slope": slopes[1],
+                "positive_slope": random_slopes[1],
+            }  # fmt: skip
     return {}
 
 
@@ -76,3 +119,23 @@ def departure(loss: Loss | None, anchors: Tensor, positives: Tensor, value: floa
     }
     close = [n for n, v in mistakes.items() if abs(float(v) - value) <= 1e-4 * abs(value)]
     return close[0] if len(close) == 1 else ""
+
+
+def _exchanged(rows: Tensor, others: Tensor, places: list[int]) -> Tensor:
+    rows = rows.clone()
+    rows[places] = others[places]
+    return rows
+
+
+def _slopes(
+    function: Callable[..., Any], anchors: Tensor, positives: Tensor
+) -> tuple[float, float]:
+    """Return the norms of the gradient with respect to either view; 0 where none reaches it."""
+    views = [view.detach().clone().requires_grad_() for view in (anchors, positives)]
+    with torch.enable_grad():
+        value = function(*views)
+        if not value.requires_grad:
+            return 0.0, 0.0
+        slopes = torch.autograd.grad(value.sum(), views, allow_unused=True)
+    first, second = (0.0 if slope is None else float(slope.double().norm()) for slope in slopes)
+    return first, second

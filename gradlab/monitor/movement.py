@@ -12,6 +12,9 @@ from torch import Tensor, nn
 # Numbers of the records: movement of the weights relative to their size, and the gradient that was
 # there before a batch's own relative to that of the batch.
 WEIGHTS_MOVED, STALE_GRADIENT = "weights_moved", "stale_gradient"
+# Movement that is left when all callbacks have ended, and the share of the last one below which it
+# is recorded.
+WEIGHTS_LEFT, CHANGED = "weights_left", 0.9
 SAMPLED = 1024  # weights of each tensor that are compared
 
 

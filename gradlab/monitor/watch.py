@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from gradlab.errors import check_whole, counted, first_line
 from gradlab.files import clear_unfinished, versions, write_json
+from gradlab.monitor.batch_signs import BatchSigns
 from gradlab.monitor.history import (
     BATCH_LOSS,
     DIAGNOSTICS,
@@ -28,7 +29,9 @@ from gradlab.monitor.history import (
 )
 from gradlab.monitor.metrics_recorder import Listener, Recorder
 from gradlab.monitor.movement import (
+    CHANGED,
     STALE_GRADIENT,
+    WEIGHTS_LEFT,
     WEIGHTS_MOVED,
     Movement,
     trained_weights,
@@ -142,6 +145,7 @@ class Watch(Recorder):
         super().__init__(output, total_steps=total_steps, losses=used)
         self.settings, self._primary, self._encoders = dict(settings or {}), primary, encoders
         self._movement: Movement | None = None
+        self._signs: dict[str, BatchSigns] = {}
         self._problems = problems
         self._every, self._listening, self._began = every, list(listeners), time.perf_counter()
         self._alerts = list(alerts)
@@ -188,6 +192,7 @@ class Watch(Recorder):
                 return
             snapshot = dataclasses.replace(snapshot, learned=probe.present())
             numbers = probe.learned(snapshot.value) | self._moved(snapshot.value)
+            numbers |= self._signs.setdefault(dataset, BatchSigns()).of(snapshot)
             mark = None
             if probe.method == "closed form" and works_ahead(snapshot.anchors):
                 snapshot = snapshot.copy()
@@ -259,12 +264,23 @@ class Watch(Recorder):
         """
         self._held = None
         self._status, self._last, self._from, self._movement = RUNNING, {}, step, None
+        self._signs = {}
         if total_steps is not None:
             self.history.total_steps = total_steps
         with self._safely(step):
             self._open(step)
             self.seconds = self.history.at(COST, "seconds", step) or 0.0
             self._began = time.perf_counter() - (self.history.at(COST, "run_seconds", step) or 0.0)
+
+    def note_end(self, step: int) -> None:
+        """Write how far the weights are from where they began, if a callback has changed that."""
+        moved = [v for n in self.history.names(TRAIN) if n.startswith(WEIGHTS_MOVED)
+                 for v in list(self.history.points(TRAIN, n).values())[-1:]]  # fmt: skip
+        if self._movement is not None and moved and self._status != STOPPED:
+            left = self._movement.relative()
+            if left < CHANGED * max(moved):
+                with self._safely(step):
+                    self.write(step, {TRAIN: {WEIGHTS_LEFT: left}})
 
     def finish(self) -> str:
         """End the recording and write the manifest; return its cost and findings in a few lines."""

@@ -14,7 +14,10 @@ import numpy as np
 Series = dict[str, Any]
 COUNT = 40  # records of a run
 GROUPS = {"loss": "train", "learning_rate": "train", "weights_moved": "train", "stale": "train",
-          "eval_a_cosine_ndcg@10": "evaluation", "eval_loss": "evaluation"}  # fmt: skip
+          "eval_a_cosine_ndcg@10": "evaluation", "eval_loss": "evaluation",
+          "repeated_rows": "train", "alternating_rows": "train", "opposed_pairs": "train",
+          "anchor_drift": "train", "constant_drift": "train", "weights_left": "train",
+          }  # fmt: skip
 NAMES = {"stale": "stale_gradient"}
 APART = {"positive_cosine": 0.8, "negative_cosine": 0.1, "effective_rank": 20.0}
 RANKING = {"config": {"loss": "infonce"}, "watch": {"known": {"": True}}}
@@ -175,6 +178,28 @@ RUNS += [
     (OUTWEIGHED, {}, "Pull and push", "bad"),
     (OUTWEIGHED | {"lemma_share": 0.6}, {}, "Pull and push", "good"),
     (OUTWEIGHED | {"positive_cosine": 0.993}, {}, "Pull and push", "not judged"),
+]  # fmt: skip
+
+NEAR = {"positive_cosine": 0.9, "effective_rank": 9.0}
+DRIFT = APART | {"anchor_drift": 0.9}
+RUNS += [
+    (APART | {"repeated_rows": [1.0] * 33}, {}, "Batch", "watch"),
+    (APART | {"repeated_rows": [1.0] * 29}, {}, "Batch", ""),
+    ({name: [value] * 6 for name, value in APART.items()} | {"repeated_rows": [1.0] * 6}, {},
+     "Batch", "watch"),
+    ({name: [value] * 4 for name, value in APART.items()} | {"repeated_rows": [1.0] * 4}, {},
+     "Batch", ""),
+    (APART | {"alternating_rows": 0.8}, {}, "Batch", "bad"),
+    (APART | {"opposed_pairs": 0.14}, {}, "Pairs", "watch"),
+    (APART | {"opposed_pairs": 0.07}, {}, "Pairs", ""),
+    (NEAR | {"negative_cosine": 0.897}, {}, "Pairs", "watch"),
+    (NEAR | {"negative_cosine": 0.893}, {}, "Pairs", ""),  # .065 of the way
+    (NEAR | {"negative_cosine": at_once(0.899, 0.8925)}, {}, "Pairs", "watch"),
+    (NEAR | {"negative_cosine": at_once(0.899, 0.885)}, {}, "Pairs", ""),
+    (DRIFT | {"constant_drift": 0.2}, {}, "Views", "watch"),
+    (DRIFT | {"constant_drift": 0.45}, {}, "Views", ""),
+    ({"weights_moved": at_once(0.0, 0.05), "weights_left": [0.011]}, {}, "Weights", "watch"),
+    ({"weights_moved": at_once(0.0, 0.05), "weights_left": [0.022]}, {}, "Weights", ""),
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from gradlab.errors import counted
 from gradlab.monitor.run_reader import RUNNING, Recording, recording_of
 from gradlab.monitor.setup import setup
-from gradlab.monitor.verdicts import embeddings, formula, gradient, weights
+from gradlab.monitor.verdicts import batches, embeddings, formula, gradient, weights
 from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS
 from gradlab.monitor.verdicts.scores import judge_scores
@@ -67,11 +67,16 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     ),
     **{
         name: ("loss of guessing", "hardly told apart", "score does not improve", "ratio too low")
-        for name in ("own similarity", "softmax twice", "loss cannot fall", "mistaken formula")
+        for name in (
+            *("own similarity", "softmax twice", "loss cannot fall", "mistaken formula"),
+            *("no gradient", "positive as negative", "easiest negative", "target is spread"),
+        )
     },
     "gradients not cleared": (
         *("loss rises", "hardly told apart", "training hurts", "score fell", "collapse"),
     ),
+    "pairs unrelated": ("hardly told apart", "loss of guessing", "score does not improve"),
+    "views interleaved": ("hardly told apart", "loss of guessing", "score does not improve"),
     "weights replaced": ("loss came back", "loss rises", "hardly told apart", "score fell"),
     "few steps": ("no progress", "hardly told apart", "loss of guessing", "score does not improve"),
     "stopped early": ("no progress", "hardly told apart", "score does not improve"),
@@ -191,6 +196,11 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
             embeddings.order(records),
             weights.standstill(records),
             embeddings.duplicates(records),
+            batches.repeated(records),
+            batches.alternating(records),
+            batches.unrelated(records),
+            batches.opposed(records),
+            batches.constant(records),
         )
         yield from (verdict.of(dataset) for verdict in questions if verdict is not None)
     for dataset, used in run.losses.items():
@@ -199,6 +209,7 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
                 str(run.watch.get("departures", {}).get(dataset, "")), str(used.loss or "")
             ),
             formula.formula(run.watch.get("trials", {}).get(dataset, {})),
+            formula.reaction(run.watch.get("trials", {}).get(dataset, {})),
         )
         yield from (verdict.of(dataset) for verdict in formulas if verdict is not None)
         yield judge_loss(run, dataset).of(dataset)
@@ -208,6 +219,7 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         weights.stops(run.history),
         weights.stale_gradient(run.history),
         weights.leap(run.history),
+        batches.kept(run.history),
     )
     yield from (verdict for verdict in of_weights if verdict is not None)
     advice = embeddings.queue_advice(run.config)

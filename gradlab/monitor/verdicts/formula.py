@@ -108,6 +108,87 @@ def formula(values: Mapping[str, Any]) -> Verdict | None:
     )
 
 
+# Share of the rows of a batch that should count as negatives of an anchor.
+FEW_NEGATIVES = 0.5
+
+
+def reaction(values: Mapping[str, Any]) -> Verdict | None:
+    """Judge whether a loss heeds the negatives of a batch, and has a gradient.
+
+    Args:
+        values: see `gradlab.monitor.formula_trials.reaction`.
+    """
+    names = ("others", "nearer", "all_nearer", "rest", "slope", "random_slope")
+    if not all(isinstance(values.get(name), int | float) for name in names):
+        return None
+    others, nearer, all_nearer, rest, slope, random_slope = (float(values[name]) for name in names)
+    evidence = {name: float(values[name]) for name in names}
+    loss = f"The loss is {short(rest)} where each positive is the nearest (cosine 0.6)"
+    if slope == 0 and random_slope == 0 and rest != 0:
+        finding = (
+            f"{loss}, and neither there nor for random embeddings does it have a gradient: its "
+            "gradient is zero everywhere."
+        )
+        change = (
+            "Look for sign(), round(), argmax() and other steps without a derivative (use tanh, "
+            "softmax or a straight-through gradient), and for detach()."
+        )
+        return Verdict("Formula", BAD, finding, change, "no gradient", "weights-do-not-move",
+                       evidence)  # fmt: skip
+    if slope == 0 and rest > 0:
+        finding = (
+            f"{loss}, and has no gradient there, as if it were solved: the own positive seems to "
+            "be taken as a negative as well (the diagonal is not masked), so that the loss ends at "
+            "its margin."
+        )
+        change = "Mask the diagonal before the hardest negative is taken: masked_fill(eye, -2)."
+        return Verdict("Formula", WATCH, finding, change, "positive as negative", "loss-at-chance",
+                       evidence)  # fmt: skip
+    if nearer == 0 and all_nearer > 0:
+        finding = (
+            "A negative that comes nearer than the positive does not raise the loss; only all "
+            "negatives together do: the loss takes the easiest negative, the farthest (lowest "
+            "cosine), not the hardest."
+        )
+        change = "Take the highest cosine, or the smallest distance, of the negatives."
+        return Verdict("Formula", WATCH, finding, change, "easiest negative", "loss-zero", evidence)
+    if nearer == 0 and all_nearer == 0 and slope > 0:
+        finding = (
+            "Negatives that come nearer to an anchor do not change the loss: it has no negatives, "
+            "and nothing pushes different texts apart, so that all embeddings can collapse."
+        )
+        change = (
+            "Use a loss that compares with the other rows of the batch, such as a ranking loss."
+        )
+        return Verdict("Formula", WATCH, finding, change, "no negatives", "cosines-above-0-9",
+                       evidence)  # fmt: skip
+    if values.get("positive_slope") == 0 and random_slope > 0:
+        finding = (
+            "The loss has no gradient with respect to the second view, the positives: they are "
+            "detached, or computed without gradient, and only one side is trained."
+        )
+        change = "Leave out detach() and no_grad(), unless a second encoder follows the first."
+        return Verdict("Formula", WATCH, finding, change, "one-sided gradient",
+                       "score-does-not-rise", evidence)  # fmt: skip
+    if 0 < nearer < FEW_NEGATIVES * others:
+        count = "1 negative" if nearer == 1 else f"{nearer:.0f} negatives"
+        finding = (
+            f"In a batch of {others + 1:.0f} rows an anchor has only {count}: the other rows do "
+            "not change its loss. The loss seems to split the batch into chunks."
+        )
+        change = (
+            "Compare each anchor with the whole batch; to save memory, cache gradients (a Cached "
+            "loss) instead of cutting the batch."
+        )
+        return Verdict("Formula", WATCH, finding, change, "few negatives",
+                       "accumulation-adds-no-negatives", evidence)  # fmt: skip
+    return None
+
+
+# Loss of pairs that fit perfectly, relative to equal embeddings, of a target that is spread.
+SPREAD_TARGET = 1.5
+
+
 def _direction(
     solved: float, alike: float, wrong: float, evidence: Mapping[str, float]
 ) -> Verdict | None:
@@ -122,6 +203,18 @@ def _direction(
             "Check the sign: a distance must fall, and a similarity grow, as embeddings come "
             "closer.",
             name="loss reversed",
+            symptom="loss-at-chance",
+            evidence=evidence,
+        )
+    if 0 < SPREAD_TARGET * alike < solved < wrong:
+        return Verdict(
+            "Formula",
+            WATCH,
+            f"Pairs that fit perfectly have a loss of {short(solved)}, more than embeddings that "
+            f"are all the same, {short(alike)}: the target is spread over the batch, as by label "
+            "smoothing, so that negatives are pulled as well and the loss cannot fall.",
+            "Lower label_smoothing to 0 or 0.05, or raise the temperature with it.",
+            name="target is spread",
             symptom="loss-at-chance",
             evidence=evidence,
         )

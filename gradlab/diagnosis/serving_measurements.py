@@ -1,0 +1,269 @@
+"""Measures whether what is trained is what is saved, evaluated and used, for JSON.
+
+Each function returns the arguments of the function of the same name in
+`gradlab.diagnosis.serving_verdicts`, or None where there is nothing to measure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from gradlab.diagnosis.evaluation_measurements import EVALUATED, evaluated_texts, evaluators_of
+from gradlab.diagnosis.observation import Observation, ObservedBatch
+from gradlab.diagnosis.row_measurements import plain
+from gradlab.diagnosis.shortcut_measurements import words_of
+
+# Weights of a model that is saved and loaded for a trial; texts that are embedded by both.
+MOST_WEIGHTS, SAVED_TEXTS = 500_000_000, 8
+READ_TEXTS = 2000  # texts whose words are counted
+MODULES = "modules.json"  # file that lists the modules of a saved model of sentence-transformers
+Numbers = dict[str, Any]
+
+
+def held(observation: Observation) -> Numbers | None:
+    """Return whether a loss holds another encoder than the trainer's, or the same one as guide."""
+    trainer = observation.trainer
+    losses = getattr(trainer, "loss", None)
+    of_data = list(losses.values()) if isinstance(losses, dict) else [losses]
+    modules = [inner for loss in of_data if isinstance(loss, nn.Module) for inner in _losses(loss)]
+    if not modules:
+        return None
+    own = {id(model) for model in (trainer.model, trainer.model_wrapped)}
+    encoders = [(type(loss).__name__, vars(loss)["_modules"].get("model")) for loss in modules]
+    foreign = [
+        name for name, encoder in encoders
+        if hasattr(encoder, "encode") and id(encoder) not in own
+        and not any(encoder is module for module in trainer.model_wrapped.modules())
+    ]  # fmt: skip
+    teachers = [
+        name for loss in modules for name in ("guide", "teacher")
+        if id(getattr(loss, name, None)) in own
+    ]  # fmt: skip
+    return {"foreign": foreign[0] if foreign else "", "own_teacher": (teachers or [""])[0]}
+
+
+def _losses(loss: nn.Module) -> Iterator[nn.Module]:
+    """Yield a loss and the losses that it changes, as MatryoshkaLoss does."""
+    yield loss
+    inner = getattr(loss, "loss", None)
+    if isinstance(inner, nn.Module):
+        yield from _losses(inner)
+
+
+def saved(observation: Observation) -> Numbers | None:
+    """Return the lowest cosine of embeddings before and after a model is saved and loaded.
+
+    None for other models than those of sentence-transformers, for large ones, and where modules of
+    one's own cannot be loaded.
+    """
+    model = observation.trainer.model
+    size = sum(weight.numel() for weight in getattr(model, "parameters", list)())
+    cells = [cell for table in observation.tables.values() for column in table.values()
+             for cell in column[:SAVED_TEXTS]]  # fmt: skip
+    texts = sorted({text for text in cells if text.strip()}, key=len)[-SAVED_TEXTS:]
+    if not hasattr(model, "encode") or not 0 < size <= MOST_WEIGHTS or not texts:
+        return None
+    options = {"convert_to_tensor": True, "show_progress_bar": False}
+    with contextlib.suppress(Exception), tempfile.TemporaryDirectory() as folder:
+        mode = model.training
+        try:
+            model.save_pretrained(folder, create_model_card=False)
+            loaded = type(model)(folder, device="cpu", local_files_only=True)
+            first, second = (
+                encoder.encode(texts, **options).double().cpu() for encoder in (model, loaded)
+            )
+        finally:
+            model.train(mode)
+        cosines = nn.functional.cosine_similarity(first, second)
+        lengths = second.norm(dim=1) / first.norm(dim=1)
+        names = sorted(getattr(model, "prompts", None) or {})
+        return {
+            "cosine": float(cosines.min()),
+            "length": float(lengths.mean()),
+            "half": any(w.dtype != torch.float32 for w in model.parameters()),
+            "prompts_kept": names == sorted(getattr(loaded, "prompts", None) or {}),
+        }
+    return None
+
+
+def fresh(observation: Observation) -> Numbers | None:
+    """Return the share of normalisation layers as they are made, and how far the plan can go."""
+    model = observation.trainer.model
+    norms = [
+        module for module in getattr(model, "modules", list)()
+        if isinstance(module, nn.LayerNorm) and module.weight is not None
+    ]  # fmt: skip
+    plan = observation.trials.get("schedule")
+    if not norms or not plan:
+        return None
+    begun = [
+        bool((norm.weight == 1).all()) and (norm.bias is None or not bool(norm.bias.any()))
+        for norm in norms
+    ]
+    return {
+        "share": sum(begun) / len(begun),
+        "layers": len(norms),
+        "weights": sum(weight.numel() for weight in model.parameters()),
+        "rates": float(observation.args.learning_rate) * plan["steps"] * plan.get("mean", 1.0),
+    }
+
+
+def pipeline(observation: Observation) -> Numbers | None:
+    """Return the modules with which an encoder was saved, and those with which it is used.
+
+    None where the encoder comes from elsewhere than a folder of a saved model.
+    """
+    model = observation.trainer.model
+    bodies = [module for module in getattr(model, "modules", list)() if hasattr(module, "config")]
+    path = str(getattr(bodies[0].config, "_name_or_path", "")) if bodies else ""
+    roots = [root for root in (Path(path), Path(path).parent) if path and (root / MODULES).exists()]
+    if not roots:
+        return None
+    listed = json.loads((roots[0] / MODULES).read_text(encoding="utf-8"))
+    kinds = [str(entry["type"]).rpartition(".")[2] for entry in listed]
+    pooling = ""
+    for entry in listed:
+        file = roots[0] / str(entry["path"]) / "config.json"
+        if str(entry["type"]).endswith("Pooling") and file.exists():
+            settings = json.loads(file.read_text(encoding="utf-8"))
+            pooling = _mode_of(settings)
+    return {
+        "stored": kinds, "used": [type(module).__name__ for module in model],
+        "stored_pooling": pooling, "used_pooling": _pooling_of(model),
+    }  # fmt: skip
+
+
+def _mode_of(settings: Mapping[str, Any]) -> str:
+    """Return the mode of a saved pooling, of a new or an old file of settings."""
+    mode = settings.get("pooling_mode")
+    if mode:
+        return "+".join(mode) if isinstance(mode, list) else str(mode)
+    old = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max", "lasttoken": "lasttoken"}
+    return "+".join(new for name, new in old.items() if settings.get(f"pooling_mode_{name}"))
+
+
+def _pooling_of(model: Any) -> str:
+    modes = [module.pooling_mode for module in model if hasattr(module, "pooling_mode")]
+    if not modes:
+        return ""
+    return str(modes[0]) if isinstance(modes[0], str) else "+".join(map(str, modes[0]))
+
+
+def names(observation: Observation) -> Numbers | None:
+    """Return the names that several evaluators of one kind share."""
+    counts = Counter(
+        (type(inner).__name__, str(getattr(inner, "name", "") or ""), str(
+            getattr(inner, "truncate_dim", None)
+        )) for inner in evaluators_of(observation)
+    )  # fmt: skip
+    repeated = [(kind, name, times) for (kind, name, _), times in counts.items() if times > 1]
+    if not counts:
+        return None
+    kind, name, times = repeated[0] if repeated else ("", "", 0)
+    return {"kind": kind, "name": name, "times": times}
+
+
+def plateau(observation: Observation) -> Numbers | None:
+    """Return the mode of a schedule that waits for a plateau, and the metric that it follows."""
+    args = observation.args
+    kind = str(getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type))
+    existing = getattr(observation.trainer, "lr_scheduler", None)
+    metric = str(args.metric_for_best_model or "loss")
+    if type(existing).__name__ == "ReduceLROnPlateau":
+        return {"mode": str(existing.mode), "metric": metric}
+    if kind != "reduce_lr_on_plateau":
+        return None
+    return {"mode": str((args.lr_scheduler_kwargs or {}).get("mode", "min")), "metric": metric}
+
+
+def proportions(observation: Observation) -> Numbers | None:
+    """Return the share of batches that the smallest of several data sets gets."""
+    sets = {name: len(draws["batches"]) for name, draws in observation.draws.items() if name}
+    sizes = {
+        name: len(next(iter(table.values()))) for name, table in observation.tables.items()
+        if name and table
+    }  # fmt: skip
+    sampler = getattr(observation.args, "multi_dataset_batch_sampler", "")
+    if len(sets) < 2 or sizes.keys() != sets.keys():
+        return None
+    in_turns = "round_robin" in str(getattr(sampler, "value", sampler)).lower()
+    least = min(sizes, key=lambda name: sizes[name])
+    return {
+        "sets": len(sizes), "name": least, "rows": sizes[least], "in_turns": in_turns,
+        "share": 1 / len(sizes) if in_turns else sizes[least] / sum(sizes.values()),
+    }  # fmt: skip
+
+
+def field(observation: Observation) -> Numbers | None:
+    """Return how far the words of evaluated texts are those of training.
+
+    ``common`` is the mass that the frequencies of words of evaluated texts have in common with the
+    column of training that is nearest, and ``usual`` that of two halves of this column.
+    """
+    texts = [
+        text for inner in evaluators_of(observation) for name in EVALUATED
+        for text in evaluated_texts(inner, name)
+    ][:READ_TEXTS]  # fmt: skip
+    columns = [column[:READ_TEXTS] for table in observation.tables.values()
+               for column in table.values() if len(column) > 1]  # fmt: skip
+    if not texts or not columns:
+        return None
+    evaluated = _frequencies(texts)
+    common = [_common(evaluated, _frequencies(column)) for column in columns]
+    nearest = columns[max(range(len(columns)), key=common.__getitem__)]
+    usual = _common(_frequencies(nearest[::2]), _frequencies(nearest[1::2]))
+    return {"texts": len(texts), "rows": len(nearest), "common": max(common), "usual": usual}
+
+
+def _frequencies(texts: Sequence[str]) -> dict[str, float]:
+    counts = Counter(word for text in texts for word in words_of(text))
+    return {word: count / counts.total() for word, count in counts.items()}
+
+
+def _common(first: Mapping[str, float], second: Mapping[str, float]) -> float:
+    return sum(min(share, second.get(word, 0.0)) for word, share in first.items())
+
+
+def mixed(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
+    """Return the share of rows of batches whose texts stand in different rows of the data set."""
+    tokenizer = getattr(observation.trainer.model, "tokenizer", None)
+    texts = [column for column in observation.table_of(dataset).values() if column][:2]
+    if len(texts) < 2 or not hasattr(tokenizer, "decode"):
+        return None
+    places = [_places(column) for column in texts]
+    rows, apart = 0, 0
+    for batch in batches:
+        tokenised = batch.columns[:2]
+        places_of = [getattr(column.get("input_ids"), "ndim", 0) for column in tokenised]
+        if places_of != [2, 2]:
+            return None
+        decoded = [
+            [plain(tokenizer.decode(ids, skip_special_tokens=True)) for ids in column["input_ids"]]
+            for column in tokenised
+        ]
+        for first, second in zip(*decoded, strict=False):
+            pair = places[0].get(first), places[1].get(second)
+            if None not in pair and -1 not in pair:
+                rows, apart = rows + 1, apart + (pair[0] != pair[1])
+    return {"rows": rows, "apart": apart / rows} if rows else None
+
+
+def _places(column: Sequence[str]) -> dict[str, int]:
+    """Return the row of each text; -1 for a text of several rows."""
+    places: dict[str, int] = {}
+    for row, text in enumerate(map(plain, column)):
+        places[text] = -1 if text in places else row
+    return places
+
+
+OF_TRAINER = (held, saved, fresh, pipeline, names, plateau, proportions, field)
+OF_LOSS = (mixed,)

@@ -1,0 +1,261 @@
+"""Is what is trained what is saved, evaluated and used?
+
+Arguments are measured by the functions of the same names in
+`gradlab.diagnosis.serving_measurements` and `gradlab.diagnosis.weight_trials`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gradlab.diagnosis.evaluation_verdicts import sign_of
+from gradlab.errors import counted
+from gradlab.numbers import percent
+from gradlab.verdict import BAD, GOOD, WATCH, Verdict
+
+SYMPTOM = "score-does-not-rise"
+
+
+def held(foreign: str, own_teacher: str) -> Iterator[Verdict]:
+    """Judge whether a loss holds the encoder that is trained.
+
+    Args:
+        foreign: class of a loss that holds another encoder; empty for none.
+        own_teacher: ``"guide"`` or ``"teacher"`` if that is the trained encoder itself.
+    """
+    if foreign:
+        finding = (
+            f"{foreign} was made with another encoder than the trainer's: the loss holds a "
+            "different model, and its weights are in the optimizer."
+        )
+        change = "Make the loss from the model that the trainer gets, after loading it."
+        yield Verdict("encoder", BAD, finding, change, "loss of another encoder",
+                      "weights-do-not-move")  # fmt: skip
+    if own_teacher:
+        finding = f"The {own_teacher} of the loss is the trained encoder itself, not a better one."
+        change = f"Give the loss a {own_teacher} that is already good at these texts."
+        yield Verdict("teacher", WATCH, finding, change, "teacher is the student", SYMPTOM)
+
+
+# Difference of a cosine from 1, and of a ratio of lengths from 1, by which a loaded model differs
+# from the saved one, in full precision and in half.
+DIFFERS, DIFFERS_IN_HALF = 1e-3, 3e-2
+
+
+def saved(cosine: float, length: float, half: bool, prompts_kept: bool) -> Iterator[Verdict]:
+    """Judge whether a model embeds alike after it was saved and loaded.
+
+    Args:
+        cosine: lowest cosine of the embeddings of some texts.
+        length: length of the loaded model's embeddings relative to the model's.
+        half: whether some weights are in half precision.
+        prompts_kept: whether the loaded model has the same prompts.
+    """
+    subject, evidence = "saved model", {"cosine": cosine, "length": length}
+    finding = f"Saved and loaded, the model embeds texts at a cosine of {cosine:.4f} to before."
+    limit = DIFFERS_IN_HALF if half else DIFFERS
+    if 1 - cosine > limit or abs(length - 1) > limit or not prompts_kept:
+        if 1 - cosine <= limit:
+            finding += " Prompts are lost." if not prompts_kept else (
+                f" Embeddings have {length:.3g} times their length."
+            )  # fmt: skip
+        finding += " What is saved is not the model that is trained."
+        change = (
+            "Keep weights in modules that save them, buffers persistent, and max_seq_length, "
+            "prompts and tokens in the model's own settings; load the result once to compare."
+        )
+        yield Verdict(subject, WATCH, finding, change, "saved model differs", "score-falls",
+                      evidence)  # fmt: skip
+    else:
+        yield Verdict(subject, GOOD, finding, name="saved model equal", evidence=evidence)
+
+
+# Weights of an encoder from which on training it from the beginning is no toy; sum of the learning
+# rates over a run below which new weights cannot be trained at all.
+LARGE, LITTLE = 1_000_000, 2.5e-3
+
+
+def fresh(share: float, layers: int, weights: int, rates: float) -> Iterator[Verdict]:
+    """Judge whether an encoder has pretrained weights.
+
+    Args:
+        share: share of the normalisation layers with weights 1 and biases 0.
+        layers: normalisation layers.
+        weights: weights of the encoder.
+        rates: sum of the learning rates over the planned run.
+    """
+    if share < 1 or (weights < LARGE and rates > LITTLE):
+        return
+    finding = (
+        f"All {layers} normalisation layers of the encoder have weights 1 and biases 0: its "
+        "weights are newly initialised (random), and no pretrained checkpoint was loaded."
+    )
+    if rates <= LITTLE:
+        finding += f" Learning rates that add up to {rates:.1g} do not train it from the beginning."
+    change = (
+        "Load the checkpoint: from_pretrained(folder) instead of from_config; check the path, the "
+        "names of the weights, and warnings about missing keys."
+    )
+    yield Verdict("weights", WATCH, finding, change, "weights not loaded", SYMPTOM,
+                  {"rates": rates})  # fmt: skip
+
+
+def pipeline(
+    stored: Sequence[str], used: Sequence[str], stored_pooling: str, used_pooling: str
+) -> Iterator[Verdict]:
+    """Judge whether a saved model is used with its own modules.
+
+    Args:
+        stored: kinds of the modules with which the encoder was saved.
+        used: kinds of the modules of the trained model.
+        stored_pooling: mode of the saved pooling; empty if unknown.
+        used_pooling: mode of the pooling in use; empty if unknown.
+    """
+    subject = "modules"
+    lost = [
+        kind for kind in stored if kind not in used and kind in ("Dense", "Normalize", "Pooling")
+    ]
+    other = stored_pooling and used_pooling and stored_pooling != used_pooling
+    if other:
+        finding = (
+            f"The encoder was saved with {stored_pooling!r} pooling, and is trained with "
+            f"{used_pooling!r} pooling."
+        )
+    elif lost:
+        finding = (
+            f"The encoder was saved with a {lost[0]} module, which the trained model lacks: the "
+            "weights were loaded as those of a bare encoder."
+        )
+    else:
+        return
+    change = "Load the whole model, SentenceTransformer(folder), and not its Transformer alone."
+    yield Verdict(subject, WATCH, finding, change, "other modules", SYMPTOM)
+
+
+def names(kind: str, name: str, times: int) -> Iterator[Verdict]:
+    """Judge whether evaluators have different names; ``times`` is 0 if they have."""
+    if times > 1:
+        finding = (
+            f"{times} evaluators ({kind}) have the same name, {name!r}: the metrics of one replace "
+            "those of the other, and only the last is seen."
+        )
+        change = "Give each evaluator a name of its own: name=…."
+        yield Verdict("evaluation", WATCH, finding, change, "evaluators of one name", SYMPTOM)
+
+
+def plateau(mode: str, metric: str) -> Iterator[Verdict]:
+    """Judge whether a schedule that waits for a plateau follows its metric by the right sign."""
+    better = sign_of(metric)
+    if (better > 0 and mode == "min") or (better < 0 and mode == "max"):
+        finding = (
+            f"The schedule lowers the learning rate when {metric} does not "
+            f"{'fall' if mode == 'min' else 'rise'} (mode={mode!r}), of which a "
+            f"{'higher' if better > 0 else 'lower'} value is better: the rate is lowered while "
+            "training goes well."
+        )
+        wanted = "max" if better > 0 else "min"
+        change = f"Set lr_scheduler_kwargs={{'mode': {wanted!r}}}."
+        yield Verdict("schedule", BAD, finding, change, "plateau of the wrong sign",
+                      "weights-do-not-move")  # fmt: skip
+
+
+# Share of the batches, relative to an equal one, below which a data set is drowned by the others.
+DROWNED = 0.125
+
+
+def proportions(sets: int, name: str, rows: int, in_turns: bool, share: float) -> Iterator[Verdict]:
+    """Judge whether each of several data sets gets batches.
+
+    Args:
+        sets: number of data sets.
+        name: the smallest one.
+        rows: its rows.
+        in_turns: whether batches are drawn from the data sets in turns.
+        share: its share of the batches.
+    """
+    if in_turns or share * sets >= DROWNED:
+        return
+    finding = (
+        f"Batches are drawn in proportion to size: the data set {name!r} of {rows:,} rows gets "
+        f"{percent(share)} of the batches, and the others drown it."
+    )
+    change = (
+        "If it matters, set multi_dataset_batch_sampler=MultiDatasetBatchSamplers.ROUND_ROBIN, or "
+        "repeat its rows."
+    )
+    yield Verdict("data sets", WATCH, finding, change, "data set drowned", SYMPTOM,
+                  {"share": share})  # fmt: skip
+
+
+# Common mass of the frequencies of words, relative to that of two halves of the training data,
+# below which evaluated texts are of another field; fewest texts that say so.
+OTHER_FIELD, ENOUGH_TEXTS = 0.6, 32
+
+
+def field(texts: int, rows: int, common: float, usual: float) -> Iterator[Verdict]:
+    """Judge whether evaluated texts are of the field that is trained.
+
+    Args:
+        texts: evaluated texts.
+        rows: rows of the column of training whose words are nearest.
+        common: mass that the frequencies of their words have in common.
+        usual: the same of two halves of that column.
+    """
+    if texts < ENOUGH_TEXTS or rows < 2 * ENOUGH_TEXTS or common >= OTHER_FIELD * usual:
+        return
+    finding = (
+        f"The words of {texts:,} evaluated texts are not those of training: frequencies have "
+        f"{percent(common)} in common, and {percent(usual)} between two halves of the training "
+        "data. They seem to be of another field (domain) or language."
+    )
+    change = "Train on texts of the field in which the encoder is evaluated and used, or add some."
+    yield Verdict("evaluation", WATCH, finding, change, "another field", SYMPTOM,
+                  {"common": common, "usual": usual})  # fmt: skip
+
+
+# Share of rows whose texts stand in different rows that is worth a remark, and is bad; fewest rows.
+SOME_APART, MANY_APART, ENOUGH_ROWS = 0.05, 0.4, 8
+
+
+def mixed(rows: int, apart: float) -> Iterator[Verdict]:
+    """Judge whether the texts of a batch's row stand in one row of the data set.
+
+    Args:
+        rows: rows of batches whose texts were found in the data set.
+        apart: share of them whose texts stand in different rows.
+    """
+    if rows < ENOUGH_ROWS or apart < SOME_APART:
+        return
+    finding = (
+        f"In {percent(apart)} of {counted(rows, 'row')} of the batches, the two texts stand in "
+        "different rows of the data set: rows are mixed after loading, so that pairs do not belong "
+        "together."
+    )
+    change = "Look at the data collator and the transform: they must keep the columns of a row."
+    grade = BAD if apart >= MANY_APART else WATCH
+    yield Verdict("pairs", grade, finding, change, "rows mixed in batches", "loss-at-chance",
+                  {"apart": apart})  # fmt: skip
+
+
+# Change of the loss by a step that leaves the embeddings alone, relative to that through the
+# embeddings, and to the loss, that is a penalty on the weights which holds them still.
+OUTWEIGHS, NOTICEABLE = 1.0, 0.05
+
+
+def aside(value: float, through: float, aside: float) -> Iterator[Verdict]:
+    """Judge whether a term on the weights outweighs the loss of the embeddings.
+
+    Args:
+        value: the loss.
+        through: its change by a step of the weights, through the embeddings.
+        aside: its change by the same step while the embeddings stay as they are.
+    """
+    if aside > OUTWEIGHS * abs(through) and aside > NOTICEABLE * abs(value):
+        finding = (
+            f"A step at the learning rate changes the loss by {through:.2g} through the "
+            f"embeddings, and raises it by {aside:.2g} aside from them: another term of the loss, "
+            "such as a penalty on the weights (regularisation), outweighs it and holds the weights."
+        )
+        change = "Lower the weight of that term by some orders of magnitude."
+        yield Verdict("penalty", WATCH, finding, change, "penalty outweighs", "weights-do-not-move",
+                      {"through": through, "aside": aside})  # fmt: skip

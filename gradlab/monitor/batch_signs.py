@@ -1,0 +1,88 @@
+"""Signs in the batches of a loss that something is wrong with their rows; sound ones have none."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gradlab.monitor.probe import Snapshot, in_double
+
+# Rows that are compared; share of rows that are nearest to themselves in the batch before, of
+# farther rows than a neighbour, and of pairs below a cosine, from which on they are noted.
+MOST_ROWS, SAME, NEIGHBOURS, OPPOSITE, BELOW = 64, 0.9, 0.7, 0.05, -0.5
+# Share of farther rows up to which the views of a row are no pairs, and by how much neighbours in
+# turn are nearer than others.
+NO_PAIRS, MORE = 0.7, 0.15
+# Names of the numbers that are recorded where a sign is seen.
+REPEATED, ALTERNATING, OPPOSED = "repeated_rows", "alternating_rows", "opposed_pairs"
+ANCHOR_DRIFT, STALE_DRIFT = "anchor_drift", "constant_drift"
+
+
+class BatchSigns:
+    """Compares each recorded batch of one loss with those before."""
+
+    def __init__(self) -> None:
+        self._before: Tensor | None = None
+        self._means: list[Tensor] | None = None
+
+    def of(self, snapshot: Snapshot) -> dict[str, float]:
+        """Return numbers of the signs that a batch shows; none of a sound one.
+
+        They are the share of rows that are nearest to themselves in the record before; the share of
+        other rows that are farther than the neighbour of the same view in turn; the share of pairs
+        in opposite directions; and, where one view has no gradient, how far the mean of each has
+        moved.
+        """
+        if not snapshot.fits or snapshot.positives is None or snapshot.not_finite():
+            return {}
+        rows = [snapshot.anchors[:MOST_ROWS], snapshot.positives[:MOST_ROWS]]
+        views = [F.normalize(view, dim=1) for view in in_double(rows, torch.device("cpu"))]
+        numbers = {
+            REPEATED: (_repeated(self._before, views[0]), SAME),
+            ALTERNATING: (_alternating(views), NEIGHBOURS),
+            OPPOSED: (float(((views[0] * views[1]).sum(1) < BELOW).double().mean()), OPPOSITE),
+        }
+        self._before = views[0]
+        signs = {name: share for name, (share, least) in numbers.items() if share >= least}
+        means = [view.mean(0) for view in views]
+        if snapshot.anchors.requires_grad and not snapshot.positives.requires_grad:
+            self._means = self._means or means
+            drift = [float((new - old).norm()) for new, old in zip(means, self._means, strict=True)]
+            signs |= dict(zip((ANCHOR_DRIFT, STALE_DRIFT), drift, strict=True))
+        return signs
+
+
+def _repeated(before: Tensor | None, rows: Tensor) -> float:
+    """Return the share of rows whose nearest row of the batch before is in their own place."""
+    if before is None or before.shape != rows.shape or len(rows) < 4:
+        return 0.0
+    own = torch.arange(len(rows))
+    return float(((rows @ before.T).argmax(1) == own).double().mean())
+
+
+def _alternating(views: list[Tensor]) -> float:
+    """Return the share of rows that are farther from a row than its neighbour in turn.
+
+    Rows 0 and 1, 2 and 3 ... of one view are neighbours in turn. 0 where rows 1 and 2, 3 and 4 ...
+    are as near, as in sorted data, or where the views of a row are nearer than chance.
+    """
+    count = len(views[0]) // 2 * 2
+    if count < 8:
+        return 0.0
+    # Rows of one kind are compared with each other, since texts of two kinds may alternate.
+    even, odd = ([view[start:count:2] for view in views] for start in (0, 1))
+    if max(_rank(*even), _rank(*odd)) > NO_PAIRS:
+        return 0.0
+    in_turn, between = (
+        sum(_rank(*view[start : start + count - 2].unflatten(0, (-1, 2)).unbind(1))
+            for view in views) / 2
+        for start in (0, 1)
+    )  # fmt: skip
+    return in_turn if in_turn - between > MORE else 0.0
+
+
+def _rank(rows: Tensor, partners: Tensor) -> float:
+    """Return the mean share of partners of other rows that are farther from a row than its own."""
+    cosines = rows @ partners.T
+    return float((cosines < cosines.diagonal()[:, None]).double().sum(1).mean()) / (len(rows) - 1)

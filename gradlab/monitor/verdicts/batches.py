@@ -1,0 +1,170 @@
+"""Are batches new, are their rows pairs, and do both views follow the encoder?"""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from gradlab.monitor.batch_signs import (
+    ALTERNATING,
+    ANCHOR_DRIFT,
+    OPPOSED,
+    REPEATED,
+    STALE_DRIFT,
+)
+from gradlab.monitor.history import TRAIN, History, of_dataset
+from gradlab.monitor.movement import WEIGHTS_LEFT, WEIGHTS_MOVED
+from gradlab.monitor.verdicts.records import PERSISTENT, Records
+from gradlab.numbers import percent
+from gradlab.verdict import BAD, WATCH, Verdict
+
+# Share of the records that repeat the batch before; share of late records with pairs in opposite
+# directions, and share of such pairs; how many times as far as a constant view an encoder's has
+# moved.
+MOSTLY, MANY_OPPOSED, FARTHER = 0.8, 0.1, 3.0
+# How far positives are nearer than other rows, on the way to a cosine of 1, in the first record and
+# in late ones, if they have nothing to do with their anchors.
+NO_NEARER, HARDLY_NEARER = 0.05, 0.1
+
+
+def repeated(records: Records) -> Verdict | None:
+    """Judge whether each recorded batch holds the rows of the one before."""
+    same, count = _points(records, REPEATED), records.count
+    if count < 2 * PERSISTENT or len(same) < MOSTLY * (count - 1):
+        return None
+    return Verdict(
+        "Batch",
+        WATCH,
+        f"In {len(same)} of {count - 1} records the batch holds the same rows as in the record "
+        "before, in the same places: the same batch is repeated at each step, and learned by "
+        "heart.",
+        "Make the iterator once per epoch, not in each step; shuffle, and do not set the seed "
+        "again in the loop.",
+        name="same batch",
+        symptom="score-does-not-rise",
+        evidence={"share": len(same) / (count - 1)},
+    )
+
+
+def alternating(records: Records) -> Verdict | None:
+    """Judge whether neighbouring rows of a view are the pairs, as in an untrained encoder."""
+    shares = _points(records, ALTERNATING)
+    early = list(records.points("positive_cosine"))[:PERSISTENT]
+    if len(early) < PERSISTENT or not all(step in shares for step in early):
+        return None
+    share = statistics.fmean(shares[step] for step in early)
+    return Verdict(
+        "Batch",
+        BAD,
+        "The two views of a row do not seem to belong together: within one view, rows 0 and 1, 2 "
+        f"and 3 ... are nearer to each other than {percent(share)} of other rows. Texts alternate, "
+        "and the batch was reshaped or cut in the wrong order.",
+        "Take rows[0::2] and rows[1::2] of alternating texts, or view(N, 2, D) instead of "
+        "view(2, N, D).",
+        name="views interleaved",
+        symptom="loss-at-chance",
+        evidence={"share": share},
+    )
+
+
+def unrelated(records: Records) -> Verdict | None:
+    """Judge whether positives are no nearer than other rows, from the first record to the last."""
+    first = _nearness(records.first("positive_cosine"), records.first("negative_cosine"))
+    late = [_nearness(*row) for row in records.recent("positive_cosine", "negative_cosine")]
+    if not late or not first < NO_NEARER or not max(late) < HARDLY_NEARER:
+        return None
+    positive, negative = records.latest("positive_cosine"), records.latest("negative_cosine")
+    return Verdict(
+        "Pairs",
+        WATCH,
+        "From the first record to the last, positives are no more alike than other rows: their "
+        f"mean cosine is {positive:.3f}, that of different rows {negative:.3f}. The two views of a "
+        "row seem unrelated, as pairs are that were mixed, sorted or shuffled apart.",
+        "Print some pairs as they reach the loss: columns must come from one loader, in one order, "
+        "also after collating and reshaping. Or the encoder sees nothing of what they share: check "
+        "truncation, unknown tokens and pooling.",
+        name="pairs unrelated",
+        symptom="loss-at-chance",
+        evidence={"first": first, "last": late[-1]},
+    )
+
+
+def _nearness(positive: float, negative: float) -> float:
+    """Return how far the mean cosine of positives is on the way from that of others to 1."""
+    return abs(positive - negative) / (1 - negative) if negative < 1 else math.inf
+
+
+def opposed(records: Records) -> Verdict | None:
+    """Judge whether pairs are driven to opposite directions."""
+    shares = _points(records, OPPOSED)
+    late = [shares.get(step, 0.0) for step in list(records.points("positive_cosine"))[-6:]]
+    if len(late) < 6 or statistics.median(late) < MANY_OPPOSED:
+        return None
+    share = statistics.median(late)
+    return Verdict(
+        "Pairs",
+        WATCH,
+        f"{percent(share)} of the pairs have a cosine below -0.5: texts that differ are driven to "
+        "opposite directions, and the push never ends, where unrelated texts should have a cosine "
+        "near 0.",
+        "Give the push a margin at which it ends, such as cosine.clamp(min=0), or the label 0 "
+        "instead of -1 (opposite).",
+        name="opposite directions",
+        symptom="labels-do-not-fit",
+        evidence={"share": share},
+    )
+
+
+def constant(records: Records) -> Verdict | None:
+    """Judge whether one view stays where it was while the encoder moves."""
+    moved, stale = (_points(records, name) for name in (ANCHOR_DRIFT, STALE_DRIFT))
+    late = sorted(moved.keys() & stale.keys())[-2 * PERSISTENT :]
+    if len(late) < 2 * PERSISTENT:
+        return None
+    ends = [statistics.median(points[step] for step in late) for points in (moved, stale)]
+    if ends[0] <= FARTHER * ends[1]:
+        return None
+    return Verdict(
+        "Views",
+        WATCH,
+        "The second view carries no gradient and does not follow the encoder: its mean has moved "
+        f"by {ends[1]:.2g} since the beginning, that of the anchors by {ends[0]:.2g}. Its "
+        "embeddings seem to be precomputed (an index, a cache) or of a frozen encoder, which will "
+        "not be the trained one.",
+        "Embed both views with the encoder that is trained; refresh an index as training goes on. "
+        "If the second encoder is frozen on purpose, use it for these texts later as well.",
+        name="constant view",
+        symptom="score-does-not-rise",
+        evidence={"anchors": ends[0], "constant": ends[1]},
+    )
+
+
+# Share of the movement of the weights that is left once training has ended.
+LEFT = 0.3
+
+
+def kept(history: History) -> Verdict | None:
+    """Judge whether what was kept after training is what was trained."""
+    points = list(history.points(TRAIN, WEIGHTS_LEFT).values())
+    moved = [
+        value for name in history.names(TRAIN) if name.startswith(WEIGHTS_MOVED)
+        for value in list(history.points(TRAIN, name).values())[-1:]
+    ]  # fmt: skip
+    if not points or not moved or not max(moved) > 0 or points[-1] >= LEFT * max(moved):
+        return None
+    return Verdict(
+        "Weights",
+        WATCH,
+        f"Training moved the weights by {max(moved):.2g} of their size, and after its end only "
+        f"{points[-1]:.2g} is left: a callback has set them back, as a moving average (EMA) does "
+        "whose decay is too long for the run.",
+        "Lower the decay, so that the average reaches back a tenth of the run: 1 - 10 / steps; or "
+        "begin it with the trained weights.",
+        name="weights set back",
+        symptom="score-does-not-rise",
+        evidence={"moved": max(moved), "kept": points[-1]},
+    )
+
+
+def _points(records: Records, name: str) -> dict[int, float]:
+    return records.history.points(TRAIN, of_dataset(name, records.dataset))

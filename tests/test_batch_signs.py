@@ -1,0 +1,115 @@
+"""Signs in batches, and the reaction of losses to negatives, on embeddings made for each."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from gradlab.monitor.batch_signs import BatchSigns
+from gradlab.monitor.formula_trials import values_on_known_batches
+from gradlab.monitor.probe import Snapshot
+from gradlab.monitor.verdicts import formula
+
+
+def rows(count=16, width=32, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return F.normalize(torch.randn(count, width, generator=generator), dim=1)
+
+
+def near(embedded, seed=9):
+    return F.normalize(embedded + 0.1 * rows(len(embedded), seed=seed), dim=1)
+
+
+def test_fresh_batches_of_pairs_have_no_signs():
+    signs = BatchSigns()
+    for seed in range(4):
+        anchors = rows(seed=seed)
+        assert signs.of(Snapshot(anchors, near(anchors))) == {}
+
+
+def test_a_batch_that_comes_again_is_noted():
+    signs, anchors = BatchSigns(), rows()
+    assert signs.of(Snapshot(anchors, near(anchors))) == {}
+    moved = near(anchors, seed=5)
+    assert signs.of(Snapshot(moved, near(moved))) == {"repeated_rows": 1.0}
+    order = torch.randperm(16, generator=torch.Generator().manual_seed(0))
+    assert signs.of(Snapshot(moved[order], near(moved)[order])) == {}
+
+
+def test_alternating_views_are_told_from_sorted_rows():
+    texts = rows()
+    alternating = torch.stack([texts, near(texts)], dim=1).flatten(0, 1)
+    first, second = alternating.view(2, 16, -1)
+    assert BatchSigns().of(Snapshot(first, second))["alternating_rows"] > 0.9
+    drawn_near = torch.cumsum(rows(seed=3), dim=0)  # each row is near the one before
+    assert "alternating_rows" not in BatchSigns().of(Snapshot(drawn_near, near(drawn_near)))
+
+
+def test_pairs_in_opposite_directions_are_counted():
+    anchors = rows()
+    positives = torch.cat([-anchors[:4], anchors[4:]])
+    assert BatchSigns().of(Snapshot(anchors, positives)) == {"opposed_pairs": 0.25}
+
+
+def test_a_view_without_gradient_is_followed():
+    signs, positives = BatchSigns(), rows(seed=1)
+    first = rows().requires_grad_()
+    assert signs.of(Snapshot(first, positives)) == {"anchor_drift": 0.0, "constant_drift": 0.0}
+    moved = F.normalize(rows() + 0.5, dim=1).requires_grad_()
+    drift = signs.of(Snapshot(moved, positives))
+    assert drift["anchor_drift"] > 10 * drift["constant_drift"]
+    assert BatchSigns().of(Snapshot(first, near(first))) == {}
+
+
+def logits(anchors, positives):
+    return 20 * F.normalize(anchors, dim=1) @ F.normalize(positives, dim=1).T
+
+
+def ranking(anchors, positives, **options):
+    return F.cross_entropy(logits(anchors, positives), torch.arange(len(anchors)), **options)
+
+
+def hinge(choose):
+    def loss(anchors, positives):
+        cosines = logits(anchors, positives) / 20
+        return F.relu(0.3 - cosines.diagonal() + choose(cosines)).mean()
+
+    return loss
+
+
+def others(cosines):
+    return cosines.masked_fill(torch.eye(len(cosines), dtype=torch.bool), -2)
+
+
+def in_pieces(size):
+    def loss(anchors, positives):
+        pieces = zip(anchors.split(size), positives.split(size), strict=True)
+        return sum(ranking(*piece) for piece in pieces) / (len(anchors) / size)
+
+    return loss
+
+
+@pytest.mark.parametrize(
+    ("loss", "name"),
+    [
+        (ranking, ""),
+        (hinge(lambda cosines: others(cosines).amax(1)), ""),
+        (lambda a, p: ranking(a, p, label_smoothing=0.05), ""),
+        (lambda a, p: ranking(a, p) + ranking(p, a), ""),
+        (in_pieces(4), "few negatives"),
+        (in_pieces(2), "few negatives"),
+        (hinge(lambda cosines: cosines.amax(1)), "positive as negative"),
+        (hinge(lambda cosines: cosines.amin(1)), "easiest negative"),
+        (lambda a, p: ranking(a.sign(), p.sign()), "no gradient"),
+        (lambda a, p: ranking(a, p.detach()), "one-sided gradient"),
+        (lambda a, p: 1 - F.cosine_similarity(a, p).mean(), "no negatives"),
+        (lambda a, p: ranking(a, p, label_smoothing=0.9), "target is spread"),
+        (lambda a, p: ranking(a, p) * torch.rand(()), ""),  # it draws numbers of its own
+    ],
+)
+def test_reaction_to_negatives_is_named(loss, name):
+    torch.manual_seed(0)
+    values = values_on_known_batches(loss, 32)
+    found = [formula.formula(values), formula.reaction(values)]
+    assert [verdict.name for verdict in found if verdict] == [name] * bool(name)
