@@ -108,7 +108,7 @@ def hard_negatives(batches: list[ObservedBatch]) -> Numbers | None:
     return {"same": same, "nearer": float(torch.cat(nearer).mean())}
 
 
-def part(batches: list[ObservedBatch]) -> Numbers | None:
+def unrelated_rows(batches: list[ObservedBatch]) -> Numbers | None:
     """Return how rows whose texts have no rare token in common compare with the other rows.
 
     Ranks are the mean shares of other candidates that are farther than the positive.

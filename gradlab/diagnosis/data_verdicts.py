@@ -256,7 +256,9 @@ def hard_negatives(same: float, nearer: float) -> Iterator[Verdict]:
 SOME_WITHOUT, MOST_WITHOUT, TOLD_APART, FEWEST_ROWS = 0.2, 0.8, 0.75, 24
 
 
-def part(rows: int, without: float, rank_without: float, rank_with: float) -> Iterator[Verdict]:
+def unrelated_rows(
+    rows: int, without: float, rank_without: float, rank_with: float
+) -> Iterator[Verdict]:
     """Judge whether a part of the pairs does not belong together, while the others do.
 
     Args:

@@ -25,7 +25,13 @@ from gradlab.diagnosis import (
     shape_measurements,
     shortcut_measurements,
 )
-from gradlab.diagnosis.data_measurements import hard_negatives, of_texts, pairs, part, views
+from gradlab.diagnosis.data_measurements import (
+    hard_negatives,
+    of_texts,
+    pairs,
+    unrelated_rows,
+    views,
+)
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 from gradlab.diagnosis.trial_step import positions_of
 from gradlab.errors import first_line
@@ -323,7 +329,7 @@ def gradient_cache(batches: list[ObservedBatch]) -> Numbers | None:
 TRAINER_CHECKS = (
     *(weights, gradient, optimizer, learning_rate, precision, dropout, length, processes),
 )
-LOSS_CHECKS = (views, loss, part, hard_negatives, temperature, logits, gradient_cache)
+LOSS_CHECKS = (views, loss, unrelated_rows, hard_negatives, temperature, logits, gradient_cache)
 OF_LOSS = (
     *label_measurements.OF_LOSS,
     *row_measurements.OF_LOSS,

@@ -207,7 +207,7 @@ def field(observation: Observation) -> Numbers | None:
     """Return how far the words of evaluated texts are those of training.
 
     ``common`` is the mass that the frequencies of words of evaluated texts have in common with the
-    column of training that is nearest, and ``usual`` that of two halves of this column.
+    column of training that is nearest, and ``halves`` that of two halves of this column.
     """
     texts = [
         text for inner in evaluators_of(observation) for name in EVALUATED
@@ -220,8 +220,8 @@ def field(observation: Observation) -> Numbers | None:
     evaluated = _frequencies(texts)
     common = [_common(evaluated, _frequencies(column)) for column in columns]
     nearest = columns[max(range(len(columns)), key=common.__getitem__)]
-    usual = _common(_frequencies(nearest[::2]), _frequencies(nearest[1::2]))
-    return {"texts": len(texts), "rows": len(nearest), "common": max(common), "usual": usual}
+    halves = _common(_frequencies(nearest[::2]), _frequencies(nearest[1::2]))
+    return {"texts": len(texts), "rows": len(nearest), "common": max(common), "halves": halves}
 
 
 def _frequencies(texts: Sequence[str]) -> dict[str, float]:

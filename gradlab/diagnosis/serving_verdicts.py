@@ -115,8 +115,8 @@ def pipeline(
     lost = [
         kind for kind in stored if kind not in used and kind in ("Dense", "Normalize", "Pooling")
     ]
-    other = stored_pooling and used_pooling and stored_pooling != used_pooling
-    if other:
+    differs = stored_pooling and used_pooling and stored_pooling != used_pooling
+    if differs:
         finding = (
             f"The encoder was saved with {stored_pooling!r} pooling, and is trained with "
             f"{used_pooling!r} pooling."
@@ -153,8 +153,8 @@ def plateau(mode: str, metric: str) -> Iterator[Verdict]:
             f"{'higher' if better > 0 else 'lower'} value is better: the rate is lowered while "
             "training goes well."
         )
-        wanted = "max" if better > 0 else "min"
-        change = f"Set lr_scheduler_kwargs={{'mode': {wanted!r}}}."
+        mode = "max" if better > 0 else "min"
+        change = f"Set lr_scheduler_kwargs={{'mode': {mode!r}}}."
         yield Verdict("schedule", BAD, finding, change, "plateau of the wrong sign",
                       "weights-do-not-move")  # fmt: skip
 
@@ -192,25 +192,25 @@ def proportions(sets: int, name: str, rows: int, in_turns: bool, share: float) -
 OTHER_FIELD, ENOUGH_TEXTS = 0.6, 32
 
 
-def field(texts: int, rows: int, common: float, usual: float) -> Iterator[Verdict]:
+def field(texts: int, rows: int, common: float, halves: float) -> Iterator[Verdict]:
     """Judge whether evaluated texts are of the field that is trained.
 
     Args:
         texts: evaluated texts.
         rows: rows of the column of training whose words are nearest.
         common: mass that the frequencies of their words have in common.
-        usual: the same of two halves of that column.
+        halves: the same of two halves of that column.
     """
-    if texts < ENOUGH_TEXTS or rows < 2 * ENOUGH_TEXTS or common >= OTHER_FIELD * usual:
+    if texts < ENOUGH_TEXTS or rows < 2 * ENOUGH_TEXTS or common >= OTHER_FIELD * halves:
         return
     finding = (
         f"The words of {texts:,} evaluated texts are not those of training: frequencies have "
-        f"{percent(common)} in common, and {percent(usual)} between two halves of the training "
+        f"{percent(common)} in common, and {percent(halves)} between two halves of the training "
         "data. They seem to be of another field (domain) or language."
     )
     change = "Train on texts of the field in which the encoder is evaluated and used, or add some."
     yield Verdict("evaluation", WATCH, finding, change, "another field", SYMPTOM,
-                  {"common": common, "usual": usual})  # fmt: skip
+                  {"common": common, "halves": halves})  # fmt: skip
 
 
 # Share of rows whose texts stand in different rows that is worth a remark, and is bad; fewest rows.

@@ -16,8 +16,8 @@ from gradlab.diagnosis.data_verdicts import (
     duplicates,
     hard_negatives,
     pairs,
-    part,
     texts,
+    unrelated_rows,
     views,
 )
 from gradlab.diagnosis.encoder_verdicts import (
@@ -95,7 +95,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "empty texts": (
         *("loss not finite", "gradient not finite", "views equal", "pairs at chance"),
         *("negatives nearer", "negatives are positives", "duplicates", "loss zero", "placeholders"),
-        *("sorted rows", "rows left out", "pairs unclear"),
+        *("sorted rows", "rows left out", "pairs unclear", "part of the pairs unrelated"),
     ),
     "columns in another order": (
         *("pairs at chance", "pairs unclear", "negatives nearer", "worse than chance"),
@@ -103,6 +103,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     ),
     "labels ignored": (
         *("pairs at chance", "pairs unclear", "worse than chance", "duplicates", "views equal"),
+        "part of the pairs unrelated",
     ),
     "labels out of range": ("loss not finite", "worse than chance"),
     "loss of another encoder": ("no gradient", "little gradient", "optimizer lacks weights"),
@@ -123,12 +124,20 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("views equal", "collapsed", "texts embed alike", "no end of sequence"),
     ),
     "dropout too high": ("pairs at chance", "pairs unclear", "worse than chance"),
-    "rows shifted": ("pairs at chance", "pairs unclear", "worse than chance"),
+    "rows shifted": (
+        *("pairs at chance", "pairs unclear", "worse than chance", "part of the pairs unrelated"),
+    ),
     "labels reversed": ("labels out of range",),
     "teacher reversed": ("negatives nearer", "teacher in other units"),
-    "rate ends early": ("plan hardly moves", "adapter hardly moves"),
-    "rate too low": ("plan hardly moves", "adapter hardly moves"),
-    "few steps": ("plan hardly moves", "adapter hardly moves", "schedule does not reach the rate"),
+    **{
+        name: ("plan hardly moves", "adapter hardly moves", "weights not loaded")
+        for name in ("rate ends early", "rate too low")
+    },
+    "few steps": (
+        *("plan hardly moves", "adapter hardly moves", "schedule does not reach the rate"),
+        "weights not loaded",
+    ),
+    "texts missing": ("part of the pairs unrelated",),
     "large epsilon": ("plan hardly moves",),
     "route without column": ("part without gradient", "little gradient"),
     "routes exchanged": ("worse than chance", "pairs unclear", "pairs at chance"),
@@ -148,7 +157,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     ),
     "weights float16": ("loss not finite", "gradient not finite", "loss zero in half precision"),
     "schedule does not reach the rate": (
-        *("plan hardly moves", "adapter hardly moves", "rate too low"),
+        *("plan hardly moves", "adapter hardly moves", "rate too low", "weights not loaded"),
     ),
     "classes alone": ("loss zero", "no gradient", "little gradient"),
     "one class": ("loss zero", "no gradient"),
@@ -284,7 +293,7 @@ LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "views": views,
     "loss": loss,
     "pairs": pairs,
-    "part": part,
+    "unrelated_rows": unrelated_rows,
     "hard_negatives": hard_negatives,
     "temperature": temperature,
     "logits": logits,

@@ -25,7 +25,7 @@ def aside(trainer: Any, inputs: Mapping[str, Any], rate: float) -> dict[str, Any
     begins = [weight.detach().clone() for weight in weights]
     model.eval()
     try:
-        before, again = (_value(trainer, inputs, outputs, keep=keep) for keep in (True, False))
+        before, repeated = (_value(trainer, inputs, outputs, keep=keep) for keep in (True, False))
         with torch.no_grad():
             for weight in weights:
                 weight.sub_(rate * weight.grad.sign())
@@ -38,18 +38,18 @@ def aside(trainer: Any, inputs: Mapping[str, Any], rate: float) -> dict[str, Any
             for weight, begin in zip(weights, begins, strict=True):
                 weight.copy_(begin)
         model.train()
-    if abs(again - before) > 1e-5 * max(1.0, abs(before)) or not outputs:
+    if abs(repeated - before) > 1e-5 * max(1.0, abs(before)) or not outputs:
         return None
     return {"value": before, "through": moved - held, "aside": held - before}
 
 
 def _value(trainer: Any, inputs: Mapping[str, Any], outputs: list[Any], *, keep: bool) -> float:
     """Return the trainer's loss; keep the outputs of the model, or let it give the kept ones."""
-    kept = iter(list(outputs))
+    stored = iter(list(outputs))
 
     def hook(module: nn.Module, args: Any, output: Any) -> Any:
         if not keep:
-            return next(kept)
+            return next(stored)
         outputs.append(dict(output) if isinstance(output, Mapping) else output)
         return None
 

@@ -13,7 +13,7 @@ from gradlab.monitor.probe import Snapshot, in_double
 MOST_ROWS, SAME, NEIGHBOURS, OPPOSITE, BELOW = 64, 0.9, 0.7, 0.05, -0.5
 # Share of farther rows up to which the views of a row are no pairs, and by how much neighbours in
 # turn are nearer than others.
-NO_PAIRS, MORE = 0.7, 0.15
+NO_PAIRS, NEARER = 0.7, 0.15
 # Names of the numbers that are recorded where a sign is seen.
 REPEATED, ALTERNATING, OPPOSED = "repeated_rows", "alternating_rows", "opposed_pairs"
 ANCHOR_DRIFT, STALE_DRIFT = "anchor_drift", "constant_drift"
@@ -79,7 +79,7 @@ def _alternating(views: list[Tensor]) -> float:
             for view in views) / 2
         for start in (0, 1)
     )  # fmt: skip
-    return in_turn if in_turn - between > MORE else 0.0
+    return in_turn if in_turn - between > NEARER else 0.0
 
 
 def _rank(rows: Tensor, partners: Tensor) -> float:

@@ -68,25 +68,27 @@ def reaction(function: Callable[..., Any], anchors: Tensor, aside: Tensor) -> Va
     near = 0.6 * anchors + 0.8 * anchors[:1]
     random = torch.randn((2, *anchors.shape), generator=torch.Generator().manual_seed(0))
     random = F.normalize(random.to(anchors.dtype), dim=-1)
-    count, others = len(anchors), torch.arange(len(anchors))[:, None] > 0
+    count, negatives = len(anchors), torch.arange(len(anchors))[:, None] > 0
     with contextlib.suppress(Exception):
         with torch.no_grad():
-            rest, repeated = (float(function(anchors, positives)) for _ in range(2))
-            rounding = 1e-5 * max(1.0, abs(rest))
+            settled, repeated = (float(function(anchors, positives)) for _ in range(2))
+            rounding = 1e-5 * max(1.0, abs(settled))
             changes = [
-                float(function(anchors, _exchanged(positives, near, [row]))) - rest
+                float(function(anchors, _exchanged(positives, near, [row]))) - settled
                 for row in range(1, count)
             ]
-            together = float(function(anchors, torch.where(others, near, positives)))
+            together = float(function(anchors, torch.where(negatives, near, positives)))
         (first_slope, second_slope), random_slopes = (
             _slopes(function, *views) for views in ((anchors, positives), random)
         )
         slopes = [math.hypot(first_slope, second_slope), math.hypot(*random_slopes)]
-        if abs(repeated - rest) <= rounding and all(map(math.isfinite, [rest, together, *slopes])):
+        if abs(repeated - settled) <= rounding and all(
+            map(math.isfinite, [settled, together, *slopes])
+        ):
             return {
                 "others": count - 1.0, "nearer": float(sum(c > rounding for c in changes)),
-                "all_nearer": together - rest if abs(together - rest) > rounding else 0.0,
-                "rest": rest, "slope": slopes[0], "random_slope": slopes[1],
+                "all_nearer": together - settled if abs(together - settled) > rounding else 0.0,
+                "rest": settled, "slope": slopes[0], "random_slope": slopes[1],
                 "positive_slope": random_slopes[1],
             }  # fmt: skip
     return {}
@@ -121,9 +123,9 @@ def departure(loss: Loss | None, anchors: Tensor, positives: Tensor, value: floa
     return close[0] if len(close) == 1 else ""
 
 
-def _exchanged(rows: Tensor, others: Tensor, places: list[int]) -> Tensor:
+def _exchanged(rows: Tensor, replacements: Tensor, places: list[int]) -> Tensor:
     rows = rows.clone()
-    rows[places] = others[places]
+    rows[places] = replacements[places]
     return rows
 
 

@@ -66,12 +66,12 @@ PIPELINE = {
     "used": ["Transformer", "Pooling", "Normalize"], "stored_pooling": "cls", "used_pooling": "cls",
 }  # fmt: skip
 PROPORTIONS = {"sets": 2, "name": "own", "rows": 80, "in_turns": False}
-FIELD = {"texts": 60, "rows": 160, "usual": 0.7}
+FIELD = {"texts": 60, "rows": 160, "halves": 0.7}
 REACTION = {
     "others": 7.0, "nearer": 7.0, "all_nearer": 5.0, "rest": 0.1, "slope": 1.0, "random_slope": 1.0,
 }  # fmt: skip
 SHAPE: dict[str, Any] = {"values": {}, "longer": 1.0, "value": 2.0, "length": 1.0}
-PART = {"rows": 32, "without": 0.5, "rank_without": 0.5, "rank_with": 0.9}
+UNRELATED_ROWS = {"rows": 32, "without": 0.5, "rank_without": 0.5, "rank_with": 0.9}
 OPPOSITE = {"rows": 160, "chance": 0.01}
 SCALES = {"distinct": 3, "low": 0.0, "high": 5.0, "between": 0.4, "share": 0.5, "label": 1.0}
 OF_TRAINERS: list[tuple[str, dict[str, Any], str]] = [
@@ -437,16 +437,16 @@ OF_LOSSES: list[tuple[str, dict[str, Any], str]] = [
     ("shift", {"rows": 100, "before": 0.0, "after": 0.3}, "bad"),
     ("gradient_cache", CACHE | {"replay": 0.0, "plain": 1e-2}, "bad"),
     ("gradient_cache", CACHE | {"replay": 1e-2, "plain": None}, "bad"),
-    ("part", PART, "watch"),
-    ("part", PART | {"rows": 20}, ""),
-    ("part", PART | {"rows": 28}, "watch"),
-    ("part", PART | {"without": 0.15}, ""),
-    ("part", PART | {"without": 0.3}, "watch"),
-    ("part", PART | {"without": 0.7}, "watch"),
-    ("part", PART | {"without": 0.86}, ""),
-    ("part", PART | {"rank_with": 0.6}, ""),
-    ("part", PART | {"rank_with": 0.85}, "watch"),
-    ("part", PART | {"rank_without": 0.8}, ""),
+    ("unrelated_rows", UNRELATED_ROWS, "watch"),
+    ("unrelated_rows", UNRELATED_ROWS | {"rows": 20}, ""),
+    ("unrelated_rows", UNRELATED_ROWS | {"rows": 28}, "watch"),
+    ("unrelated_rows", UNRELATED_ROWS | {"without": 0.15}, ""),
+    ("unrelated_rows", UNRELATED_ROWS | {"without": 0.3}, "watch"),
+    ("unrelated_rows", UNRELATED_ROWS | {"without": 0.7}, "watch"),
+    ("unrelated_rows", UNRELATED_ROWS | {"without": 0.86}, ""),
+    ("unrelated_rows", UNRELATED_ROWS | {"rank_with": 0.6}, ""),
+    ("unrelated_rows", UNRELATED_ROWS | {"rank_with": 0.85}, "watch"),
+    ("unrelated_rows", UNRELATED_ROWS | {"rank_without": 0.8}, ""),
     ("mixed", {"rows": 32, "apart": 0.035}, ""),
     ("mixed", {"rows": 32, "apart": 0.07}, "watch"),
     ("mixed", {"rows": 32, "apart": 0.3}, "watch"),

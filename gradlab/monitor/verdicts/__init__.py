@@ -219,7 +219,7 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         weights.stops(run.history),
         weights.stale_gradient(run.history),
         weights.leap(run.history),
-        batches.kept(run.history),
+        batches.set_back(run.history),
     )
     yield from (verdict for verdict in of_weights if verdict is not None)
     advice = embeddings.queue_advice(run.config)

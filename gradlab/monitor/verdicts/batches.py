@@ -143,7 +143,7 @@ def constant(records: Records) -> Verdict | None:
 LEFT = 0.3
 
 
-def kept(history: History) -> Verdict | None:
+def set_back(history: History) -> Verdict | None:
     """Judge whether what was kept after training is what was trained."""
     points = list(history.points(TRAIN, WEIGHTS_LEFT).values())
     moved = [

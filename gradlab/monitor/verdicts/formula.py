@@ -121,10 +121,12 @@ def reaction(values: Mapping[str, Any]) -> Verdict | None:
     names = ("others", "nearer", "all_nearer", "rest", "slope", "random_slope")
     if not all(isinstance(values.get(name), int | float) for name in names):
         return None
-    others, nearer, all_nearer, rest, slope, random_slope = (float(values[name]) for name in names)
+    negatives, nearer, all_nearer, value, slope, random_slope = (
+        float(values[name]) for name in names
+    )
     evidence = {name: float(values[name]) for name in names}
-    loss = f"The loss is {short(rest)} where each positive is the nearest (cosine 0.6)"
-    if slope == 0 and random_slope == 0 and rest != 0:
+    loss = f"The loss is {short(value)} where each positive is the nearest (cosine 0.6)"
+    if slope == 0 and random_slope == 0 and value != 0:
         finding = (
             f"{loss}, and neither there nor for random embeddings does it have a gradient: its "
             "gradient is zero everywhere."
@@ -135,7 +137,7 @@ def reaction(values: Mapping[str, Any]) -> Verdict | None:
         )
         return Verdict("Formula", BAD, finding, change, "no gradient", "weights-do-not-move",
                        evidence)  # fmt: skip
-    if slope == 0 and rest > 0:
+    if slope == 0 and value > 0:
         finding = (
             f"{loss}, and has no gradient there, as if it were solved: the own positive seems to "
             "be taken as a negative as well (the diagonal is not masked), so that the loss ends at "
@@ -170,10 +172,10 @@ def reaction(values: Mapping[str, Any]) -> Verdict | None:
         change = "Leave out detach() and no_grad(), unless a second encoder follows the first."
         return Verdict("Formula", WATCH, finding, change, "one-sided gradient",
                        "score-does-not-rise", evidence)  # fmt: skip
-    if 0 < nearer < FEW_NEGATIVES * others:
+    if 0 < nearer < FEW_NEGATIVES * negatives:
         count = "1 negative" if nearer == 1 else f"{nearer:.0f} negatives"
         finding = (
-            f"In a batch of {others + 1:.0f} rows an anchor has only {count}: the other rows do "
+            f"In a batch of {negatives + 1:.0f} rows an anchor has only {count}: the other rows do "
             "not change its loss. The loss seems to split the batch into chunks."
         )
         change = (
