@@ -82,9 +82,8 @@ def reaction(function: Callable[..., Any], anchors: Tensor, aside: Tensor) -> Va
             _slopes(function, *views) for views in ((anchors, positives), random)
         )
         slopes = [math.hypot(first_slope, second_slope), math.hypot(*random_slopes)]
-        if abs(repeated - settled) <= rounding and all(
-            map(math.isfinite, [settled, together, *slopes])
-        ):
+        finite = all(map(math.isfinite, [settled, together, *slopes]))
+        if finite and abs(repeated - settled) <= rounding:
             return {
                 "others": count - 1.0, "nearer": float(sum(c > rounding for c in changes)),
                 "all_nearer": together - settled if abs(together - settled) > rounding else 0.0,
