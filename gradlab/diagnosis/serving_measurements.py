@@ -21,6 +21,7 @@ from gradlab.diagnosis.evaluation_measurements import EVALUATED, evaluated_texts
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 from gradlab.diagnosis.row_measurements import plain
 from gradlab.diagnosis.shortcut_measurements import words_of
+from gradlab.seeds import undisturbed
 
 # Weights of a model that is saved and loaded for a trial; texts that are embedded by both.
 MOST_WEIGHTS, SAVED_TEXTS = 500_000_000, 8
@@ -73,8 +74,8 @@ def saved(observation: Observation) -> Numbers | None:
     if not hasattr(model, "encode") or not 0 < size <= MOST_WEIGHTS or not texts:
         return None
     options = {"convert_to_tensor": True, "show_progress_bar": False}
-    with contextlib.suppress(Exception), tempfile.TemporaryDirectory() as folder:
-        mode = model.training
+    with contextlib.suppress(Exception), undisturbed(), tempfile.TemporaryDirectory() as folder:
+        modes = [(module, module.training) for module in model.modules()]
         try:
             model.save_pretrained(folder, create_model_card=False)
             loaded = type(model)(folder, device="cpu", local_files_only=True)
@@ -82,7 +83,8 @@ def saved(observation: Observation) -> Numbers | None:
                 encoder.encode(texts, **options).double().cpu() for encoder in (model, loaded)
             )
         finally:
-            model.train(mode)
+            for module, mode in modes:
+                module.training = mode
         cosines = nn.functional.cosine_similarity(first, second)
         lengths = second.norm(dim=1) / first.norm(dim=1)
         names = sorted(getattr(model, "prompts", None) or {})
