@@ -17,6 +17,7 @@ from torch.nn import functional
 
 import gradlab
 from gradlab.atlas.entries import COLUMNS, measure
+from gradlab.explorer.frames import _still
 from gradlab.gradient.verification import paired_batch
 from gradlab.losses import registry
 from gradlab.losses.registry import OWN_LOSSES, read_loss
@@ -172,6 +173,23 @@ def test_the_cost_of_code_is_announced_without_a_terminal(monkeypatch, capsys):
         assert said or not errors
     gradlab.simulate("infonce", "relative_push", **setting, batches=10)
     assert not capsys.readouterr().err
+
+
+def test_every_function_that_draws_batches_announces_the_cost_of_code(monkeypatch, capsys):
+    monkeypatch.setattr("gradlab.simulation.sampled.MANY", 1)
+    sizes = {"SENTENCES": 8, "BATCHES_OF_A_CURVE": 2, "BATCHES_OF_A_PICTURE": 2}
+    for name, size in sizes.items():
+        monkeypatch.setattr(f"gradlab.atlas.entries.{name}", size)
+    monkeypatch.setattr("gradlab.atlas.entries.DEGREES", np.array([30.0, 90.0]))
+    routes = {
+        "simulate": lambda: gradlab.simulate(function, mu_pos=[0.3], mu_neg=[0.9], negatives=3),
+        "atlas": lambda: measure(function),
+        "plot_curves": lambda: gradlab.plot_curves([function]),
+        "explore": lambda: _still(gradlab.get_loss(function), None),
+    }
+    for route, call in routes.items():
+        call()
+        assert "gradients of batches of" in capsys.readouterr().err, route
 
 
 def test_a_watched_run_records_the_same_by_name_and_as_code(tmp_path):

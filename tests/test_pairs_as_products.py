@@ -69,7 +69,22 @@ def changed_in_place(a, b):
     return difference.norm(dim=-1)
 
 
+def begun_without_gradient(a, b):
+    with torch.no_grad():
+        difference = a[:, None] - b[None]
+    return difference.norm(dim=-1) * (a @ b.T)
+
+
+def looked_at_without_gradient(a, b):
+    difference = a[:, None] - b[None]
+    with torch.no_grad():
+        largest = difference.abs().amax()
+    return difference.norm(dim=-1) / largest
+
+
 PLAIN["changed in place"] = changed_in_place
+PLAIN["begun without gradient"] = begun_without_gradient
+PLAIN["looked at without gradient"] = looked_at_without_gradient
 
 
 def value_and_derivatives(function, *, second):

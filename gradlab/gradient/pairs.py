@@ -49,14 +49,24 @@ class _Postponed:
         kind: ``"product"``, ``"difference"``, ``"square"`` of the difference, or ``"copy"`` of the
             first operand, a view that repeats the second.
         array: what it computes, once it was computed.
+        has_gradient: whether gradients were recorded where the operation stood.
     """
 
     kind: str
     first: Tensor
     second: Tensor
     array: Tensor | None = None
+    has_gradient: bool = dataclasses.field(default_factory=torch.is_grad_enabled)
+
+    def __post_init__(self) -> None:
+        if not self.has_gradient:
+            self.first, self.second = self.first.detach(), self.second.detach()
 
     def computed(self) -> Tensor:
+        with torch.set_grad_enabled(self.has_gradient):
+            return self._computed()
+
+    def _computed(self) -> Tensor:
         if self.array is None:
             if self.kind == "product":
                 self.array = self.first * self.second

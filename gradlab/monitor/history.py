@@ -173,7 +173,8 @@ class History:
     def recorded_as(self, group: str, name: str) -> str:
         """Return the name of the series that `points` returns."""
         of_code = OF_CODE.get(name, name)
-        return name if (group, name) in self._series else of_code
+        only_of_code = (group, name) not in self._series and (group, of_code) in self._series
+        return of_code if only_of_code else name
 
     def names(self, group: str) -> list[str]:
         return [name for kind, name in self._series if kind == group]

@@ -202,7 +202,10 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
             batches.opposed(records),
             batches.constant(records),
         )
-        yield from (verdict.of(dataset) for verdict in questions if verdict is not None)
+        for verdict in filter(None, questions):
+            numbers = verdict.evidence.items()
+            evidence = {records.recorded_as(name): number for name, number in numbers}
+            yield dataclasses.replace(verdict.of(dataset), evidence=evidence)
     for dataset, used in run.losses.items():
         formulas = (
             formula.departure(
