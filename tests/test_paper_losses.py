@@ -377,3 +377,16 @@ def test_few_attractions_beyond_a_limit_come_last():
 @pytest.mark.parametrize("loss", [functools.partial(paper.x_sample, tau=0.5), paper.jasper])
 def test_what_a_teacher_finds_similar_attracts(loss, views, teacher):
     assert "It attracts some negatives" in said_first(loss, views, teacher=teacher)
+
+
+def test_forces_towards_a_teacher_are_named_first(views, teacher):
+    """Of a mean squared difference of cosines all are; of a softmax with hard labels few."""
+    distils = functools.partial(paper.jasper, margin=-10.0)
+    words = said_first(distils, views, teacher=teacher)
+    assert words.startswith("It moves cosines towards the teacher's: 100% of its forces")
+    assert "missing" not in words
+
+    def ignores(anchors, positives, *, teacher):
+        return paper.rankcse(anchors, positives, teacher=(anchors.detach(), positives.detach()))
+
+    assert "teacher" not in said_first(ignores, views, teacher=teacher)

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.arrays import Float
+from gradlab.arrays import Float, to_numpy
+from gradlab.batch.batch import Batch
 from gradlab.decomposition.weight_profile import (
     EXPLAINED,
     FAINT,
@@ -41,6 +42,8 @@ LEAST_GATE = 0.01
 # Factor between the ratios of near and far positives; relative spread up to which they are equal.
 VARYING, EQUAL = 1.25, 0.05
 
+# Share of forces towards a teacher's cosines from which the teacher explains them.
+TAUGHT = 0.9
 # Largest residual of a logarithm that counts as rounding of coefficients.
 EXACT = 1e-5
 
@@ -62,6 +65,7 @@ def findings_of(
     pull: Float[np.ndarray, "n"],
     angles: Float[np.ndarray, "n"],
     kinds: Mapping[str, slice] | None = None,
+    of_teacher: Mapping[str, Block] | None = None,
 ) -> list[str]:
     """Return sentences on one side of a loss, the gravest first.
 
@@ -71,6 +75,7 @@ def findings_of(
         pull: of the positive.
         angles: to the positive, radians.
         kinds: columns by kind of negatives, as of `Components`; None if all are of one kind.
+        of_teacher: cosines of a teacher by kind of negatives, as of `teacher_cosines`.
     """
     by_kind = {
         kind: (coefficients[:, columns], cosines[:, columns])
@@ -92,7 +97,38 @@ def findings_of(
     sentences.append(_ratio(coefficients, pull, angles))
     if any(sentences) and not sentences[1]:
         sentences.append(_faint_attraction(coefficients, cosines))
+    if taught := _taught(by_kind, of_teacher or {}):
+        sentences[0] = sentences[0].replace(": is the alignment term missing?", ".")
+        sentences = [taught, *sentences]
     return [sentence for sentence in sentences if sentence]
+
+
+def teacher_cosines(batch: Batch) -> dict[str, Block]:
+    """Return a teacher's cosines by kind of negatives, to both views; empty without a teacher."""
+    if batch.teacher is None:
+        return {}
+    anchors, positives = map(to_numpy, (batch.teacher.anchors, batch.teacher.positives))
+    return {"other": anchors @ positives.T, "same": anchors @ anchors.T}
+
+
+def _taught(by_kind: Mapping[str, tuple[Block, Block]], of_teacher: Mapping[str, Block]) -> str:
+    """Return a sentence on forces that move cosines towards a teacher's, up and down.
+
+    A force moves a cosine up if its coefficient is negative.
+    """
+    towards, total, attracts = 0.0, 0.0, False
+    for kind, (coefficients, cosines) in by_kind.items():
+        if kind in of_teacher:
+            above = np.sign(cosines - of_teacher[kind])
+            size = np.where(np.isfinite(cosines), np.abs(coefficients), 0)
+            towards += float(size[above == np.sign(coefficients)].sum())
+            total += float(size.sum())
+            attracts |= bool((coefficients < 0).any())
+    if not attracts or towards < TAUGHT * total:
+        return ""
+    return (
+        f"It moves cosines towards the teacher's: {towards / total:.0%} of its forces on negatives."
+    )
 
 
 def plain_of(

@@ -16,7 +16,7 @@ from gradlab.arrays import Array, Bool, Float, cached_property, divide, to_numpy
 from gradlab.batch.batch import Batch
 from gradlab.data.embeddings import VIEWS
 from gradlab.decomposition.differences import differences
-from gradlab.decomposition.findings import findings_of, plain_of
+from gradlab.decomposition.findings import findings_of, plain_of, teacher_cosines
 from gradlab.decomposition.matching import (
     PRACTICALLY,
     Match,
@@ -254,8 +254,8 @@ class Decomposition(Drawable):
         """Sentences on what is unusual, the gravest first; see `gradlab.decomposition.findings`."""
         split = self._with_all_columns
         arrays = self.coefficients, split.negative_cosines, self.pull, self.views.positive.angle
-        coefficients, cosines, pull, angles = map(to_numpy, arrays)
-        return findings_of(coefficients, cosines, pull, angles, split.columns)
+        of_teacher = teacher_cosines(self.views)
+        return findings_of(*map(to_numpy, arrays), split.columns, of_teacher)
 
     @property
     def caption(self) -> str:
