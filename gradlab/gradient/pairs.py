@@ -30,8 +30,8 @@ from gradlab.arrays import Float
 # postponed.
 OUTER = 4
 # Squared distance, relative to the squared lengths, up to which the difference of products is
-# rounding; and up to which it has lost six digits, so that it is computed from coordinates.
-COINCIDENT, NEAR = 1e-14, 1e-10
+# rounding; and up to which it has lost four digits, so that it is computed from coordinates.
+COINCIDENT, NEAR = 1e-14, 1e-4
 # Relative difference up to which two ways to compute a gradient count as equal.
 AGREEMENT = 1e-9
 # Attributes of a tensor that a placeholder has.

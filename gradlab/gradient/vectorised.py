@@ -31,16 +31,21 @@ class GradientsAt:
     The first call at more than two points decides whether the function is vectorised.
     """
 
-    def __init__(self, value: Callable[..., Tensor], *, entries: int = 1) -> None:
+    def __init__(
+        self, value: Callable[..., Tensor], *, entries: int = 1, by_products: bool = True
+    ) -> None:
         """Take the function.
 
         Args:
             value: returns a scalar tensor.
             entries: least entries of the largest array in one call, such as N x N. With the largest
                 array of the first call, it sets how many calls run together.
+            by_products: whether sums over all pairs are matrix products, if these agree. A loss of
+                gradlab measures small angles by differences of coordinates.
         """
         self._value, self._value_of_many = value, value  # of one point; of points together
         self._entries, self._largest = entries, 0  # 0 until the first gradient
+        self._tries_products = by_products
         self._chunk = 0  # points per call; 0 until more than two points come, 1 in a loop
         self._vectorised: Any = None
 
@@ -96,7 +101,9 @@ class GradientsAt:
         """
         with _LargestArray() as largest:  # type: ignore[no-untyped-call]  # of torch
             first = _gradient(self._value, *point)
-        entries = largest.entries
+        self._largest = entries = max(1, largest.entries)
+        if not self._tries_products:
+            return first
         by_products = pairs_as_products(self._value)
         with _LargestArray() as largest:  # type: ignore[no-untyped-call]  # of torch
             if _agrees(lambda *row: _gradient(by_products, *row)[None], point, first):

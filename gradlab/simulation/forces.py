@@ -103,7 +103,7 @@ def vector_forces(loss: Loss, setting: Setting) -> ForcesOf:
     else:
         loss.components_of(_small_batch(setting))  # a clear error for unsuitable losses
         value = loss.in_double()  # type: ignore[attr-defined]  # of a loss given as code
-    gradients = _AnchorGradients(value, setting)
+    gradients = _AnchorGradients(value, setting, by_products=not loss.closed_form)
 
     def forces(far: Float[np.ndarray, "b k"]) -> ForcesAt:
         batches = len(far)
@@ -149,11 +149,15 @@ class _AnchorGradients:
     that the other anchors share.
     """
 
-    def __init__(self, value: Callable[[Tensor, Tensor], Tensor], setting: Setting) -> None:
+    def __init__(
+        self, value: Callable[[Tensor, Tensor], Tensor], setting: Setting, *, by_products: bool
+    ) -> None:
         self._count = setting.columns
         self._apart, self._shared = (
             GradientsAt(
-                functools.partial(_of_anchor, value, shared), entries=2 * (1 + self._count) ** 2
+                functools.partial(_of_anchor, value, shared),
+                entries=2 * (1 + self._count) ** 2,
+                by_products=by_products,
             )
             for shared in (False, True)
         )
