@@ -16,10 +16,10 @@ from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.decomposition.checked_loss import scalar_of
 from gradlab.decomposition.decomposing import decompose, displaced_push
+from gradlab.decomposition.loss_copy import independent_copy
 from gradlab.decomposition.two_view_losses import (
     CONTEXT,
     TwoViewLoss,
-    apart,
     check_context,
     check_needed,
     context_names,
@@ -193,8 +193,8 @@ class OwnLoss(Loss):
 
     @property
     def _double(self) -> TwoViewLoss:
-        """The loss in double precision: a copy of a module as it is now, which no call changes."""
-        function = two_views(apart(self.original))[0]
+        """The loss in double precision: a copy of it as it is now, which no call changes."""
+        function = two_views(independent_copy(self.original))[0]
 
         def named(*rows: Any, **keywords: Any) -> Any:
             return function(*rows, **keywords)

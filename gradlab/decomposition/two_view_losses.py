@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 
 from gradlab.arrays import Float
 from gradlab.batch.batch import Batch
-from gradlab.errors import GradlabError, first_line, listed
+from gradlab.errors import GradlabError, listed
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 
@@ -178,23 +177,6 @@ def with_named_negatives(loss: TwoViewLoss, name: str) -> TwoViewLoss:
         return loss(*rows, **options)
 
     return called
-
-
-def apart(loss: Any, encoders: Iterable[Any] = ()) -> Any:
-    """Return an independent copy of a loss, so that calls do not change its state, such as a queue.
-
-    A torch module is copied in float64 to the CPU, with None in place of the ``encoders`` within
-    it; a function is returned unchanged.
-
-    Raises:
-        GradlabError: the loss cannot be copied.
-    """
-    if not isinstance(loss, nn.Module):
-        return loss
-    try:
-        return copy.deepcopy(loss, {id(encoder): None for encoder in encoders}).double().cpu()
-    except Exception as error:
-        raise GradlabError(f"it cannot be copied ({first_line(error)})") from error
 
 
 def gathers(loss: Any) -> bool:

@@ -15,8 +15,9 @@ from torch.utils._pytree import tree_map_only
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.check import check_batch
 from gradlab.decomposition import two_views
+from gradlab.decomposition.loss_copy import independent_copy
 from gradlab.decomposition.own_loss import OwnLoss
-from gradlab.decomposition.two_view_losses import apart, gathers, name_of
+from gradlab.decomposition.two_view_losses import gathers, name_of
 from gradlab.errors import GradlabError, first_line
 from gradlab.gradient import diagnostics
 from gradlab.gradient.paradigm import first_components, measured_anchors
@@ -289,7 +290,7 @@ class Probe:
                 "it gathers sentences of other processes, which are not asked for them here"
             )
         views = snapshot.views(on_cpu=True) if views.anchors.device.type != "cpu" else views
-        loss = OwnLoss(apart(self._original, self._encoders()), name_of(self._original))
+        loss = OwnLoss(independent_copy(self._original, self._encoders()), name_of(self._original))
         if not self.trial and views.extra_negatives is None:
             function, _ = two_views(loss.original)
             self.trial = values_on_known_batches(function, views.anchors.shape[1])
