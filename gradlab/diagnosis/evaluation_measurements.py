@@ -193,7 +193,7 @@ def _relevance(evaluator: Any, relevant: Mapping[Any, Any]) -> Numbers:
     ][:COMPARED]  # fmt: skip
     documents = list(corpus.values())[:COMPARED]
     if not pairs or len(documents) < 2:
-        return {"rank": 0.5, "nearest": 0.0}
+        return {"rank": 0.5, "nearest": 0.0, "itself": 0.0}
     overlap = word_overlap([[query for query, _ in pairs], [text for _, text in pairs], documents])
     ranks, nearest = list[float](), list[float]()
     for row, (_, right) in enumerate(pairs):
@@ -201,7 +201,10 @@ def _relevance(evaluator: Any, relevant: Mapping[Any, Any]) -> Numbers:
         far = [overlap(0, row, 2, at) for at, text in enumerate(documents) if text != right]
         ranks.append(sum((size < own) + (size == own) / 2 for size in far) / max(1, len(far)))
         nearest.append(max(far, default=0.0) - sum(far) / max(1, len(far)))
-    return {"rank": sum(ranks) / len(ranks), "nearest": sum(nearest) / len(nearest)}
+    itself = sum(plain(query) == plain(text) for query, text in pairs) / len(pairs)
+    return {
+        "rank": sum(ranks) / len(ranks), "nearest": sum(nearest) / len(nearest), "itself": itself,
+    }  # fmt: skip
 
 
 def _are_numbers(cells: Any) -> bool:
@@ -250,7 +253,12 @@ def best(observation: Observation) -> Numbers | None:
     metric, greater = args.metric_for_best_model, args.greater_is_better
     if not args.load_best_model_at_end or metric is None or greater is None:
         return None
-    return {"metric": str(metric), "greater": bool(greater)}
+    # The trainer computes a loss only for an eval_dataset, and other metrics only by an evaluator.
+    has_rows = getattr(observation.trainer, "eval_dataset", None) is not None
+    return {
+        "metric": str(metric), "greater": bool(greater),
+        "computed": has_rows or str(metric) not in ("loss", "eval_loss"),
+    }  # fmt: skip
 
 
 def prompts(observation: Observation) -> Numbers | None:

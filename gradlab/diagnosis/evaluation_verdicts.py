@@ -91,6 +91,8 @@ def held_rows(rows: int, columns: Sequence[str], trained: Sequence[str]) -> Iter
 MANY_MISSING = 0.05
 # Share of triplets whose negative has more words of the anchor, of exchanged columns.
 MOST_EXCHANGED = 0.7
+# Share of queries that may be their own right document.
+MANY_ITSELF = 0.2
 # Pairs or queries below which a score is mostly chance. Fewest that show that gold has nothing to
 # do with words, standard errors within which that is so, and the range of the shares of common
 # words that would show it otherwise. Share of words that texts have in common which are nothing to
@@ -130,6 +132,14 @@ def gold(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
             change = "Check the ids of relevant_docs against those of the corpus."
             yield Verdict(subject, BAD, finding, change, "gold missing", symptom,
                           {"missing": answer["missing"]})  # fmt: skip
+        elif answer.get("itself", 0.0) > MANY_ITSELF:
+            finding = (
+                f"For {percent(answer['itself'])} of the queries of {name!r}, the right document "
+                "is the query itself, word by word: any encoder finds it."
+            )
+            change = "Take the queries out of the corpus, and name the documents that answer them."
+            yield Verdict(subject, WATCH, finding, change, "gold is the query", symptom,
+                          {"itself": answer["itself"]})  # fmt: skip
         elif answer.get("exchanged", 0.0) > MOST_EXCHANGED:
             finding = (
                 f"In {percent(answer['exchanged'])} of the triplets of {name!r}, the negative has "
@@ -230,8 +240,17 @@ HIGHER = (
 LOWER = ("loss", "mse", "distance")
 
 
-def best(metric: str, greater: bool) -> Iterator[Verdict]:
-    """Judge whether the best checkpoint is chosen by the right sign of its measure."""
+def best(metric: str, greater: bool, computed: bool = True) -> Iterator[Verdict]:
+    """Judge whether the best checkpoint is chosen by the right sign of a measure that there is."""
+    if not computed:
+        finding = (
+            f"The best checkpoint is chosen by {metric}, which is never computed: there is no "
+            "eval_dataset."
+        )
+        change = "Give an eval_dataset, or choose by a metric of the evaluator."
+        yield Verdict("best checkpoint", BAD, finding, change, "best is unknown",
+                      "score-does-not-rise")  # fmt: skip
+        return
     better = sign_of(metric)
     if (better > 0 and not greater) or (better < 0 and greater):
         finding = (

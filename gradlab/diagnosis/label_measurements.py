@@ -44,6 +44,12 @@ def labels(observation: Observation, dataset: str, batches: list[ObservedBatch])
     }
 
 
+def height(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
+    """Return the highest label."""
+    numbers = labels(observation, dataset, batches)
+    return numbers and {name: numbers[name] for name in ("loss", "high", "distinct")}
+
+
 def name_of_loss(loss: Any) -> str:
     """Return the class of a loss, or of the loss that it changes, as MatryoshkaLoss does."""
     inner = getattr(loss, "loss", None)
@@ -230,4 +236,4 @@ def first_token(observation: Observation) -> Numbers | None:
 
 # Measurements of a trainer, and of each of its losses.
 OF_TRAINER = (last_token, first_token)
-OF_LOSS = (labels, classes, order, outside, margin, teacher, vocabulary)
+OF_LOSS = (labels, height, classes, order, outside, margin, teacher, vocabulary)

@@ -83,6 +83,29 @@ def labels(
     yield Verdict(subject, BAD, finding, change, name, symptom, evidence)
 
 
+# Highest label of a loss that takes labels for cosines which is too low for a match.
+TOO_LOW = 0.35
+
+
+def height(loss: str, high: float, distinct: int) -> Iterator[Verdict]:
+    """Judge whether the highest label of a loss of cosines lets any texts match.
+
+    Args:
+        loss: name of the loss.
+        high: highest label.
+        distinct: number of different labels.
+    """
+    if loss != "CosineSimilarityLoss" or distinct < 2 or not 0 < high < TOO_LOW:
+        return
+    finding = (
+        f"The highest label is {high:.3g}: {loss} draws even the best pairs to that cosine only. "
+        "Labels may have been scaled twice."
+    )
+    change = "Scale the labels so that a match has 1: divide them by the highest of their scale."
+    yield Verdict("labels", WATCH, finding, change, "labels too low", "labels-do-not-fit",
+                  {"high": high})  # fmt: skip
+
+
 # Share of rows with another row of their class in the batch that is worth a remark, and is bad;
 # share of batches of one class that is bad.
 FEW_MATES, TOO_FEW_MATES, MOST_SINGLE = 0.75, 0.25, 0.5

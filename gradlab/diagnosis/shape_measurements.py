@@ -74,9 +74,39 @@ def shape(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
     }  # fmt: skip
 
 
-def _on_embeddings(observation: Observation, batch: ObservedBatch, stand_in: GivenModel) -> Any:
+def graded(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
+    """Return a loss of labelled pairs where cosines rise with labels, and where they fall.
+
+    The labels are some of the first batch, in their order; None for other losses.
+    """
+    stand_in, batch = GivenModel(), batches[0]
+    loss = _on_embeddings(observation, batch, stand_in, labelled=True)
+    labels = batch.labels
+    if loss is None or len(batch.columns) != 2 or labels is None or labels.ndim != 1:
+        return None
+    if batch.ignores_labels or len(labels) < TRIED or len(set(labels.tolist())) < 2:
+        return None
+    places = torch.linspace(0, len(labels) - 1, TRIED).round().long()
+    labels = labels.detach().cpu().sort().values[places]
+    anchors, aside = torch.eye(WIDTH).split(TRIED)[:2]
+    cosines = torch.linspace(0.0, 0.9, TRIED)[:, None]
+    values = []
+    for sizes in (cosines, cosines.flip(0)):
+        stand_in.rows = torch.cat([anchors, sizes * anchors + (1 - sizes**2).sqrt() * aside])
+        with contextlib.suppress(Exception), torch.no_grad():
+            values.append(float(loss(_features(stand_in.rows, TRIED), labels)))
+    if len(values) < 2 or not all(map(math.isfinite, values)):
+        return None
+    return {"rising": values[0], "falling": values[1]}
+
+
+def _on_embeddings(
+    observation: Observation, batch: ObservedBatch, stand_in: GivenModel, *, labelled: bool = False
+) -> Any:
     """Return a copy of a loss on embeddings of ``stand_in``; None for losses that need more."""
-    if not isinstance(batch.loss, nn.Module) or len(batch.columns) < 2 or batch.labels is not None:
+    if not isinstance(batch.loss, nn.Module) or len(batch.columns) < 2:
+        return None
+    if (batch.labels is not None) != labelled:
         return None
     if hasattr(batch.loss, "guide") or getattr(batch.loss, "uses_gradient_cache", False):
         return None
@@ -146,4 +176,4 @@ def _width(observation: Observation, batches: list[ObservedBatch]) -> int:
     return int(whole or embedded)
 
 
-OF_LOSS = (direction, prefixes, width, shape)
+OF_LOSS = (direction, prefixes, width, shape, graded)

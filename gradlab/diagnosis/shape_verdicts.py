@@ -85,6 +85,24 @@ def shape(
                       {"value": value, "guessing": guessing})  # fmt: skip
 
 
+def graded(rising: float, falling: float) -> Iterator[Verdict]:
+    """Judge whether a loss of labelled pairs is lower where cosines rise with labels.
+
+    Args:
+        rising: its value there.
+        falling: its value where they fall.
+    """
+    if rising <= falling:
+        return
+    finding = (
+        f"The loss is {rising:.3g} where pairs with higher labels have higher cosines, and lower, "
+        f"{falling:.3g}, where they have lower ones: it is reversed."
+    )
+    change = "Check the sign: of the scale, of a distance, and of labels within the loss."
+    yield Verdict("direction", BAD, finding, change, "loss reversed", "loss-at-chance",
+                  {"rising": rising, "falling": falling})  # fmt: skip
+
+
 def prefixes(dims: Sequence[int], weights: Sequence[float], width: int) -> Iterator[Verdict]:
     """Judge whether a Matryoshka loss trains the full embeddings as well.
 

@@ -41,7 +41,15 @@ from gradlab.diagnosis.evaluation_verdicts import (
     unmeasured,
     use,
 )
-from gradlab.diagnosis.label_verdicts import classes, labels, margin, order, outside, teacher
+from gradlab.diagnosis.label_verdicts import (
+    classes,
+    height,
+    labels,
+    margin,
+    order,
+    outside,
+    teacher,
+)
 from gradlab.diagnosis.loss_verdicts import gradient_cache, logits, loss, temperature
 from gradlab.diagnosis.plan_verdicts import (
     evaluations,
@@ -73,7 +81,7 @@ from gradlab.diagnosis.serving_verdicts import (
     proportions,
     saved,
 )
-from gradlab.diagnosis.shape_verdicts import direction, prefixes, shape, width
+from gradlab.diagnosis.shape_verdicts import direction, graded, prefixes, shape, width
 from gradlab.diagnosis.shortcut_verdicts import beginning, brevity, contained, markers, remains
 from gradlab.diagnosis.training_verdicts import (
     dropout,
@@ -299,6 +307,7 @@ LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "logits": logits,
     "gradient_cache": gradient_cache,
     "labels": labels,
+    "height": height,
     "classes": classes,
     "order": order,
     "outside": outside,
@@ -318,6 +327,7 @@ LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "direction": direction,
     "prefixes": prefixes,
     "shape": shape,
+    "graded": graded,
     "width": width,
     "markers": markers,
     "contained": contained,

@@ -8,24 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.judgement.loss_boundaries import OF_LOSSES
+
 RATE = {"optimizer": "adamw_torch", "adapters": False, "dense": True}
-COPIES = {"rows": 1000, "batch": 32, "kept_apart": False, "most_repeated": "a", "repeats": 2}
-VIEWS = {"positive": 0.9, "candidate": 0.2, "lowest": 0.0, "equal": 0.0, "same_texts": True}
-CACHE = {"batches": 2, "half": False}
 HALF = {"trained": 9, "float16": 0, "bfloat16": 9, "rate": 1e-5}
 REACHED = {
     "due": 12, "missed": "a", "adapters": 0, "reached_adapters": 0, "broken": 0, "broken_name": "",
     "reason": "",
 }  # fmt: skip
-LABELS = {
-    "loss": "CosineSimilarityLoss", "low": 0.0, "high": 1.0, "distinct": 9, "ignored": False,
-    "classes": 0,
-}  # fmt: skip
-ORDER = {"pairs": 200, "consecutive": 0.0, "alike": 0.5, "rows": 100, "drawn": 100}
-SOUND_TEXTS: dict[str, Any] = {"empty": {"a": 0.0}, "numbers": {"a": 0.0}}
 ENDS = {"end": "</s>", "end_is_padding": False}
 EVALUATOR = {"prompt": "", "has_prompt": False, "texts": 50, "in_training": 0.0}
-AGREEMENT: dict[str, Any] = {"rows": 200, "embedded": 32}
 REACH = {
     "optimizer": "adamw_torch", "rate": 1e-4, "steps": 100, "norm": 5.0, "clip": 1.0,
     "moved": 0.1, "adapter": None,
@@ -44,21 +36,6 @@ STRONG = {"adapter": 0.1, "rate": 1e-4}
 RELEVANT = {
     "name": "a", "kind": "documents", "count": 96, "distinct": 96, "missing": 0.0, "nearest": 0.2,
 }  # fmt: skip
-BALANCE = {
-    "loss": "CoSENTLoss", "rows": 200, "label": 0.0, "commonest": 0.1, "whole": False,
-    "edge": -1.0, "gap": 0.1, "at_edge": 0.1,
-}  # fmt: skip
-RELATION = {
-    "rows": 145, "distinct": 9, "words": 0.0, "low": 0.1, "high": 0.5, "embedded": 33,
-    "embeddings": 0.0,
-}  # fmt: skip
-GROUPING = {"rows": 160, "classes": 20, "rank": 0.5, "nearest": 0.2}
-CONTAINED = {"rows": 100, "in_anchor": 0.0, "marked": 0.0, "mark": ""}
-REMAINS = {
-    "missing_column": "a", "missing": 0.0, "text": "nan", "marked_column": "a", "marked": 0.0,
-    "mark": "<p>",
-}  # fmt: skip
-CONTRADICTIONS = {"rows": 100, "example": "a | b", "labels": [0.0, 1.0]}
 SAVED = {"cosine": 1.0, "length": 1.0, "half": False, "prompts_kept": True}
 FRESH = {"share": 1.0, "layers": 5, "weights": 34112, "rates": 0.01}
 PIPELINE = {
@@ -67,13 +44,6 @@ PIPELINE = {
 }  # fmt: skip
 PROPORTIONS = {"sets": 2, "name": "own", "rows": 80, "in_turns": False}
 FIELD = {"texts": 60, "rows": 160, "halves": 0.7}
-REACTION = {
-    "others": 7.0, "nearer": 7.0, "all_nearer": 5.0, "rest": 0.1, "slope": 1.0, "random_slope": 1.0,
-}  # fmt: skip
-SHAPE: dict[str, Any] = {"values": {}, "longer": 1.0, "value": 2.0, "length": 1.0}
-UNRELATED_ROWS = {"rows": 32, "without": 0.5, "rank_without": 0.5, "rank_with": 0.9}
-OPPOSITE = {"rows": 160, "chance": 0.01}
-SCALES = {"distinct": 3, "low": 0.0, "high": 5.0, "between": 0.4, "share": 0.5, "label": 1.0}
 OF_TRAINERS: list[tuple[str, dict[str, Any], str]] = [
     ("learning_rate", RATE | {"rate": 1.4e-7}, "good"),
     ("learning_rate", RATE | {"rate": 0.7e-7}, "bad"),
@@ -243,6 +213,9 @@ OF_TRAINERS: list[tuple[str, dict[str, Any], str]] = [
     ("held_rows", {"rows": 9, "columns": ["b"], "trained": ["a", "b"]}, ""),
     ("gold", {"answers": [GOLD | {"kind": "triplets", "exchanged": 0.6}]}, ""),
     ("gold", {"answers": [GOLD | {"kind": "triplets", "exchanged": 0.8}]}, "watch"),
+    ("best", {"metric": "eval_loss", "greater": False, "computed": False}, "bad"),
+    ("gold", {"answers": [RELEVANT | {"rank": 0.9, "itself": 0.14}]}, ""),
+    ("gold", {"answers": [RELEVANT | {"rank": 0.9, "itself": 0.3}]}, "watch"),
     ("first_token", {"begun": 0.97}, "watch"),
     ("first_token", {"begun": 0.985}, ""),
     ("names", {"kind": "", "name": "", "times": 0}, ""),
@@ -265,220 +238,6 @@ OF_TRAINERS: list[tuple[str, dict[str, Any], str]] = [
     ("aside", {"value": 2.0, "through": -0.1, "aside": 0.07}, ""),
     ("aside", {"value": 2.0, "through": -0.2, "aside": 0.14}, ""),
     ("aside", {"value": 2.0, "through": -0.2, "aside": 0.28}, "watch"),
-]
-OF_LOSSES: list[tuple[str, dict[str, Any], str]] = [
-    ("duplicates", COPIES | {"pairs": 75}, "good"),  # .075 pairs in a batch
-    ("duplicates", COPIES | {"pairs": 150}, "watch"),
-    ("duplicates", COPIES | {"pairs": 350}, "watch"),
-    ("duplicates", COPIES | {"pairs": 750}, "bad"),
-    ("duplicates", COPIES | {"pairs": 750, "kept_apart": True}, "good"),
-    ("views", VIEWS | {"lowest": 1 - 0.7e-6}, "bad"),
-    ("views", VIEWS | {"lowest": 1 - 1.4e-6}, "good"),
-    ("views", VIEWS | {"equal": 0.4}, "good"),
-    ("views", VIEWS | {"equal": 0.6}, "bad"),
-    ("views", VIEWS | {"equal": 0.6, "same_texts": False}, "bad"),
-    ("texts", {"empty": {"a": 0.007}, "numbers": {}}, "watch"),
-    ("texts", {"empty": {"a": 0.014}, "numbers": {}}, "bad"),
-    ("texts", {"empty": {"a": 0.0}, "numbers": {"a": 1.0}}, "bad"),
-    # 1.7 and 3.4 standard deviations above chance, by the embeddings and by the words
-    ("pairs", {"anchors": 48, "share": 0.57, "rows": 48, "word_share": 0.5}, "bad"),
-    ("pairs", {"anchors": 48, "share": 0.64, "rows": 48, "word_share": 0.5}, "good"),
-    ("pairs", {"anchors": 48, "share": 0.5, "rows": 48, "word_share": 0.57}, "bad"),
-    ("pairs", {"anchors": 48, "share": 0.5, "rows": 48, "word_share": 0.64}, "not judged"),
-    ("pairs", {"anchors": 12, "share": 0.5, "rows": 48, "word_share": 0.5}, "not judged"),
-    ("pairs", {"anchors": 20, "share": 0.5, "rows": 48, "word_share": 0.5}, "bad"),
-    ("pairs", {"anchors": 20, "share": 0.5, "rows": 12, "word_share": 0.5}, "watch"),
-    ("hard_negatives", {"same": 0.035, "nearer": 0.2}, "watch"),
-    ("hard_negatives", {"same": 0.07, "nearer": 0.2}, "bad"),
-    ("hard_negatives", {"same": 0.0, "nearer": 0.4}, "good"),
-    ("hard_negatives", {"same": 0.0, "nearer": 0.6}, "watch"),
-    ("hard_negatives", {"same": 0.0, "nearer": 0.75}, "watch"),
-    ("hard_negatives", {"same": 0.0, "nearer": 0.85}, "bad"),
-    ("loss", {"values": [4.0], "candidates": 16, "half": False}, "good"),  # guessing gives 2.77
-    ("loss", {"values": [5.0], "candidates": 16, "half": False}, "watch"),
-    ("loss", {"values": [1.0], "candidates": 6, "half": False}, "watch"),
-    ("loss", {"values": [1.0], "candidates": 12, "half": False}, "good"),
-    ("loss", {"values": [0.0], "candidates": 12, "half": True}, "bad"),
-    ("loss", {"values": [float("nan")], "candidates": 12, "half": False}, "bad"),
-    ("temperature", {"temperature": 0.2, "published": 0.05}, "good"),
-    ("temperature", {"temperature": 0.4, "published": 0.05}, "watch"),
-    ("temperature", {"temperature": 0.7, "published": 0.05}, "bad"),
-    ("temperature", {"temperature": 0.05 / 8, "published": 0.05}, "watch"),
-    ("logits", {"scale": 20.0, "length": 2.0}, ""),  # 4 times the scale of cosines
-    ("logits", {"scale": 20.0, "length": 2.9}, "watch"),
-    ("logits", {"scale": 20.0, "length": 4.0}, "bad"),
-    ("labels", LABELS | {"high": 1.0}, "good"),
-    ("labels", LABELS | {"high": 1.2}, "bad"),
-    ("labels", LABELS | {"low": -0.4}, "good"),
-    ("labels", LABELS | {"low": -1.2}, "bad"),
-    ("labels", LABELS | {"loss": "ContrastiveLoss", "high": 2.0}, "bad"),
-    ("labels", LABELS | {"loss": "OnlineContrastiveLoss", "low": -1.0}, "bad"),
-    ("labels", LABELS | {"loss": "SoftmaxLoss", "high": 2.0, "classes": 3}, "good"),
-    ("labels", LABELS | {"loss": "SoftmaxLoss", "high": 3.0, "classes": 3}, "bad"),
-    ("labels", LABELS | {"loss": "CoSENTLoss", "low": 1.0, "distinct": 1}, "bad"),
-    ("labels", LABELS | {"loss": "CoSENTLoss", "high": 5.0}, "good"),
-    ("labels", LABELS | {"loss": "MultipleNegativesRankingLoss", "ignored": True}, "bad"),
-    ("classes", {"rows": 512, "with_mate": 0.85, "single_class": 0.0}, "good"),
-    ("classes", {"rows": 512, "with_mate": 0.6, "single_class": 0.0}, "watch"),
-    ("classes", {"rows": 512, "with_mate": 0.35, "single_class": 0.0}, "watch"),
-    ("classes", {"rows": 512, "with_mate": 0.2, "single_class": 0.0}, "bad"),
-    ("classes", {"rows": 512, "with_mate": 1.0, "single_class": 0.4}, "good"),
-    ("classes", {"rows": 512, "with_mate": 1.0, "single_class": 0.6}, "bad"),
-    ("order", ORDER | {"consecutive": 0.6, "alike": 0.7}, "watch"),
-    ("order", ORDER | {"consecutive": 0.4, "alike": 0.7}, "good"),
-    ("order", ORDER | {"consecutive": 0.9, "alike": 0.5}, "good"),
-    ("order", ORDER | {"drawn": 85}, "good"),
-    ("order", ORDER | {"drawn": 60}, "watch"),
-    ("order", ORDER | {"drawn": 35}, "watch"),
-    ("order", ORDER | {"drawn": 18}, "bad"),
-    ("last_batch", {"batches": 28, "single": 1 / 28, "largest": 16}, ""),
-    ("last_batch", {"batches": 14, "single": 1 / 14, "largest": 16}, "watch"),
-    ("last_batch", {"batches": 14, "single": 1.0, "largest": 1}, ""),
-    ("balance", BALANCE, ""),
-    ("balance", BALANCE | {"commonest": 0.8}, ""),
-    ("balance", BALANCE | {"commonest": 0.9}, "watch"),
-    ("balance", BALANCE | {"commonest": 0.9, "whole": True}, "watch"),
-    ("balance", BALANCE | {"gap": 0.7}, "bad"),
-    ("balance", BALANCE | {"gap": 0.35}, ""),
-    ("balance", BALANCE | {"gap": 0.7, "at_edge": 0.021}, ""),
-    ("balance", BALANCE | {"gap": 0.7, "at_edge": 0.043}, "bad"),
-    ("contradictions", CONTRADICTIONS | {"share": 0.035}, ""),
-    ("contradictions", CONTRADICTIONS | {"share": 0.07}, "watch"),
-    ("contradictions", CONTRADICTIONS | {"share": 0.18}, "watch"),
-    ("contradictions", CONTRADICTIONS | {"share": 0.35}, "bad"),
-    ("balance", BALANCE | {"loss": "ContrastiveLoss", "commonest": 0.93}, ""),
-    ("balance", BALANCE | {"loss": "ContrastiveLoss", "commonest": 0.97}, "watch"),
-    ("relation", RELATION, "watch"),
-    ("relation", RELATION | {"rows": 70}, ""),
-    ("relation", RELATION | {"distinct": 1, "low": 0.03}, ""),
-    ("relation", RELATION | {"words": 0.11}, "watch"),  # 1.3 standard errors
-    ("relation", RELATION | {"words": 0.22}, ""),  # 2.6 standard errors
-    ("relation", RELATION | {"embeddings": 0.4}, "watch"),  # 2.3 standard errors
-    ("relation", RELATION | {"embeddings": 0.65}, ""),  # 3.7 standard errors
-    ("relation", RELATION | {"high": 0.2}, ""),
-    ("relation", RELATION | {"high": 0.31}, "watch"),
-    ("relation", RELATION | {"distinct": 2, "low": 0.07}, ""),
-    ("relation", RELATION | {"distinct": 2, "low": 0.03}, "watch"),
-    ("grouping", GROUPING, "watch"),
-    ("grouping", GROUPING | {"rank": 0.6}, ""),
-    ("grouping", GROUPING | {"nearest": 0.07}, ""),
-    ("grouping", GROUPING | {"nearest": 0.14}, "watch"),
-    ("met", {"share": 0.014}, ""),
-    ("met", {"share": 0.007}, "watch"),
-    ("direction", {"solved": 0.0, "wrong": 1.0, "close": 0.5}, ""),
-    ("direction", {"solved": 0.0, "wrong": 1.0, "close": 1.4e-3}, ""),
-    ("direction", {"solved": 0.0, "wrong": 1.0, "close": 0.7e-3}, "bad"),
-    ("direction", {"solved": 1.0, "wrong": 0.5, "close": 0.7}, "bad"),
-    ("direction", {"solved": 1.0, "wrong": 1.0, "close": 1.0}, "bad"),
-    ("prefixes", {"dims": [32, 16], "weights": [1.0, 1.0], "width": 32}, ""),
-    ("prefixes", {"dims": [16, 8], "weights": [1.0, 1.0], "width": 32}, "watch"),
-    ("prefixes", {"dims": [32, 16], "weights": [0.0, 1.0], "width": 32}, "watch"),
-    ("width", {"width": 11}, ""),
-    ("width", {"width": 6}, "watch"),
-    ("markers", {"rows": 100, "word": "a", "positives": 0.9, "negatives": 0.2}, ""),
-    ("markers", {"rows": 100, "word": "a", "positives": 0.95, "negatives": 0.05}, "watch"),
-    ("markers", {"rows": 23, "word": "a", "positives": 1.0, "negatives": 0.0}, ""),
-    ("markers", {"rows": 45, "word": "a", "positives": 0.0, "negatives": 1.0}, "watch"),
-    ("contained", CONTAINED | {"in_anchor": 0.4, "marked": 0.4}, ""),
-    ("contained", CONTAINED | {"in_anchor": 0.6}, "watch"),
-    ("contained", CONTAINED | {"marked": 0.6, "mark": "7"}, "watch"),
-    ("remains", REMAINS | {"missing": 0.007, "marked": 0.07}, ""),
-    ("remains", REMAINS | {"missing": 0.014}, "watch"),
-    ("remains", REMAINS | {"missing": 0.07}, "watch"),
-    ("remains", REMAINS | {"missing": 0.14}, "bad"),
-    ("remains", REMAINS | {"marked": 0.14}, "watch"),
-    ("beginning", {"prefix": 10, "length": 20.0, "column": "a"}, ""),
-    ("beginning", {"prefix": 14, "length": 20.0, "column": "a"}, "watch"),
-    ("beginning", {"prefix": 6, "length": 8.0, "column": "a"}, ""),
-    ("beginning", {"prefix": 11, "length": 14.0, "column": "a"}, "watch"),
-    ("margin", {"margin": 0.014, "reach": 2.0, "bounded": True}, "good"),
-    ("margin", {"margin": 0.007, "reach": 2.0, "bounded": True}, "bad"),
-    ("outside", {"factor": 1.0007, "half": False}, ""),
-    ("outside", {"factor": 1.0014, "half": False}, "watch"),
-    ("outside", {"factor": 1.035, "half": True}, ""),
-    ("outside", {"factor": 1.07, "half": True}, "watch"),
-    ("margin", {"margin": 2.1, "reach": 2.0, "bounded": True}, "bad"),
-    ("margin", {"margin": 2.1, "reach": 2.0, "bounded": False}, "good"),
-    ("margin", {"margin": 1.9, "reach": 2.0, "bounded": True}, "good"),
-    ("margin", {"margin": -0.1, "reach": 2.0, "bounded": True}, "bad"),
-    ("teacher", {"largest": 8.0, "reach": 2.0, "bounded": True}, "bad"),
-    ("teacher", {"largest": 0.3, "reach": 2.0, "bounded": True}, "good"),
-    ("teacher", {"largest": 1.0, "reach": 15.0, "bounded": False}, "good"),
-    ("teacher", {"largest": 1.0, "reach": 30.0, "bounded": False}, "watch"),
-    ("vocabulary", {"unknown": {"a": 0.07}}, "good"),
-    ("vocabulary", {"unknown": {"a": 0.14}}, "watch"),
-    ("vocabulary", {"unknown": {"a": 0.4}}, "watch"),
-    ("vocabulary", {"unknown": {"a": 0.6}}, "bad"),
-    ("texts", SOUND_TEXTS | {"repeated": {"a": ["x", 7, 100]}}, ""),
-    ("texts", SOUND_TEXTS | {"repeated": {"a": ["x", 14, 100]}}, "watch"),
-    ("texts", SOUND_TEXTS | {"repeated": {"a": ["x", 30, 100]}}, "watch"),
-    ("texts", SOUND_TEXTS | {"repeated": {"a": ["x", 60, 100]}}, "bad"),
-    ("texts", SOUND_TEXTS | {"repeated": {"a": ["x", 10, 20]}}, ""),
-    ("texts", SOUND_TEXTS | {"repeated": {"a": ["x", 10, 50]}}, "watch"),
-    ("labels", LABELS | {"distinct": 1}, "bad"),
-    ("labels", LABELS | {"loss": "ContrastiveLoss", "between": 0.07}, "bad"),
-    ("labels", LABELS | {"loss": "ContrastiveLoss", "between": 0.035}, "good"),
-    ("loss", {"values": [0.0], "candidates": 12, "half": False, "guided": True}, "bad"),
-    ("agreement", AGREEMENT | {"words": -0.4, "embeddings": -0.1}, "bad"),
-    ("agreement", AGREEMENT | {"words": -0.4, "embeddings": 0.1}, ""),
-    ("agreement", AGREEMENT | {"words": -0.2, "embeddings": -0.4}, ""),
-    ("agreement", AGREEMENT | {"words": 0.4, "embeddings": 0.1}, "good"),
-    ("agreement", AGREEMENT | {"words": -0.9, "embeddings": -0.9, "rows": 24}, ""),
-    ("agreement", AGREEMENT | {"words": -0.9, "embeddings": -0.9, "rows": 48}, "bad"),
-    ("preference", {"rows": 100, "teacher": 0.5, "words": 0.1}, "good"),
-    ("preference", {"rows": 100, "teacher": 0.7, "words": 0.1}, "bad"),
-    ("preference", {"rows": 100, "teacher": 0.7, "words": 0.3}, "bad"),
-    ("preference", {"rows": 100, "teacher": 0.7, "words": 0.5}, "watch"),
-    ("taught_embeddings", {"pairs": 900, "words": 50, "teacher": 0.07}, "good"),
-    ("taught_embeddings", {"pairs": 900, "words": 50, "teacher": 0.035}, "watch"),
-    ("taught_embeddings", {"pairs": 900, "words": 6, "teacher": 0.0}, ""),
-    ("taught_embeddings", {"pairs": 900, "words": 12, "teacher": 0.0}, "watch"),
-    ("shift", {"rows": 100, "before": 0.14, "after": 0.0}, ""),
-    ("shift", {"rows": 100, "before": 0.0, "after": 0.3}, "bad"),
-    ("gradient_cache", CACHE | {"replay": 0.0, "plain": 1e-2}, "bad"),
-    ("gradient_cache", CACHE | {"replay": 1e-2, "plain": None}, "bad"),
-    ("unrelated_rows", UNRELATED_ROWS, "watch"),
-    ("unrelated_rows", UNRELATED_ROWS | {"rows": 20}, ""),
-    ("unrelated_rows", UNRELATED_ROWS | {"rows": 28}, "watch"),
-    ("unrelated_rows", UNRELATED_ROWS | {"without": 0.15}, ""),
-    ("unrelated_rows", UNRELATED_ROWS | {"without": 0.3}, "watch"),
-    ("unrelated_rows", UNRELATED_ROWS | {"without": 0.7}, "watch"),
-    ("unrelated_rows", UNRELATED_ROWS | {"without": 0.86}, ""),
-    ("unrelated_rows", UNRELATED_ROWS | {"rank_with": 0.6}, ""),
-    ("unrelated_rows", UNRELATED_ROWS | {"rank_with": 0.85}, "watch"),
-    ("unrelated_rows", UNRELATED_ROWS | {"rank_without": 0.8}, ""),
-    ("mixed", {"rows": 32, "apart": 0.035}, ""),
-    ("mixed", {"rows": 32, "apart": 0.07}, "watch"),
-    ("mixed", {"rows": 32, "apart": 0.3}, "watch"),
-    ("mixed", {"rows": 32, "apart": 0.5}, "bad"),
-    ("mixed", {"rows": 6, "apart": 0.5}, ""),
-    ("mixed", {"rows": 12, "apart": 0.5}, "bad"),
-    ("brevity", {"words": {"a": 2.0, "b": 2.0}}, "watch"),
-    ("brevity", {"words": {"a": 2.0, "b": 3.0}}, ""),
-    ("opposite", OPPOSITE | {"share": 0.4, "common": 0.02}, "watch"),
-    ("opposite", OPPOSITE | {"share": 0.2, "common": 0.02}, ""),
-    ("opposite", OPPOSITE | {"share": 0.5, "common": 0.045}, "watch"),
-    ("opposite", OPPOSITE | {"share": 0.5, "common": 0.08}, ""),
-    ("scales", SCALES, "watch"),
-    ("scales", SCALES | {"distinct": 14}, ""),
-    ("scales", SCALES | {"distinct": 7}, "watch"),
-    ("scales", SCALES | {"between": 0.1}, ""),
-    ("scales", SCALES | {"between": 0.2}, "watch"),
-    ("scales", SCALES | {"share": 0.14}, ""),
-    ("scales", SCALES | {"share": 0.28}, "watch"),
-    ("shape", SHAPE | {"values": REACTION}, ""),
-    ("shape", SHAPE | {"values": REACTION | {"nearer": 3.0}}, "watch"),
-    ("shape", SHAPE | {"values": REACTION | {"nearer": 4.0}}, ""),
-    ("shape", SHAPE | {"values": REACTION | {"nearer": 0.0}}, "watch"),
-    ("shape", SHAPE | {"values": REACTION | {"nearer": 0.0, "all_nearer": 0.0}}, "watch"),
-    ("shape", SHAPE | {"values": REACTION | {"positive_slope": 0.0}}, "watch"),
-    ("shape", SHAPE | {"values": {"alike": 2.0}, "value": 3.0, "longer": 9.0}, ""),
-    ("shape", SHAPE | {"values": {"alike": 2.0}, "value": 6.0, "longer": 9.0}, "watch"),
-    ("shape", SHAPE | {"values": {"alike": 2.0}, "value": 6.0, "longer": 1.007}, ""),
-    ("shape", SHAPE | {"values": {"alike": 2.0}, "value": 6.0, "longer": 1.014}, "watch"),
-    ("shape", SHAPE | {"values": REACTION | {"slope": 0.0}}, "watch"),
-    ("shape", SHAPE | {"values": REACTION | {"slope": 0.0, "rest": 0.0}}, ""),
-    ("shape", SHAPE | {"values": REACTION | {"slope": 0.0, "random_slope": 0.0}}, "bad"),
 ]
 
 
