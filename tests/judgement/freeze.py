@@ -144,7 +144,8 @@ def judged_run(frozen: Mapping[str, Any]) -> list[Said]:
     if not rows:
         return [Said("report", "headline", NOT_JUDGED, "Nothing was recorded.")]
     rows.sort(key=lambda row: row[0])
-    return _said_of(judge({"rows": rows, "manifest": frozen["manifest"], "silence": 0.0}))
+    silence = frozen.get("silence", 0.0)
+    return _said_of(judge({"rows": rows, "manifest": frozen["manifest"], "silence": silence}))
 
 
 def said_of_run(folder: Path) -> list[Said]:

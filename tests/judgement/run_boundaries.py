@@ -203,6 +203,64 @@ RUNS += [
 ]  # fmt: skip
 
 
+def swinging(mean: float, width: float) -> list[float]:
+    """Values by turns above and below a mean."""
+    return [mean + width * (-1) ** at for at in range(COUNT)]
+
+
+def until(record: int) -> Series:
+    """Sentences of which none learns from a record on."""
+    return ALIVE | {"gradient_dissipation": [0.4] * record + [0.7e-4] * (COUNT - record)}
+
+
+def own(count: float, solved: float, alike: float, wrong: float, halfway: float) -> dict[str, Any]:
+    """A loss of one's own with its values on known batches."""
+    values = {"count": count, "solved": solved, "alike": alike, "wrong": wrong, "halfway": halfway}
+    return {"watch": {"trials": {"": values}, "known": {"": False}}}
+
+
+FALLS = {NDCG: at_once(0.5, 0.4)}
+LOG_8 = 2.0794
+RUNS += [
+    (APART | {"order": 0.43}, {}, "Order", "watch"),
+    (APART | {"order": 0.47}, {}, "Order", "not judged"),
+    (APART | {"order": swinging(0.43, 0.11)}, {}, "Order", "watch"),
+    (APART | {"order": swinging(0.43, 0.22)}, {}, "Order", "not judged"),
+    (APART | {"order": steadily(0.2, 0.2, 0.3, 0.3)}, {}, "Order", "watch"),
+    (APART | {"order": steadily(0.2, 0.2, 0.4, 0.4)}, {}, "Order", "not judged"),
+    (APART | FALLS | {"order": 0.47}, {}, "Order", "watch"),
+    (APART | FALLS | {"order": 0.49}, {}, "Order", "not judged"),
+    (APART | FALLS | {"order": swinging(0.46, 0.126)}, {}, "Order", "watch"),
+    (APART | FALLS | {"order": swinging(0.46, 0.22)}, {}, "Order", "not judged"),
+    (until(1), {}, "Learning", "bad"),
+    (until(3), {}, "Learning", "good"),
+    (until(6), {"total": None}, "Learning", "bad"),
+    (until(13), {"total": None}, "Learning", "good"),
+    (STILL | {"gradient_dissipation": 0.7e-8, "weights_moved": at_once(0.0, 1.4e-3)}, {},
+     "Learning", "watch"),
+    (STILL | {"gradient_dissipation": 1.4e-8, "weights_moved": at_once(0.0, 1.4e-3)}, {},
+     "Learning", "bad"),
+    (APART, own(8, 0.7, LOG_8 + 0.6931 + 0.007, 5.0, 1.0), "Formula", "bad"),
+    (APART, own(8, 0.7, LOG_8 + 0.6931 + 0.014, 5.0, 1.0), "Formula", ""),
+    (APART, own(8, 1.5, LOG_8, 2.5, 1.5 + 0.1 * 0.579), "Formula", "bad"),
+    (APART, own(8, 1.5, LOG_8, 2.5, 1.5 + 0.2 * 0.579), "Formula", "watch"),
+    (APART, own(1202604.28, 8.0, 14.0, 20.0, 8.2), "Formula", "bad"),
+    (APART, own(1446257064291.48, 15.0, 28.0, 40.0, 15.2), "Formula", ""),
+    # Sentences that no case says.
+    (APART, {"status": "ended", "total": 100}, "Run", "watch"),
+    (APART, {"status": "running", "total": 100}, "Run", "not judged"),
+    (APART, {"status": "running", "total": 100, "silence": 900.0}, "Run", "watch"),
+    (APART, {"status": ""}, "Run", "not judged"),
+    ({"eval_loss": [0.5, float("nan"), float("nan")]}, {}, "Scores", "bad"),
+    ({"eval_loss": [0.5]}, {"begin": 9}, "Scores", "not judged"),
+    ({NDCG: [0.5, 0.6]}, {"begin": 9}, "Scores", "not judged"),
+    (STILL | {"gradient_dissipation": at_once(0.3, 0.0), "negative_cosine": at_once(0.5, 0.99),
+              "effective_rank": at_once(20.0, 2.0)}, {}, "Learning", "bad"),
+    (APART | {NDCG: at_once(0.5, float("nan"))}, {}, "Scores", "bad"),
+    (APART | {"negative_cosine": 0.77, NDCG: at_once(0.4, 0.5)}, {}, "Spread", "good"),
+]  # fmt: skip
+
+
 def measurements() -> list[tuple[str, dict[str, Any], str, str]]:
     """Return each row as a title, a frozen run, the subject and the grade of its verdict."""
     return [
@@ -221,9 +279,11 @@ def frozen(series: Series, options: dict[str, Any]) -> dict[str, Any]:
             watch |= values
             continue
         points: Sequence[float] = values if isinstance(values, list) else [values] * (count + 1)
-        steps = [round(at * count / max(1, len(points) - 1)) for at in range(len(points))]
+        begin = options.get("begin", 0)
+        steps = [begin + round(at * count / max(1, len(points) - 1)) for at in range(len(points))]
         group = GROUPS.get(name, "diagnostics")
         groups.setdefault(group, []).append([steps, {NAMES.get(name, name): list(points)}])
     groups["watch"] = [[list(range(count + 1)), {"run_seconds": list(range(count + 1))}]]
-    manifest = {"kind": "watched run", "status": "finished", "config": options.get("config", {})}
-    return {"manifest": manifest | {"watch": watch}, "series": groups}
+    manifest = {"kind": "watched run", "status": options.get("status", "finished")}
+    manifest |= {"config": options.get("config", {}), "watch": watch}
+    return {"manifest": manifest, "series": groups, "silence": options.get("silence", 0.0)}

@@ -97,13 +97,18 @@ def _noting(kind: Any, note: Callable[[Any], None]) -> tuple[Any, Any]:
 
 
 def said_of_cases(cases: Iterable[Any]) -> set[str]:
-    """Return the names of sentences that are said of frozen cases."""
-    from tests.judgement import scoring
+    """Return the names of sentences that are said of frozen cases and of boundaries."""
+    from tests.judgement import boundaries, run_boundaries, scoring
+    from tests.judgement.freeze import judged
 
     said: set[str] = set()
     with noting(said):
         for case in cases:
             scoring.verdicts(case)
+        for _, measured, _ in boundaries.measurements():
+            judged({"doctor": measured})
+        for _, run, _, _ in run_boundaries.measurements():
+            judged({"report": run})
     return said
 
 

@@ -41,6 +41,10 @@ IN_ORDER, REVERSED, CLEARLY = 0.6, 0.45, 3.0
 REVERSED_AS_WELL, CLEARLY_AS_WELL = 0.48, 1.5
 # What to look at where a loss is not known to have negatives.
 PUSH = "check that negatives, or pairs with low labels, push sentences apart"
+PAIRS_AT_CHANCE = (
+    "Positives were no nearer than other sentences in the first record: look with gradlab doctor "
+    "whether the texts of a row belong together."
+)
 PAIRS_MAY_NOT_FIT = (
     "If gradlab doctor finds that the words of a row do not belong together either, mend the pairs."
 )
@@ -85,13 +89,15 @@ def collapse(records: Records) -> Verdict | None:
     rank_text = f" and an effective rank of {dimensions:.1f}" if dimensions == dimensions else ""
     apart = alternative(records.used, PULL, raises=False, unusual_only=True)
     remedy = "use more negatives" if records.has_negatives else PUSH
+    lower = f"Lower the learning rate, or {remedy}{apart}. {PAIRS_MAY_NOT_FIT}"
+    if records.begins_at_chance:
+        lower = f"{PAIRS_AT_CHANCE} If they do, lower the learning rate."
     return Verdict(
         "Spread",
         BAD,
         f"The embeddings collapse: different sentences have a mean cosine of {cosine:.3f}"
         f"{rank_text}.",
-        queue_advice(records.config)
-        or f"Lower the learning rate, or {remedy}{apart}. {PAIRS_MAY_NOT_FIT}",
+        queue_advice(records.config) or lower,
         name="collapse",
         symptom="cosines-above-0-9",
         evidence={name: cosine, rank: dimensions},

@@ -15,6 +15,9 @@ from gradlab.monitor.setting_advice import LossInUse
 PERSISTENT = 3
 # Fewest records of a run that is called good.
 ENOUGH_RECORDS = 8
+# Distance of positives, relative to that of other sentences, from which on they are no nearer; an
+# untuned encoder finds right pairs at 0.3 to 0.75.
+CHANCE = 0.95
 # A correlation or nDCG has changed if it moved by more than this.
 SCORE_CHANGE = 0.01
 
@@ -52,6 +55,12 @@ class Records:
         """Whether the loss is one that is known to push sentences from negatives."""
         of_known = bool(self.used.bases) and not self.used.has_labels
         return of_known or (self.used.loss is None and math.isfinite(self.end("hardest_share")))
+
+    @property
+    def begins_at_chance(self) -> bool:
+        """Whether positives were no nearer than other sentences in the first record."""
+        positive, negative = self.first("positive_cosine"), self.first("negative_cosine")
+        return 1 - positive > CHANCE * (1 - negative)
 
     def points(self, name: str) -> dict[int, float]:
         """Return the values of a quantity by step."""

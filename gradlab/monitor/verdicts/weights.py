@@ -203,8 +203,10 @@ def leap(history: History) -> Verdict | None:
                     BAD,
                     f"The weights jumped between steps {steps[at - 1]} and {steps[at]}: by "
                     f"{change:.2f} of their size, {change / before:.0f} times as far as between "
-                    "any records before. They seem to have been reset, or loaded anew.",
-                    "Make or load the encoder once, before the loop, and not in each epoch.",
+                    "any records before. They seem to have been reset or loaded anew, or a "
+                    "gradient was huge.",
+                    "Make or load the encoder once, before the loop, and not in each epoch; if "
+                    "that is so, clip the gradient norm at 1.",
                     name="weights replaced",
                     symptom="score-falls",
                     evidence={"change": change, "before": before},
