@@ -252,10 +252,10 @@ class Decomposition(Drawable):
     @cached_property
     def findings(self) -> list[str]:
         """Sentences on what is unusual, the gravest first; see `gradlab.decomposition.findings`."""
-        split = self._with_all_columns
+        split, taught = self._with_all_columns, teacher_cosines(self.views)
         arrays = self.coefficients, split.negative_cosines, self.pull, self.views.positive.angle
-        of_teacher = teacher_cosines(self.views)
-        return findings_of(*map(to_numpy, arrays), split.columns, of_teacher)
+        coefficients, cosines, pull, angles = map(to_numpy, arrays)
+        return findings_of(coefficients, cosines, pull, angles, split.columns, taught)
 
     @property
     def caption(self) -> str:
