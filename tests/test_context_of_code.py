@@ -140,3 +140,29 @@ def test_arguments_of_a_call_have_the_names_of_the_signature():
     views, context = named_arguments(torch.nn.functional.mse_loss, (anchors, positives), {})
     assert views == [anchors, positives]
     assert context == {}
+
+
+def test_a_held_queue_is_named_by_every_function_that_refuses_it(views):
+    queue = normalize(torch.randn(20, views[0].shape[1], generator=torch.manual_seed(0)), dim=1)
+
+    def with_queue(anchors, positives):
+        own = (anchors * positives).sum(1, keepdim=True)
+        logits = torch.cat([own, anchors @ queue.to(anchors).T], 1) / TAU
+        return cross_entropy(logits, torch.zeros(len(anchors), dtype=torch.long))
+
+    routes = {
+        "components": lambda: gradlab.components(with_queue, *views),
+        "decompose": lambda: gradlab.decompose(with_queue, *views),
+        "diagnose": lambda: diagnose(with_queue, *views),
+        "flow": lambda: gradlab.flow(with_queue, *views, steps=2, progress=False),
+        "simulate": lambda: gradlab.simulate(with_queue, grid=2, negatives=5, progress=False),
+        "atlas": lambda: measure(with_queue, progress=False),
+        "explore": lambda: gradlab.explore(with_queue, progress=False),
+        "plot_curves": lambda: gradlab.plot_curves([with_queue]),
+    }
+    for route, call in routes.items():
+        with pytest.raises(
+            GradlabError, match=r"queue of shape \(20, .*extra_negatives"
+        ) as refusal:
+            call()
+        assert "\n" not in str(refusal.value), route

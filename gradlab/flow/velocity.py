@@ -119,9 +119,11 @@ class VelocityField:
             by_rows = isinstance(self.loss, PairLoss)
             batch = batch.rows(0, MEASURED) if by_rows else batch.first(MEASURED)
         with torch.no_grad():
+            push = self.loss.components_of(batch).total_push  # refuses what has no push
             displaced = displaced_push(self.loss, batch, count=FEW)
-            push = self.loss.components_of(batch).total_push[: len(displaced)]
-            shares: np.ndarray = np.nan_to_num(to_numpy(as_share(push, displaced)))
+            shares: np.ndarray = np.nan_to_num(
+                to_numpy(as_share(push[: len(displaced)], displaced))
+            )
         return shares  # without negatives there is no push
 
     def _total(self, rows: Tensor) -> Tensor:
