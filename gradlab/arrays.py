@@ -71,6 +71,9 @@ def without_autocast(x: Array) -> Any:
         return contextlib.nullcontext()
     import torch
 
+    # The context would cost as much as twenty operations on small arrays.
+    if not torch.compiler.is_compiling() and not torch.is_autocast_enabled(x.device.type):
+        return contextlib.nullcontext()
     return torch.autocast(x.device.type, enabled=False)
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float, detach, reciprocal
+from gradlab.arrays import Array, Bool, Float, detach, reciprocal
 from gradlab.batch.batch import Batch
-from gradlab.batch.comparison import own_pairs
 from gradlab.errors import GradlabError
 from gradlab.losses.batch_loss import UngatedBatchLoss
 from gradlab.losses.registry import register
@@ -86,18 +85,20 @@ class VICReg(UngatedBatchLoss):
     def value(self, batch: Batch) -> Float[Array, ""]:
         xp = array_namespace(batch.anchors)
         alignment = xp.sum((batch.anchors - batch.positives) ** 2) / batch.count
-        regularisations = (self._regularisation(rows) for rows in (batch.anchors, batch.positives))
-        return sum(regularisations, alignment)
+        diagonal = xp.eye(batch.anchors.shape[1], dtype=xp.bool, device=batch.anchors.device)
+        views = batch.anchors, batch.positives
+        return sum((self._regularisation(rows, diagonal) for rows in views), alignment)
 
-    def _regularisation(self, rows: Float[Array, "n d"]) -> Float[Array, ""]:
+    def _regularisation(
+        self, rows: Float[Array, "n d"], diagonal: Bool[Array, "d d"]
+    ) -> Float[Array, ""]:
         """Return ``ν₁ cov + ν₂ var`` of one view."""
         xp = array_namespace(rows)
         centred = _centred(rows)
-        covariance = _covariance(centred)
-        diagonal = own_pairs(covariance, 0)
-        cov = xp.sum(xp.where(diagonal, xp.zeros_like(covariance), covariance) ** 2) / rows.shape[1]
+        covariance = xp.where(diagonal, 0.0, _covariance(centred))
+        cov = xp.sum(covariance**2) / rows.shape[1]
         shortfall = self.gamma - _deviation(centred)
-        var = xp.mean(xp.where(shortfall > 0, shortfall, xp.zeros_like(shortfall)))
+        var = xp.mean(xp.where(shortfall > 0, shortfall, 0.0))
         return self.nu1 * cov + self.nu2 * var
 
     def negative_weight(self, batch: Batch) -> Float[Array, "n k"]:

@@ -5,7 +5,7 @@
 
 Each checkout has a process of its own with one thread, and both take turns, so that they see the
 same load. A ratio is the median over turns of here / other; ratios of each pair of processes tell
-how far it can be trusted, since a process may have unlucky memory.
+how far it can be trusted, since a process may have unlucky memory. The table comes at the end.
 """
 
 from __future__ import annotations
@@ -127,25 +127,28 @@ def steps(model: str, size: int, loss: str) -> Iterator[float]:
         yield noted[0]
 
 
-def serve(task: str, model: str) -> None:
-    """Answer each line of input with the processor seconds of the task."""
+def serve(model: str) -> None:
+    """Answer each line of input, a task, with its processor seconds."""
     import gradlab
 
     torch.set_num_threads(1)
     answers = os.fdopen(os.dup(1), "w")  # training redirects the standard streams of its process
-    kind, size, loss = task.split(" ", 2)
     print(json.dumps(str(gradlab.__file__)), file=answers, flush=True)
-    times = seconds_of(kind, int(size), loss, model)
-    for _ in sys.stdin:
-        print(json.dumps(next(times)), file=answers, flush=True)
+    clocks: dict[str, Iterator[float]] = {}
+    for line in sys.stdin:
+        task = line.rstrip("\n")
+        if task not in clocks:
+            kind, size, loss = task.split(" ", 2)
+            clocks[task] = seconds_of(kind, int(size), loss, model)
+        print(json.dumps(next(clocks[task])), file=answers, flush=True)
     os._exit(0)  # the thread of a training waits
 
 
 class Worker:
-    """A process that does one task with one checkout."""
+    """A process that does tasks with one checkout."""
 
-    def __init__(self, folder: Path, task: str, model: str) -> None:
-        command = [sys.executable, __file__, str(folder), "--serve", task, "--model", model]
+    def __init__(self, folder: Path, model: str) -> None:
+        command = [sys.executable, __file__, str(folder), "--serve", "--model", model]
         environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
             command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -158,48 +161,47 @@ class Worker:
         imported = Path(self._answer()).resolve()
         assert imported.is_relative_to(self._folder), (imported, self._folder)
 
-    def seconds(self) -> float:
-        self.process.stdin.write("\n")
+    def seconds(self, task: str) -> float:
+        self.process.stdin.write(f"{task}\n")
         self.process.stdin.flush()
         return self._answer()
 
     def _answer(self):
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError("a worker has ended; run its task by --serve to see why")
+            raise RuntimeError("a worker has ended; write its task to --serve to see why")
         return json.loads(line)
 
 
-def compare(task: str, reference: Path, turns: int, pairs: int, model: str) -> tuple:
-    """Return milliseconds of both checkouts, the ratio, and the ratios of the pairs."""
-    times, of_pairs = [], []
-    for _ in range(pairs):
-        workers = [Worker(folder, task, model) for folder in (reference, CHECKOUT)]
+def measure(tasks: list[str], other: Path, turns: int, model: str) -> dict[str, list]:
+    """Return the seconds of both checkouts in each turn, by task, of one pair of processes."""
+    workers = [Worker(folder, model) for folder in (other, CHECKOUT)]
+    for worker in workers:
+        worker.wait()
+    times: dict[str, list] = {}
+    for task in tasks:
         for worker in workers:
-            worker.wait()
-            worker.seconds()
-        pair = []
-        for turn in range(turns):
+            worker.seconds(task)
+        times[task] = []
+        for turn in range(3 if "16384" in task else turns):
             order = (0, 1) if turn % 2 else (1, 0)
-            measured = {at: workers[at].seconds() for at in order}
-            pair.append((measured[0], measured[1]))
-        for worker in workers:
-            worker.process.stdin.close()
-            worker.process.wait()
-        of_pairs.append(
-            statistics.median(
-                current_time / reference_time for reference_time, current_time in pair
-            )
-        )
-        times += pair
-    reference_time, current_time = (
-        1000 * statistics.median(column) for column in zip(*times, strict=True)
-    )
-    ratio = statistics.median(of_pairs)
+            measured = {at: workers[at].seconds(task) for at in order}
+            times[task].append((measured[0], measured[1]))
+    for worker in workers:
+        worker.process.stdin.close()
+        worker.process.wait()
+    return times
+
+
+def cells(pairs: list[list]) -> tuple[str, ...]:
+    """Return milliseconds of both checkouts, the ratio, and the ratios of the pairs."""
+    of_pairs = [statistics.median(here / there for there, here in pair) for pair in pairs]
+    turns = [seconds for pair in pairs for seconds in pair]
+    there, here = (1000 * statistics.median(column) for column in zip(*turns, strict=True))
     return (
-        f"{reference_time:.3g}",
-        f"{current_time:.3g}",
-        f"{ratio:.3f}",
+        f"{there:.3g}",
+        f"{here:.3g}",
+        f"{statistics.median(of_pairs):.3f}",
         f"{min(of_pairs):.2f} to {max(of_pairs):.2f}",
     )
 
@@ -211,18 +213,19 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], help="words of tasks")
     parser.add_argument("--turns", type=int, default=15)
     parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve(options.serve, options.model)
+        serve(options.model)
         return
+    tasks = names(bool(options.model))
+    if options.only:
+        tasks = [task for task in tasks if any(word in task for word in options.only)]
+    arguments = tasks, options.other.resolve(), options.turns, options.model
+    pairs = [measure(*arguments) for _ in range(options.pairs)]
     print("| task | CPU ms, other | here | here / other | of pairs |\n|---|--:|--:|--:|---|")
-    for task in names(bool(options.model)):
-        if options.only and not any(word in task for word in options.only):
-            continue
-        turns = 3 if "16384" in task else options.turns
-        cells = compare(task, options.other.resolve(), turns, options.pairs, options.model)
-        print(f"| {task} | {' | '.join(cells)} |", flush=True)
+    for task in tasks:
+        print(f"| {task} | {' | '.join(cells([times[task] for times in pairs]))} |", flush=True)
 
 
 if __name__ == "__main__":
