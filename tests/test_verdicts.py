@@ -919,7 +919,12 @@ def test_a_loss_without_triples_says_why_two_questions_are_open():
         assert "not recorded" in verdict_on(unmeasured, subject).finding
 
 
-@pytest.mark.parametrize(("series", "grade"), [(COLLAPSED, NOT_JUDGED), (APART, GOOD)])
+CLOSE = APART | {"negative_cosine": 0.77}
+
+
+@pytest.mark.parametrize(
+    ("series", "grade"), [(COLLAPSED, NOT_JUDGED), (CLOSE, NOT_JUDGED), (APART, GOOD)]
+)
 def test_a_gradient_is_no_good_sign_beside_a_collapse(series, grade):
     measured = TEACHES | {"hardest_share": 0.5, "uniform_share": 0.05, "lemma_share": 0.9}
     judgement = judged_under("infonce", **series, **measured)
@@ -932,6 +937,18 @@ def test_a_loss_of_labels_without_a_gradient_is_not_called_too_easy(label, grade
     still = {"gradient_dissipation": 0.0, "active": 0.0}
     judgement = judged_under("cosent" if label else "infonce", **APART, **still)
     assert grade in verdict_on(judgement, "Learning").change.lower()
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "values", "words"),
+    [
+        ("diagnostics", "order", [0.5 + at / 30 for at in range(12)], "Order looks sound"),
+        ("evaluation", "eval_dev_spearman_cosine", [0.5, 0.6], "Scores look sound"),
+    ],
+)
+def test_a_headline_has_the_verb_of_its_subject(group, name, values, words):
+    rows = [[at, group, name, value] for at, value in enumerate(values)]
+    assert words in judge({"rows": rows}).headline
 
 
 @pytest.mark.parametrize(("grade", "words"), [(WATCH, "To fix it: x"), (GOOD, "Next: x")])

@@ -7,6 +7,7 @@ questions in its first line; the limits stand with the verdicts that use them.
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,8 +40,10 @@ __all__ = ["EFFECTS", "Judgement", "failures_of", "judge", "judge_run", "measure
 
 # Subjects that must be judged good before a run is called good.
 IMPORTANT = ("Spread", "Scores")
-# Subjects that say how a loss moves sentences, and not whether it moves them to the right place.
-OF_GRADIENT = ("Learning", "Hard negatives", "Pull and push")
+# Subjects that say how a loss moves sentences, and not whether it moves them to the right place,
+# and subjects of problems beside which they say nothing even if these are only to be watched.
+OF_GRADIENT = ("Learning", "Hard negatives", "Pull and push", "Loss")
+OF_OUTCOME = ("Spread", "Order", "Loss")
 # Name of a verdict -> names of the verdicts that it explains. Causes that come first are the first
 # to act on.
 EFFECTS: dict[str, tuple[str, ...]] = {
@@ -159,7 +162,7 @@ def judge_run(run: Recording, silence: float | None = None) -> Judgement:
     verdicts = [standing, *_verdicts(run, failures)]
     if records < ENOUGH_RECORDS:
         verdicts = [_too_early(verdict, records) for verdict in verdicts]
-    verdicts = [_beside_the_bad(verdict, verdicts) for verdict in verdicts]
+    verdicts = [_beside_problems(verdict, verdicts) for verdict in verdicts]
     order = [*EFFECTS, *(verdict.name for verdict in verdicts)]
     verdicts.sort(key=lambda verdict: order.index(verdict.name))
     verdicts = worst_first(with_causes(verdicts, EFFECTS))
@@ -244,18 +247,16 @@ def _too_early(verdict: Verdict, records: int) -> Verdict:
     return dataclasses.replace(verdict, grade=NOT_JUDGED, finding=finding)
 
 
-def _beside_the_bad(verdict: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
-    """Return a verdict without *good* on a gradient that leads to what is bad in the same run."""
+def _beside_problems(verdict: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
+    """Return a verdict without *good* on a gradient that leads to what is wrong in the same run."""
     if verdict.grade != GOOD or verdict.subject not in OF_GRADIENT:
         return verdict
-    bad = [
-        beside for beside in graded(verdicts, BAD)
-        if beside.subject != "Run" and beside.dataset in ("", verdict.dataset)
-    ]  # fmt: skip
-    if not bad:
-        return verdict
-    finding = f"{verdict.finding} Beside “{bad[0].title}” that is no good sign."
-    return dataclasses.replace(verdict, grade=NOT_JUDGED, finding=finding)
+    for problem in graded(verdicts, BAD, WATCH):
+        of_outcome = problem.grade == BAD or problem.subject in OF_OUTCOME
+        if of_outcome and problem.subject != "Run" and problem.dataset in ("", verdict.dataset):
+            finding = f"{verdict.finding} Beside “{problem.title}” that is no good sign."
+            return dataclasses.replace(verdict, grade=NOT_JUDGED, finding=finding)
+    return verdict
 
 
 def _grade(verdicts: Sequence[Verdict], running: bool) -> Grade:
@@ -279,8 +280,14 @@ def _headline(verdicts: Sequence[Verdict], grade: Grade, running: bool) -> str:
         sentences.append(f"Nothing wrong was found{' so far' if running else ''}.")
         if sound:
             names = subjects(sound)
-            sentences.append(f"{names.capitalize()} look{'s' if len(sound) == 1 else ''} sound.")
+            sentences.append(f"{names.capitalize()} {_look(sound)} sound.")
         else:
             (standing,) = [verdict for verdict in verdicts if verdict.subject == "Run"]
             sentences = [f"Nothing can be said{' yet' if running else ''}. {standing.finding}"]
     return " ".join([*sentences, unjudged(verdicts)]).strip()
+
+
+def _look(verdicts: Sequence[Verdict]) -> str:
+    """Return the verb for the subjects of verdicts: scores look, and a loss looks."""
+    one = len({verdict.title for verdict in verdicts}) == 1
+    return "looks" if one and not re.search(r"[^s]s$", verdicts[0].subject) else "look"

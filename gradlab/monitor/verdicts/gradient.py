@@ -236,8 +236,8 @@ def hard_negatives(records: Records, unmeasured: str) -> Verdict:
         return Verdict(subject, WATCH, finding, change, name, "temperature", evidence)
     if count < ENOUGH:
         finding = (
-            f"An anchor is compared with {count:.3g} negatives on average, too few to say how the "
-            "loss weighs hard ones."
+            f"An anchor is compared with {count:.3g} negative{'s' if count > 1 else ''} on "
+            "average, too few to say how the loss weighs hard ones."
         )
         return Verdict(subject, NOT_JUDGED, finding, name="few negatives", evidence=evidence)
     if share < NEAR_UNIFORM * equal:
