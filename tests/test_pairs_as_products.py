@@ -44,6 +44,13 @@ FAST = {
     "square": lambda a, b: (a[:, None] - b[None]).square().sum(2, keepdim=True),
     "difference twice": lambda a, b: (lambda d: (d * d).sum(-1))(a[:, None] - b[None]),
     "pairwise_distance": lambda a, b: F.pairwise_distance(a[:, None], b[None]),
+    "rows of all pairs": lambda a, b: F.cosine_similarity(
+        a.repeat_interleave(len(b), dim=0), b.repeat(len(a), 1)
+    ),
+    "products of rows": lambda a, b: (a.repeat(len(b), 1) * b.repeat_interleave(len(a), 0)).sum(1),
+    "distances of rows": lambda a, b: F.pairwise_distance(
+        torch.repeat_interleave(a, len(b), 0), b.repeat(len(a), 1), keepdim=True
+    ),
     "own distances": lambda a, b: (a[:, None] - a[None]).norm(dim=-1).exp(),
     "masked sum": lambda a, b: ((a @ b.T > 0).to(a)[:, :, None] * b[None]).sum(1),
 }
@@ -58,6 +65,12 @@ PLAIN = {
     "part": lambda a, b: (a[:, None] - b[None])[..., :3].norm(dim=-1),
     "transposed": lambda a, b: (a[:, None] * b[None]).mT.sum(1),
     "in place": lambda a, b: (a[:, None] - b[None]).mul_(2).norm(dim=-1),
+    "repeated differently": lambda a, b: (
+        a[:4].repeat_interleave(5, 0) * torch.cat([b[:4]] * 5)
+    ).sum(1),
+    "rows by coordinates": lambda a, b: (a.repeat(len(b), 1) * b.repeat_interleave(len(a), 0)).sum(
+        0
+    ),
     "two uses": lambda a, b: (lambda d: d.norm(dim=-1) + d.abs().sum(-1))(a[:, None] - b[None]),
     "joined": lambda a, b: torch.cat([a[:, None] - b[None], a[:, None] * b[None]]).sum(-1),
 }
@@ -128,7 +141,9 @@ def test_no_array_holds_the_coordinates_of_all_pairs(name):
     assert largest.entries <= max(2 * N * D + 2 * M * D, (N + M) ** 2)
 
 
-@pytest.mark.parametrize("name", ["cosine of repeated", "norm", "own distances", "squares"])
+@pytest.mark.parametrize(
+    "name", ["cosine of repeated", "rows of all pairs", "norm", "own distances", "squares"]
+)
 def test_vectorised(name):
     a = torch.stack([rows(seed=seed) for seed in range(3)])
     b = rows(M, seed=9)

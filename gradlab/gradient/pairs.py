@@ -25,6 +25,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from gradlab.arrays import Float
+from gradlab.gradient.reductions import BINARY, SIGNATURES, SQUARES, is_number
 
 # Size of an array of all pairs' coordinates, in entries of its larger operand, from which it is
 # postponed.
@@ -48,6 +49,7 @@ class _Postponed:
     Attributes:
         kind: ``"product"``, ``"difference"``, ``"square"`` of the difference, or ``"copy"`` of the
             first operand, a view that repeats the second.
+        is_flat: whether all pairs are rows, (pairs, d), of operands (n, 1, d) and (1, m, d).
         array: what it computes, once it was computed.
         has_gradient: whether gradients were recorded where the operation stood.
     """
@@ -55,6 +57,7 @@ class _Postponed:
     kind: str
     first: Tensor
     second: Tensor
+    is_flat: bool = False
     array: Tensor | None = None
     has_gradient: bool = dataclasses.field(default_factory=torch.is_grad_enabled)
 
@@ -76,7 +79,17 @@ class _Postponed:
                 self.array = self.first - self.second
                 if self.kind == "square":
                     self.array = self.array.square()
+            if self.is_flat:
+                self.array = self.array.flatten(0, 1)
         return self.array
+
+    @property
+    def shape(self) -> torch.Size:
+        """Shape of what it computes."""
+        shape: torch.Size = torch.broadcast_shapes(  # type: ignore[no-untyped-call]  # of torch
+            self.first.shape, self.second.shape
+        )
+        return torch.Size([shape[0] * shape[1], *shape[2:]]) if self.is_flat else shape
 
 
 class PairsAsProducts(TorchFunctionMode):
@@ -132,17 +145,19 @@ class PairsAsProducts(TorchFunctionMode):
         self, function: Any, name: str, args: Any, kwargs: dict[str, Any]
     ) -> Tensor | None:
         """Return the result of a call that is postponed or is a matrix product; else None."""
-        if name in _BINARY and len(args) == 2 and not kwargs:
-            return self._binary(_BINARY[name], *args)
-        if name in _SQUARES and len(args) == _SQUARES[name] and not kwargs:
+        if name in BINARY and len(args) == 2 and not kwargs:
+            return self._binary(BINARY[name], *args)
+        if name in SQUARES and len(args) == SQUARES[name] and not kwargs:
             return self._squared(*args)
         if name == "repeat" and not kwargs:
             return self._repeated(*args)
+        if name == "repeat_interleave" and kwargs.keys() <= {"dim"}:
+            return self._interleaved(*args, **kwargs)
         if name in ("expand", "expand_as", "broadcast_to") and not kwargs:
             return self._expanded(function, *args)
-        if name in _SIGNATURES:
+        if name in SIGNATURES:
             try:
-                call = _SIGNATURES[name](*args, **kwargs)
+                call = SIGNATURES[name](*args, **kwargs)
             except TypeError:
                 return None
             return None if call is None else self._reduced(*call)
@@ -154,10 +169,26 @@ class PairsAsProducts(TorchFunctionMode):
         operands = self._operands(first, second)
         return self._placeholder(_Postponed(kind, *operands)) if operands else None
 
-    def _operands(self, *tensors: Any) -> tuple[Tensor, Tensor] | None:
-        """Return two tensors with the same axes, without repetitions, if they give all pairs."""
+    def _flat_operands(self, *tensors: Any) -> tuple[Tensor, Tensor] | None:
+        """Return (n, 1, d) and (1, m, d) of rows that are repeated to all pairs; else None."""
+        copies = [self._open(tensor) for tensor in tensors]
+        rows = [
+            copy for copy in copies if copy is not None and copy.is_flat and copy.kind == "copy"
+        ]
+        if len(rows) < 2 or rows[0].first.shape != rows[1].first.shape:
+            return None
+        first, second = (copy.second for copy in rows)
+        return (first, second) if _is_outer(first, second) else None
+
+    def _operands(self, *tensors: Any) -> tuple[Tensor, Tensor, bool] | None:
+        """Return two tensors with the same axes, without repetitions, if they give all pairs.
+
+        The last entry says whether the pairs are rows of a flat array.
+        """
         if not all(isinstance(tensor, Tensor) for tensor in tensors):
             return None
+        if (flat := self._flat_operands(*tensors)) is not None:
+            return *flat, True
         axes = max(tensor.ndim for tensor in tensors)
         if axes < 3:
             return None
@@ -165,21 +196,22 @@ class PairsAsProducts(TorchFunctionMode):
             _without_repetitions(self._copied(tensor)[(None,) * (axes - tensor.ndim)])
             for tensor in tensors
         )
-        return (first, second) if _is_outer(first, second) else None
+        return (first, second, False) if _is_outer(first, second) else None
 
     def _copied(self, tensor: Tensor) -> Tensor:
         """Return what a view or a placeholder repeats; any other tensor with its numbers."""
         postponed = self._open(tensor)
-        if postponed is not None and postponed.kind == "copy":
+        if postponed is not None and postponed.kind == "copy" and not postponed.is_flat:
             return postponed.second
         _, repeated = self._views.get(id(tensor), (None, None))
         return self._computed(tensor) if repeated is None else repeated
 
     def _squared(self, tensor: Tensor, power: Any = 2) -> Tensor | None:
         postponed = self._open(tensor)
-        if postponed is None or postponed.kind != "difference" or not _is_number(power, 2):
+        if postponed is None or postponed.kind != "difference" or not is_number(power, 2):
             return None
-        return self._placeholder(_Postponed("square", postponed.first, postponed.second))
+        first, second = postponed.first, postponed.second
+        return self._placeholder(_Postponed("square", first, second, postponed.is_flat))
 
     def _repeated(self, tensor: Tensor, *sizes: Any) -> Tensor | None:
         """Return a placeholder of rows that are copied along axes of size 1."""
@@ -187,10 +219,23 @@ class PairsAsProducts(TorchFunctionMode):
             sizes = tuple(sizes[0])
         if len(sizes) != tensor.ndim or self._of(tensor) is not None:
             return None
+        if tensor.ndim == 2 and sizes[1] == 1 and tensor.shape[0] > 1:
+            return self._flat_copy(tensor[None], sizes[0], 0)
         if any(times != 1 and size != 1 for times, size in zip(sizes, tensor.shape, strict=True)):
             return None
         shape = [times * size for times, size in zip(sizes, tensor.shape, strict=True)]
         return self._placeholder(_Postponed("copy", tensor.expand(shape), tensor))
+
+    def _interleaved(self, tensor: Tensor, repeats: Any, dim: Any = None) -> Tensor | None:
+        """Return a placeholder of rows of which each is repeated."""
+        if dim not in (0, -2) or not isinstance(repeats, int) or tensor.ndim != 2:
+            return None
+        return None if self._of(tensor) else self._flat_copy(tensor[:, None], repeats, 1)
+
+    def _flat_copy(self, rows: Tensor, times: int, axis: int) -> Tensor:
+        shape = list(rows.shape)
+        shape[axis] = times
+        return self._placeholder(_Postponed("copy", rows.expand(shape), rows, is_flat=True))
 
     def _expanded(self, function: Any, tensor: Tensor, *sizes: Any) -> Tensor | None:
         """Return a view, and remember what it repeats: gradients then flow there directly."""
@@ -227,8 +272,10 @@ class PairsAsProducts(TorchFunctionMode):
         operation = self._operation(reduction, tensors, axis, least)
         if operation is None:
             return None
-        kind, first, second = operation
-        axis = axis % first.ndim - first.ndim
+        kind, first, second, is_flat = operation
+        if is_flat and axis not in (-1, 1):
+            return None
+        axis = -1 if is_flat else axis % first.ndim - first.ndim
         if kind == "product":
             total = _summed_products(first, second, axis)
         elif first.shape[axis] != second.shape[axis]:
@@ -239,28 +286,31 @@ class PairsAsProducts(TorchFunctionMode):
             total = _root(total)
         if reduction == "mean":
             total = total / max(first.shape[axis], second.shape[axis])
+        if is_flat:
+            total = total.flatten(0, 1)
         return total if keep else total.squeeze(axis)
 
     def _operation(
         self, reduction: str, tensors: tuple[Any, ...], axis: int, least: float
-    ) -> tuple[str, Tensor, Tensor] | None:
-        """Return the kind and operands of what a call reduces; None if that is no product."""
+    ) -> tuple[str, Tensor, Tensor, bool] | None:
+        """Return what a call reduces, as of `_Postponed`; None if that is no product."""
         if len(tensors) == 1:
             postponed = self._open(tensors[0])
             kinds = ("difference",) if reduction == "norm" else ("product", "square")
             if postponed is None or postponed.kind not in kinds:
                 return None
-            return postponed.kind, postponed.first, postponed.second
+            return postponed.kind, postponed.first, postponed.second, postponed.is_flat
         operands = self._operands(*tensors)
         if operands is None:
             return None
-        first, second = operands
+        first, second, is_flat = operands
         if reduction == "norm":
-            return "difference", first + least, second
+            return "difference", first + least, second, is_flat
+        axis = -1 if is_flat else axis
         first, second = (
-            rows / rows.norm(dim=axis, keepdim=True).clamp_min(least) for rows in operands
+            rows / rows.norm(dim=axis, keepdim=True).clamp_min(least) for rows in (first, second)
         )
-        return "product", first, second
+        return "product", first, second, is_flat
 
 
 def pairs_as_products(value: Callable[..., Any], *, exact: bool = True) -> Callable[..., Any]:
@@ -306,10 +356,6 @@ def _same_gradients(
         bool((products - plain).abs().max() <= AGREEMENT * (plain.abs().max() or 1.0))
         for plain, products in zip(*arrays, strict=True)
     )
-
-
-def _is_number(power: Any, number: int) -> bool:
-    return isinstance(power, (int, float)) and not isinstance(power, bool) and power == number
 
 
 def _is_outer(first: Tensor, second: Tensor) -> bool:
@@ -365,59 +411,3 @@ def _root(squares: Pairs) -> Pairs:
     coincident = squares <= 0
     root = torch.where(coincident, torch.ones_like(squares), squares).sqrt()
     return torch.where(coincident, torch.zeros_like(root), root)
-
-
-# Signatures of torch's reductions; they return the arguments of `_reduced`, or None for a call
-# that is computed plainly.
-
-
-def _sum(tensor: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    return "sum", (tensor,), dim, keepdim, 0.0
-
-
-def _mean(tensor: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    return "mean", (tensor,), dim, keepdim, 0.0
-
-
-def _norm(
-    tensor: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None,
-    dtype: Any = None,
-) -> Any:  # fmt: skip
-    if out is not None or dtype is not None or not (p in ("fro", None) or _is_number(p, 2)):
-        return None
-    return "norm", (tensor,), dim, keepdim, 0.0
-
-
-def _linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False) -> Any:
-    return _norm(A, ord, dim, keepdim)
-
-
-def _vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False) -> Any:
-    return _norm(x, ord, dim, keepdim)
-
-
-def _cosine(x1: Any, x2: Any, dim: Any = 1, eps: float = 1e-8) -> Any:
-    return "cosine", (x1, x2), dim, False, eps
-
-
-def _distance(x1: Any, x2: Any, p: Any = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
-    return ("norm", (x1, x2), -1, keepdim, eps) if _is_number(p, 2) else None
-
-
-_BINARY = {
-    "mul": "product",
-    "multiply": "product",
-    "sub": "difference",
-    "subtract": "difference",
-}
-# Number of arguments of functions that square a tensor.
-_SQUARES = {"square": 1, "pow": 2}
-_SIGNATURES: dict[str, Callable[..., Any]] = {
-    "sum": _sum,
-    "mean": _mean,
-    "norm": _norm,
-    "linalg_norm": _linalg_norm,
-    "linalg_vector_norm": _vector_norm,
-    "cosine_similarity": _cosine,
-    "pairwise_distance": _distance,
-}
