@@ -21,3 +21,11 @@ addEventListener("load", () => {
     image.addEventListener("keydown", (event) => { if (event.key === "Enter") enlarge(image); });
   }
 });
+
+// Text in columns keeps them on a phone, and scrolls; other lines go on in the next one.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const block of document.querySelectorAll("article .highlight-text pre")) {
+    const rows = block.textContent.split("\n").filter((line) => /\S {3,}\S/.test(line));
+    block.classList.toggle("columns", rows.length > 2);
+  }
+});
