@@ -21,8 +21,6 @@ COMMANDS = {
     "python -m studies report": "tables, pictures and pages from the committed rows; two minutes",
     "gradlab sweep studies/sweeps/NAME.toml": "trainings of the papers' tables and recipes; hours",
 }
-
-
 HELP = {"help_option_names": ["-h", "--help"]}
 EPILOG = """\b
 Examples:
@@ -46,8 +44,7 @@ def listing() -> Iterator[str]:
     width = max(map(len, COMMANDS))
     for name, purpose in COMMANDS.items():
         yield f"{name:{width}}  {purpose}"
-    yield ""
-    yield "Sweeps:"
+    yield "\nSweeps:"
     files = sorted(SWEEPS.rglob("*.toml"))
     names = [file.relative_to(SWEEPS).as_posix().removesuffix(".toml") for file in files]
     for name, file in zip(names, files, strict=True):

@@ -33,13 +33,10 @@ def six(value: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Interval:
-    """A mean with its 95% interval.
+    """A mean with its 95% interval, NaN where that does not exist.
 
-    Attributes:
-        low, high: its ends; NaN where it does not exist.
-        count: of the seeds or sentences that it is over.
-        kind: :data:`OVER_SEEDS` or :data:`OVER_SENTENCES`.
-        p: two-sided p-value of "the mean is 0", for intervals over seeds.
+    ``count`` is of the seeds or sentences that it is over, and ``p`` the two-sided p-value of "the
+    mean is 0", for intervals over seeds.
     """
 
     mean: float
@@ -128,12 +125,10 @@ def spearman_difference_over_sentences(
 class Judgement(NamedTuple):
     """Two statements on one of several claims that are judged together.
 
-    ``verdict`` says whether the mean differs from its threshold; ``within_margin``, whether it was
-    shown to lie within the margin ("yes" or "no", empty without a margin). A difference may be
+    ``verdict`` says whether the mean differs from its threshold, with the two-sided ``p``;
+    ``within_margin`` ("yes" or "no", empty without a margin), whether it was shown to lie within
+    the margin, with the p ``equivalence``. Both are after Holm's correction. A difference may be
     clear of 0 and within the margin: real, and too small to matter.
-
-    ``p`` is two-sided, of no difference from the threshold; ``equivalence`` is the p of the
-    difference not being within the margin, NaN without one. Both are after Holm's correction.
     """
 
     verdict: str
@@ -153,11 +148,8 @@ def judge(claims: Iterable[tuple[Interval, float, float | None]]) -> list[Judgem
 
     A claim is *supported* or *contradicted* if its mean differs from its threshold, else
     *inconclusive*; so is whatever has fewer than two seeds. Tests of equivalence are a family of
-    their own, and change no verdict.
-
-    Args:
-        claims: of each its interval over seeds, what the mean is compared with, and the margin;
-            None where nobody has said what would matter.
+    their own, and change no verdict. A claim has its interval over seeds, what the mean is compared
+    with, and the margin; None where nobody has said what would matter.
     """
     family = [
         (interval.mean - threshold, interval, margin) for interval, threshold, margin in claims
@@ -196,6 +188,11 @@ def along_line(fitted: Any, outcome: Any, tested: Any) -> Array:
     coefficients = np.linalg.lstsq(design, np.asarray(outcome, dtype=float), rcond=None)[0]
     predictions: Array = rows @ coefficients
     return predictions
+
+
+def root_mean_square(values: Array, axis: int = -1) -> Any:
+    """Size of errors."""
+    return np.sqrt(np.mean(values**2, axis=axis))
 
 
 def _two_sided(difference: float, interval: Interval) -> float:

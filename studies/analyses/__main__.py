@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +48,6 @@ Examples:
 Each writes its numbers as CSV and its figure into --output, and prints a table.
 """
 
-Encoders = Iterator[tuple[str, Encoder]]
-
 
 @click.group(cls=CommandGroup, epilog=EPILOG, context_settings=HELP)
 def command() -> None:
@@ -69,25 +66,19 @@ def _write(output: Path, name: str, table: Mapping[str, Any] | None, figure: Any
         click.echo(f"Wrote {save(figure, output / f'{name}.png')}")
 
 
-def _encodes(function: Callable[..., None]) -> Any:
-    """Options of the encoders, which the command gets by name: what precedes ``=``, or the path."""
+def _encoder_options(function: Any) -> Any:
+    text = "A model folder or a hub name; repeatable, NAME=PATH names it."
+    settings: Any = {"required": True, "multiple": True, "metavar": "PATH_OR_NAME"}
+    return option("--model models", text, **settings)(pooler_option(device_option(function)))
 
-    def loaded(models: tuple[str, ...], pooler: str | None, device: str) -> Encoders:
-        for text in models:
-            name, equals, place = text.partition("=")
-            if not equals or Path(text).exists():
-                name, place = text, text
-            yield name, Encoder.load(place, pooler, device=find_device(device))
 
-    @option("--model models", "A model folder or a hub name; repeatable, NAME=PATH names it.",
-            required=True, multiple=True, metavar="PATH_OR_NAME")  # fmt: skip
-    @pooler_option
-    @device_option
-    @functools.wraps(function)
-    def called(models: tuple[str, ...], pooler: str | None, device: str, **arguments: Any) -> None:
-        function(encoders=loaded(models, pooler, device), **arguments)
-
-    return called
+def _encoders(models: tuple[str, ...], pooler: str | None, device: str) -> Iterator[Any]:
+    """Encoders by name: what precedes ``=``, or the path."""
+    for text in models:
+        name, equals, place = text.partition("=")
+        if not equals or Path(text).exists():
+            name, place = text, text
+        yield name, Encoder.load(place, pooler, device=find_device(device))
 
 
 @command.command()
@@ -112,7 +103,7 @@ def distance(folders: tuple[Path, ...], output: Path, **formula: Any) -> None:
         )
         figure, axes = figures.row_of(2)
         figures.draw_finite_steps(ax=axes[0])
-        figures.draw_distances(table, axes[1])
+        figures.draw_distances(table, ax=axes[1])
         _write(output, f"distance-{run.name}", table, figure)
 
 
@@ -132,15 +123,15 @@ def path(folders: tuple[Path, ...], output: Path) -> None:
 
 
 @command.command("length-bias")
-@_encodes
+@_encoder_options
 @data_option
 @option("--split", "Which pairs.", "test", ["test", "dev"])
 @_output
-def length_bias(encoders: Encoders, eval_data: Path, split: str, output: Path) -> None:
+def length_bias(eval_data: Path, split: str, output: Path, **models: Any) -> None:
     """Whether sentences of similar length are taken to be more similar (ESimCSE, Table 1)."""
     sets = measures.load_sets(eval_data, split)
     biases = {}
-    for name, encoder in encoders:
+    for name, encoder in _encoders(**models):
         biases[name] = measures.length_bias(encoder, sets)
         click.echo(f"{name}\n{columns_as_text(biases[name].correlations)}")
         click.echo(f"slope of the excess: {biases[name].slope:.5f} of the ranks a word\n")
@@ -151,41 +142,42 @@ def length_bias(encoders: Encoders, eval_data: Path, split: str, output: Path) -
 
 
 @command.command()
-@_encodes
+@_encoder_options
 @option("--sentences", "Text, CSV, JSON lines or Parquet.", kind=Path, required=True)
 @option("--column", "Column with the sentences.")
 @option("--count", "The first so many of them.", 500, click.IntRange(1))
 @option("--edit edits", "An augmentation such as word_repetition(rate=0.2); repeatable.",
-        measures.EDITS,
-        multiple=True, metavar="NAME")  # fmt: skip
+        measures.EDITS, multiple=True, metavar="NAME")  # fmt: skip
 @option("--draws", "Edited versions of a sentence.", 4, click.IntRange(1))
 @option("--seed", "Seed of the edits.", 0, click.IntRange(0))
 @_output
 def edits(
-    encoders: Encoders, sentences: Path, column: str | None, count: int, edits: tuple[str, ...],
-    output: Path, **settings: int,
+    sentences: Path, column: str | None, count: int, edits: tuple[str, ...], draws: int, seed: int,
+    output: Path, **models: Any,
 ) -> None:  # fmt: skip
     """How similar encoders find sentences and edited ones (ESimCSE, Table 2)."""
     chosen = list(itertools.islice(read_sentences(sentences, column), count))
     similarities = {}
-    for name, encoder in encoders:
-        table = measures.edited_similarities(encoder, chosen, edits, progress=True, **settings)
-        versions = f"{len(chosen)} sentences, {settings['draws']} versions of each"
+    for name, encoder in _encoders(**models):
+        table = measures.edited_similarities(
+            encoder, chosen, edits, draws=draws, seed=seed, progress=True
+        )
+        versions = f"{len(chosen)} sentences, {draws} versions of each"
         click.echo(f"{name}: {versions}\n{columns_as_text(table)}\n")
         similarities[name] = table
     _write(output, "edits", _stacked("model", similarities))
 
 
 @command.command()
-@_encodes
+@_encoder_options
 @data_option
 @option("--centre", "Without the mean of the embeddings.", False)
 @_output
-def spectrum(encoders: Encoders, eval_data: Path, centre: bool, output: Path) -> None:
+def spectrum(eval_data: Path, centre: bool, output: Path, **models: Any) -> None:
     """Singular values of the embeddings of STS-B's test sentences (MoCoSE, Figure 7)."""
     sentences = list(dict.fromkeys(load_sts(downstream(eval_data), "STS-B", "test")[0].sentences))
     spectra = {}
-    for name, encoder in encoders:
+    for name, encoder in _encoders(**models):
         rows = np.asarray(encoder.encode(sentences), dtype=np.float64)
         spectra[name] = measures.spectrum(rows, centre=centre)
         half = int((spectra[name]["cumulative"] < 0.5).sum()) + 1
@@ -196,12 +188,7 @@ def spectrum(encoders: Encoders, eval_data: Path, centre: bool, output: Path) ->
 
 def _stacked(column: str, tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Tables one after another, with their names as a first column."""
-    return stack(
-        [
-            {column: [name] * len(next(iter(table.values()))), **table}
-            for name, table in tables.items()
-        ]
-    )
+    return stack([{column: name, **table} for name, table in tables.items()])
 
 
 if __name__ == "__main__":

@@ -44,15 +44,11 @@ EDITS = ("random_insertion", "random_deletion", "word_repetition", "subword_repe
 class LengthBias:
     """What length does to an encoder's similarities.
 
-    Attributes:
-        correlations: a row a set, and "all" (the pairs of all sets together): ``set``, ``near`` and
-            ``far`` (Spearman's correlation of the pairs whose lengths differ by at most
-            :data:`NEAR`, and of the others), ``near_pairs``, ``far_pairs``.
-        curve: a row a length difference (the last: from :data:`LONGEST` on), over all pairs:
-            ``difference``, ``pairs``, ``cosine`` (mean), ``gold`` (mean score, scaled to [0, 1] in
-            each set), and ``excess``: mean of the pair's rank by cosine less its rank by gold, over
-            the number of pairs. It is positive where the encoder takes pairs for more similar than
-            people do, beside other pairs of the set.
+    ``correlations`` has a row a set, and one of all pairs: Spearman's correlation of the pairs
+    whose lengths differ by at most `NEAR` (``near``) and of the others (``far``). ``curve`` has a
+    row a difference in length, the last from `LONGEST` on, over all pairs: mean ``cosine``, mean
+    ``gold`` score (in [0, 1] in each set), and ``excess``, the mean rank of a pair by cosine less
+    that by gold, over the number of pairs: positive where the encoder overrates similarity.
     """
 
     correlations: Table
@@ -69,11 +65,6 @@ class LengthBias:
         if len(x) < 2:
             return float("nan")
         return float(np.polyfit(x, y, 1, w=np.sqrt(weight))[0])
-
-
-def words(sentence: str) -> int:
-    """Length in words, as white space parts them; the paper does not say what it counts."""
-    return len(sentence.split())
 
 
 def length_bias(
@@ -128,14 +119,8 @@ def edited_similarities(
 ) -> Table:
     """Cosines of sentences with edited versions of themselves, without dropout.
 
-    The paper shows one sentence; here are the mean and the spread over many, and over several draws
-    of the edit.
-
-    Args:
-        edits: augmentations of ids or text, by name, with settings as in
-            ``"random_deletion(rate=0.2)"``.
-        draws: edited versions of each sentence.
-        seed: of the edits.
+    The paper shows one sentence; here are the mean and the spread over many, and over several
+    ``draws`` of each edit, an augmentation with settings as in ``"random_deletion(rate=0.2)"``.
 
     Returns:
         A row an edit: ``edit``, ``similarity`` (mean cosine), ``deviation`` (standard deviation
@@ -229,7 +214,7 @@ def _measure(
     cosine = cosines(*(np.stack([rows_of[text] for text in side]) for side in (first, second)))
     table = pd.DataFrame({"cosine": cosine, "gold": gold})
     table["difference"] = [
-        float(abs(words(a) - words(b))) for a, b in zip(first, second, strict=True)
+        float(abs(len(a.split()) - len(b.split()))) for a, b in zip(first, second, strict=True)
     ]
     table["scaled"] = (gold - gold.min()) / (np.ptp(gold) or 1.0)
     table["excess"] = (rankdata(cosine) - rankdata(gold)) / len(gold)

@@ -15,20 +15,18 @@ from gradlab.plotting import COLORS, TEXT_WIDTH, Table, figure_of, new_figure
 from gradlab.plotting import plot_style as style
 from studies.analyses.encoders import LONGEST, NEAR, LengthBias
 from studies.analyses.runs import branch_distance
-from studies.drawing import panels
+from studies.output import panels
 
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
 
 
 def _drawing(draw: Callable[..., None]) -> Callable[..., tuple[Figure, Axes]]:
-    """``draw(ax, ...)`` as a function that takes the axis last, or makes one, and adds a legend."""
+    """``draw(ax, ...)`` as a function that makes an axis unless it gets one, and adds a legend."""
 
     @functools.wraps(draw)
     def drawn(*content: Any, ax: Axes | None = None, **options: Any) -> tuple[Figure, Axes]:
-        if content and isinstance(content[-1], Axes):
-            *content, ax = content  # type: ignore[assignment]
         with style():
-            ax = ax if ax is not None else new_figure()[1]
+            ax = ax or new_figure()[1]
             draw(ax, *content, **options)
             if ax.get_legend() is None and ax.get_legend_handles_labels()[0]:
                 ax.legend()
@@ -95,8 +93,8 @@ def draw_correlations(ax: Axes, biases: Mapping[str, LengthBias]) -> None:
 def draw_length_bias(biases: Mapping[str, LengthBias]) -> tuple[Figure, list[Axes]]:
     """Both panels."""
     figure, axes = row_of(2, 3.2)
-    draw_correlations(biases, axes[0])
-    draw_excess(biases, axes[1])
+    draw_correlations(biases, ax=axes[0])
+    draw_excess(biases, ax=axes[1])
     return figure, axes
 
 

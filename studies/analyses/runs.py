@@ -33,19 +33,14 @@ class FinishedRun:
     results: dict[str, Any]
     history: History
 
-    @property
-    def steps(self) -> int:
-        """Optimiser steps."""
-        return int(self.results["steps"])
-
     @functools.cached_property
     def decays(self) -> list[float]:
         """``η`` of each update; zeros without a momentum branch."""
-        config = self.config
+        config, steps = self.config, int(self.results["steps"])
         if config.momentum is None:
-            return [0.0] * self.steps
+            return [0.0] * steps
         start, end, schedule = config.momentum, config.momentum_end, config.momentum_schedule
-        return [decay(start, end, schedule, step, self.steps) for step in range(self.steps)]
+        return [decay(start, end, schedule, step, steps) for step in range(steps)]
 
     def distance_at(self, step: int) -> float:
         """`traceable_distance` at the momentum of a step, from 0; infinite where that is 1."""
@@ -53,9 +48,8 @@ class FinishedRun:
         if momentum == 1:
             return math.inf
         # A step queues all of its batches.
-        return traceable_distance(
-            momentum, config.queue_size, config.batch_size * config.accumulation
-        )
+        rows = config.batch_size * config.accumulation
+        return traceable_distance(momentum, config.queue_size, rows)
 
 
 def find_runs(folders: Iterable[str | Path]) -> list[FinishedRun]:
@@ -167,12 +161,9 @@ def measured_distances(
 
     Args:
         ages: (M,) steps since each was made, as a `gradlab.train.Queue` has them; negative for
-            random vectors.
+            random vectors, which no weights made, and whose distance is NaN.
         step: the step that saw them, from 0.
         decays: (at least ``step``,) ``η`` of each update; zeros where there is no momentum branch.
-
-    Returns:
-        (M,); NaN for random vectors, which no weights made.
 
     Raises:
         GradlabError: for a negative that is older than the run.

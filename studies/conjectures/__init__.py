@@ -3,7 +3,7 @@
 ``python -m studies.conjectures`` plans a `Study`, trains its runs and writes its report.
 """
 
-from studies.conjectures.settings import SECTIONS, StudySettings
+from studies.conjectures.conditions import SECTIONS, StudySettings
 from studies.conjectures.study import Study
 
 __all__ = ["SECTIONS", "Study", "StudySettings"]

@@ -11,7 +11,7 @@ from gradlab.cli import OutputFolder, device_option, main, option
 from gradlab.errors import require_package
 from gradlab.settings import declarations
 from gradlab.sweep import require_optuna
-from studies.conjectures.settings import PRESETS, StudySettings
+from studies.conjectures.conditions import PRESETS, StudySettings
 from studies.conjectures.study import Study
 
 EPILOG = """\b
@@ -55,13 +55,8 @@ def size_options(function: Any) -> Any:
 @option("--eval-data", "SentEval's data/downstream folder.", kind=Path, required=True,
         metavar="SENTEVAL_DIR")  # fmt: skip
 @option("--output", "The study's folder.", "study", OutputFolder(), metavar="DIR")
-@option(
-    "--preset",
-    "student: the conjectures in 15 minutes on two cores; light: 100 steps a run, two hours; "
-    "full: the paper's protocol.",
-    "light",
-    list(PRESETS),
-)
+@option("--preset", "student: the conjectures in 15 minutes on two cores; light: 100 steps a run, "
+        "two hours; full: the paper's protocol.", "light", list(PRESETS))  # fmt: skip
 @option("--only", "These parts alone.  [default: all; student: the conjectures]", multiple=True,
         metavar="PART[,PART]...")  # fmt: skip
 @size_options
@@ -81,10 +76,10 @@ def command(
     Prints the budget, trains what is needed, and writes a report with verdicts, figures and tables.
     """
     changes = {name: text for name, text in sizes.items() if text is not None}
-    given = [f"--{name.replace('_', '-')} {text}" for name, text in changes.items()]
+    spelled = [f"--{name.replace('_', '-')} {text}" for name, text in changes.items()]
     study = Study.open(
         model, train_file, eval_data, output, StudySettings.preset(preset, **changes),
-        sections=only, jobs=jobs, device=device, options=" ".join([f"--preset {preset}", *given]),
+        sections=only, jobs=jobs, device=device, options=" ".join([f"--preset {preset}", *spelled]),
     )  # fmt: skip
     if not estimate:  # before minutes of trial
         require_package("statsmodels")

@@ -21,10 +21,16 @@ import pandas as pd
 
 from gradlab import get_loss
 from gradlab.gradient import LEMMA_STEP
-from studies.conjectures.conditions import BASELINE, NO_DISSIPATION, baseline
+from studies.conjectures.conditions import (
+    BASELINE,
+    MARGIN,
+    NO_DISSIPATION,
+    RATIO,
+    TEMPERATURE,
+    baseline,
+)
 from studies.conjectures.measures import DYNAMIC
 from studies.conjectures.results import Frames, paired
-from studies.conjectures.settings import MARGIN, RATIO, TEMPERATURE
 from studies.statistics import (
     CONTRADICTED,
     INCONCLUSIVE,

@@ -1,7 +1,6 @@
-"""The pictures of a study, each drawn from its CSV files and nothing else.
+"""The pictures of a study, each drawn from the tables of its report (`read_tables`) alone.
 
-Every function takes the tables of the report by name (`read_tables`). It returns
-``(figure, axes)``, or None where the tables that it needs are not there.
+Functions return ``(figure, axes)``, or None where the tables that they need are not there.
 """
 
 from __future__ import annotations
@@ -23,10 +22,16 @@ from matplotlib.lines import Line2D
 from gradlab import get_loss
 from gradlab.plotting import COLORS, panel_letter
 from gradlab.plotting import plot_style as style
-from studies.conjectures.conditions import BASELINE, CONTRASTIVE, NO_DISSIPATION, REPAIRS, TWICE
+from studies.conjectures.conditions import (
+    BASELINE,
+    CONTRASTIVE,
+    NO_DISSIPATION,
+    REPAIRS,
+    TEMPERATURE,
+    TWICE,
+)
 from studies.conjectures.results import Frames
-from studies.conjectures.settings import TEMPERATURE
-from studies.drawing import bars, panels
+from studies.output import bars, panels
 from studies.statistics import over_seeds
 
 Drawn = tuple[Figure, list[Axes]] | None

@@ -20,9 +20,15 @@ from gradlab.gradient import KINDS, RatioInterval, gets_closer, ratio_bounds, ta
 from studies.conjectures.conditions import (
     BASELINE,
     CONTRASTIVE,
+    LEMMA_STEPS,
+    MARGIN,
     NO_DISSIPATION,
+    RATIO,
     REPAIRS,
+    SHARE_TEMPERATURES,
+    TEMPERATURE,
     TWICE,
+    StudySettings,
     baseline,
 )
 from studies.conjectures.results import (
@@ -35,14 +41,6 @@ from studies.conjectures.results import (
     density,
     interval_columns,
     summary,
-)
-from studies.conjectures.settings import (
-    LEMMA_STEPS,
-    MARGIN,
-    RATIO,
-    SHARE_TEMPERATURES,
-    TEMPERATURE,
-    StudySettings,
 )
 from studies.conjectures.views import HeldOutViews, moments
 from studies.statistics import Array, over_seeds, over_sentences
@@ -243,17 +241,6 @@ def all_triples(views: HeldOutViews) -> Triple:
     return Triple(**{name: np.stack([fields[name] for fields in batches]) for name in batches[0]})
 
 
-def closer_shares(triple: Triple, own: Array, step: float) -> dict[str, float]:
-    """Shares of triples that a step brings closer, exactly and by the lemma: own ratios, and 1."""
-    low = tangent_bounds(triple, step).low
-    return {
-        "closer_own": float(gets_closer(own, triple, step).mean()),
-        "closer_one": float(gets_closer(1.0, triple, step).mean()),
-        "lemma_own": float((own > low).mean()),
-        "lemma_one": float((low < 1).mean()),
-    }
-
-
 def normality(values: Array) -> dict[str, float]:
     """Their `moments`, and Kolmogorov's distance from the fitted normal distribution, in [0, 1]."""
     shape = moments(values)
@@ -329,7 +316,10 @@ def _bound_statistics(rule: str, interval: RatioInterval, mask: Array) -> dict[s
 
 
 def _closer(results: Results) -> pd.DataFrame:
-    """`closer_shares` of the triples of each dynamic loss's own trained encoder."""
+    """Shares of triples that a step brings closer, exactly and by the lemma: own ratios, and 1.
+
+    The triples are those of each dynamic loss's own trained encoder.
+    """
     rows = []
     for loss in DYNAMIC:
         for seed, views in results.tuned(loss):
@@ -339,7 +329,14 @@ def _closer(results: Results) -> pd.DataFrame:
             for step in LEMMA_STEPS:
                 row = {"condition": loss, "seed": seed, "step": step}
                 row |= {"ratio_mean": float(ratio.mean()), "ratio_median": float(np.median(ratio))}
-                rows.append(row | closer_shares(triple, own, step))
+                low = tangent_bounds(triple, step).low
+                row |= {
+                    "closer_own": float(gets_closer(own, triple, step).mean()),
+                    "closer_one": float(gets_closer(1.0, triple, step).mean()),
+                    "lemma_own": float((own > low).mean()),
+                    "lemma_one": float((low < 1).mean()),
+                }
+                rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -350,11 +347,6 @@ def _scores(results: Results, condition: str) -> dict[str, Any]:
         columns = {"count": interval.count} | interval.columns("mean", "low", "high")
         row |= {f"{metric}_{name}": value for name, value in columns.items()}
     return row | _published(condition)
-
-
-def _published(condition: str) -> dict[str, Any]:
-    names = "published_sts_average", "published_transfer_average"
-    return dict(zip(names, PUBLISHED["averages"].get(condition, (None, None)), strict=True))
 
 
 def _untuned(results: Results) -> list[dict[str, Any]]:
@@ -368,3 +360,8 @@ def _untuned(results: Results) -> list[dict[str, Any]]:
             row[f"{name}_average_mean"] = sum(values) / len(values) if values else None
         rows.append(row | _published("untuned" if pooler == "first_last" else ""))
     return rows
+
+
+def _published(condition: str) -> dict[str, Any]:
+    sts, transfer = PUBLISHED["averages"].get(condition, (None, None))
+    return {"published_sts_average": sts, "published_transfer_average": transfer}

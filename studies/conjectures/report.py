@@ -13,23 +13,13 @@ from gradlab import get_loss, loss_names
 from gradlab.files import read_object, write_json, write_text
 from gradlab.plotting import close, save
 from gradlab.simulation import Setting
-from gradlab.sweep import Run
-from studies.conjectures.claims import (
-    CEILING,
-    CONJECTURE,
-    LEAST_SEEDS,
-    LEAST_STEPS,
-    PERFORMANCE_MARGIN,
-    claims_of,
-    claims_table,
-    verdicts_table,
-)
-from studies.conjectures.conditions import TWICE
+from gradlab.sweep import DIVERGED, FINISHED, Run
+from studies.conjectures import claims as rule
+from studies.conjectures.conditions import LEMMA_STEPS, TEMPERATURE, TWICE, StudySettings
 from studies.conjectures.figures import FEW_POINTS, FIGURES, finite_points, read_tables
 from studies.conjectures.measures import PUBLISHED, TABLES
-from studies.conjectures.results import METRICS, Frames, Results
-from studies.conjectures.settings import LEMMA_STEPS, TEMPERATURE, StudySettings
-from studies.pages import render
+from studies.conjectures.results import METRICS, UNTUNED, Frames, Results, read_untuned
+from studies.output import render
 from studies.statistics import OVER_SEEDS, OVER_SENTENCES, six
 
 Row = Mapping[str, Any]
@@ -46,7 +36,8 @@ def write_report(
     about: dict[str, Any],
 ) -> Path:
     """Analyse the finished runs and write ``folder/report``; ``about`` is for its manifest."""
-    results, place = Results.read(runs, folder), folder / "report"
+    ended = tuple(run for run in runs if run.state in (FINISHED, DIVERGED))
+    results, place = Results(ended, folder, read_untuned(folder / UNTUNED)), folder / "report"
     tables = {"runs": results.table(), "training": results.training}
     for name in sections:
         tables |= TABLES[name](results, settings)
@@ -68,8 +59,8 @@ def rewrite_report(place: Path) -> list[Path]:
     """
     tables, manifest = read_tables(place), read_object(place / "manifest.json")
     settings = manifest["settings"]
-    claims = claims_table(claims_of(tables, settings), settings["steps"])
-    write_tables(place, {"claims": claims, "verdicts": verdicts_table(claims)})
+    claims = rule.claims_table(rule.claims_of(tables, settings), settings["steps"])
+    write_tables(place, {"claims": claims, "verdicts": rule.verdicts_table(claims)})
     tables = read_tables(place)
     drawings = {name: draw(tables) for name, draw in FIGURES.items()}
     pictures = {name: drawing[0] for name, drawing in drawings.items() if drawing is not None}
@@ -92,7 +83,7 @@ def page(template: str, tables: Frames, figures: Sequence[str], manifest: Mappin
     """One of the pages: ``report.md``, or ``verdicts.md`` in plain words."""
     # The fewest seeds that a deciding claim rests on; 0 without claims.
     claims = tables.get("claims")
-    seeds = 0 if claims is None else int(claims.seeds[claims.role == CONJECTURE].min())
+    seeds = 0 if claims is None else int(claims.seeds[claims.role == rule.CONJECTURE].min())
     return render(
         "conjectures",
         template,
@@ -110,14 +101,11 @@ def page(template: str, tables: Frames, figures: Sequence[str], manifest: Mappin
         temperature=TEMPERATURE,
         lemma_steps=LEMMA_STEPS,
         seeds=seeds,
-        least_seeds=LEAST_SEEDS,
-        least_steps=LEAST_STEPS,
         digits=DIGITS,
-        performance_margin=PERFORMANCE_MARGIN,
         fewer=_fewer(tables),
         metrics=METRICS,
         published_gains=PUBLISHED["gains"],
-        ceiling=CEILING,
+        rule=rule,
         few_points=FEW_POINTS,
         points={name: finite_points(tables, name) for name in tables if "performance" in name},
     )
@@ -128,11 +116,7 @@ def _fewer(tables: Frames) -> list[str]:
     if "repairs" not in tables:
         return []
     table = tables["repairs"]
-    most = {
-        metric: int(table[f"{metric}_count"].max())
-        for metric in METRICS
-        if f"{metric}_count" in table
-    }
+    most = {metric: int(table[f"{metric}_count"].max()) for metric in METRICS}
     return [
         f"{METRICS[metric]} over {count} {'seed' if count == 1 else 'seeds'} at most"
         for metric, count in most.items()

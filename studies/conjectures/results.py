@@ -15,20 +15,17 @@ import numpy as np
 import pandas as pd
 
 from gradlab.evaluate import STS_TASKS, TRANSFER_TASKS
-from gradlab.files import read_arrays
+from gradlab.files import read_arrays, read_object
 from gradlab.monitor import DIAGNOSTICS, EVALUATION, read_metrics
-from gradlab.sweep import DIVERGED, FINISHED, Run, run_folder, unflatten
+from gradlab.sweep import FINISHED, Run, run_folder, unflatten
 from studies.conjectures.views import DEV_COSINES, ENCODERS, HeldOutViews
 from studies.statistics import (
-    OVER_SEEDS,
     Array,
     Interval,
     over_seeds,
     spearman_difference_over_sentences,
 )
 
-# Groups of a run's metrics file.
-MEASURED = (DIAGNOSTICS, EVALUATION)
 METRICS = {
     "stsb_dev": "STS-B dev",
     "stsb_dev_last": "STS-B dev, last step",
@@ -53,12 +50,6 @@ class Results:
     runs: tuple[Run, ...]
     output: Path
     untuned: dict[str, Any]
-
-    @classmethod
-    def read(cls, runs: Iterable[Run], output: Path) -> Results:
-        """What has come of these runs, finished or diverged."""
-        ended = tuple(run for run in runs if run.state in (FINISHED, DIVERGED))
-        return cls(ended, output, read_untuned(output / UNTUNED))
 
     def finished(self, condition: str) -> dict[int, Run]:
         """The runs of a condition that did not diverge, by seed."""
@@ -109,7 +100,7 @@ class Results:
             if run.state == FINISHED:
                 rows = read_metrics(run_folder(self.output, run) / "metrics.csv")
                 frame = pd.DataFrame(rows, columns=["step", "group", "name", "value"])
-                frame = frame[frame.group.isin(MEASURED)]
+                frame = frame[frame.group.isin((DIAGNOSTICS, EVALUATION))]
                 frames[run.point.label, run.seed] = frame.pivot(
                     index="step", columns="name", values="value"
                 )
@@ -120,8 +111,7 @@ class Results:
 
 def read_untuned(place: Path) -> dict[str, Any]:
     """Pooler -> scores before training, as a study left them; empty if it did not."""
-    scores: dict[str, Any] = json.loads(place.read_text(encoding="utf-8")) if place.exists() else {}
-    return scores
+    return read_object(place) if place.exists() else {}
 
 
 def _score(run: Run, name: str) -> float:
@@ -185,6 +175,6 @@ def density(bins: Array, samples: Sequence[Array], **columns: Any) -> pd.DataFra
 
 def interval_columns(interval: Interval) -> dict[str, Any]:
     """An interval as columns of a table."""
-    unit = "seeds" if interval.kind == OVER_SEEDS else "sentences"
+    unit = interval.kind.removeprefix("over ")
     about = {"interval": interval.kind, "count": interval.count, "unit": unit}
     return about | interval.columns("mean", "low", "high")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,15 @@ from gradlab.sweep import (
 )
 from gradlab.train import TrainConfig, device_name, find_device, say
 from gradlab.waiting import waiting
-from studies.conjectures.conditions import sweep_of
+from studies.conjectures.conditions import (
+    EXTENDABLE,
+    SECTIONS_OF,
+    StudySettings,
+    check_sections,
+    sweep_of,
+)
 from studies.conjectures.report import write_report
 from studies.conjectures.results import UNTUNED, read_untuned
-from studies.conjectures.settings import EXTENDABLE, SECTIONS_OF, StudySettings, check_sections
 
 STUDY = "study.json"
 # The row that papers call BERT without fine-tuning, beside the pooler that the runs train.
@@ -165,7 +170,7 @@ def _description(
         "model": name,
         "data": data,
         "evaluation": "SentEval data/downstream",
-        "settings": settings.to_dict(),
+        "settings": asdict(settings),
         "device": {**machine, "jobs": jobs},
         "versions": versions(*PACKAGES),
         "command": f"python -m studies.conjectures {inputs} {places} {options}",

@@ -132,12 +132,10 @@ def judged_table(contrasts: Sequence[tuple[Mapping[str, Any], Entry, Interval]])
 
 
 def judge_claim(contrasts: pd.DataFrame, claim: str = "better") -> str:
-    """Judge a paper's claim: reproduced, contradicted or inconclusive.
+    """Judge a paper's claim by its judged contrasts: reproduced, contradicted or inconclusive.
 
-    Args:
-        contrasts: of its part, judged.
-        claim: "better", by papers.toml's rule, or "equal": reproduced if every difference is shown
-            to be within its margin, contradicted if one differs from 0 and is not.
+    ``claim`` is "better", by papers.toml's rule, or "equal": reproduced if every difference is
+    shown to be within its margin, contradicted if one differs from 0 and is not.
     """
     significant = contrasts.holm < 0.05
     if claim == "equal":

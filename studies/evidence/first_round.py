@@ -10,7 +10,6 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ from scipy import stats
 
 from gradlab.sweep import read_spec
 from studies.evidence.declarations import CONTRASTS, Entry, Frames, judged_table, measured, numbers
-from studies.statistics import Interval, along_line, over_seeds
+from studies.statistics import Interval, along_line, over_seeds, root_mean_square
 
 FACTORIAL = Path(__file__).resolve().parents[1] / "sweeps/evidence/factorial.toml"
 REGIMES = {"encoder": "on the encoder", "linear": "on a linear head"}
@@ -154,11 +153,9 @@ def prediction(
 ) -> Frames:
     """Scores of losses that the factorial did not train, predicted from first steps, and measured.
 
-    What is ``predicted`` was committed before these losses were trained.
-
-    Two rivals were added after the fact: the mean of the factorial's softmax cells, and the
-    components fitted on these alone. ``outside`` says which losses have a feature beyond all cells
-    of the factorial.
+    What is ``predicted`` was committed before these losses were trained. Two rivals were added
+    after the fact: the mean of the factorial's softmax cells, and the components fitted on these
+    alone. ``outside`` says which losses have a feature beyond all cells of the factorial.
     """
     truth = 100 * results.groupby("label").sts.mean()
     table = predicted[predicted.loss.isin(truth.index)].reset_index(drop=True)
@@ -176,7 +173,7 @@ def prediction(
         values, p = table[name].to_numpy(), math.nan
         if np.ptp(values) >= 1e-9:
             p = order_test(values, came)
-        rows.append({"model": name, "error": _error(values, came), "p": p})
+        rows.append({"model": name, "error": root_mean_square(values - came), "p": p})
     return {"losses": table, "models": pd.DataFrame(rows)}
 
 
@@ -184,7 +181,7 @@ def order_test(predicted: np.ndarray, truth: np.ndarray) -> float:
     """Exact p: share of orders of the predictions with at least as small an error as their own."""
     test = stats.permutation_test(
         (predicted,),
-        lambda values, axis: _error(values, truth, axis),
+        lambda values, axis: root_mean_square(values - truth, axis),
         permutation_type="pairings",
         n_resamples=np.inf,
         alternative="less",
@@ -209,15 +206,10 @@ def rates_and_ratios(table: pd.DataFrame, rates: Mapping[str, float]) -> pd.Data
 def open_shares(table: pd.DataFrame) -> pd.DataFrame:
     """Mean dissipation of each cell of gate and weight over ratios and seeds.
 
-    On the linear head relative to that of the first step; on the encoder, where it is recorded in
-    the unit gauge, as it is. For a hard gate that is the share of open anchors. Where it stays near
-    1, the cell is the one without a gate.
+    On the linear head relative to that of the first step; on the encoder, in the unit gauge, as it
+    is. For a hard gate that is the share of open anchors; near 1, the cell has no gate.
     """
     table = with_cells(table)
     if "first" in table:
         table = table.assign(mean=table["mean"] / table["first"])
     return table.groupby(["gate", "weight"], as_index=False, sort=False)[["mean"]].mean()
-
-
-def _error(values: np.ndarray, truth: np.ndarray, axis: int = -1) -> Any:
-    return np.sqrt(np.mean((values - truth) ** 2, axis=axis))

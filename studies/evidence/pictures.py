@@ -10,11 +10,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from gradlab.plotting import COLORS
-from studies.drawing import bars, draw_differences, figure_legend, mark_untrained, panels
 from studies.evidence import prediction, surface
 from studies.evidence.declarations import CLAIMS, UNITS, UNTRAINED, WORDS, Frames
 from studies.evidence.first_round import REGIMES, with_cells
 from studies.evidence.second_round import OVER_RATES, over_rates
+from studies.output import bars, draw_differences, mark_untrained, panels
 
 # Name of a picture -> the function that draws it, and its arguments.
 Drawings = dict[str, tuple[Any, ...]]
@@ -76,11 +76,6 @@ def in_words(part: str, name: str) -> str:
     return label
 
 
-def claim_in_words(name: str) -> str:
-    """The label of a paper's contrast ``A − B``."""
-    return name.replace(" − mean of ", ", not ").replace(" − ", ", not ")
-
-
 def _factorial(table: pd.DataFrame, start: pd.Series) -> Figure:
     table = with_cells(table.assign(score=100 * table.sts))
     figure, axes = panels(3.0, 1, 3, sharey=True)
@@ -96,7 +91,9 @@ def _factorial(table: pd.DataFrame, start: pd.Series) -> Figure:
         axis.set_xticks(RATIOS, [f"{ratio:g}" for ratio in RATIOS])
         axis.set_xlabel("ratio")
     axes[0].set_ylabel(SCORE)
-    figure_legend(figure, axes[0], "outside upper center", title="weight", ncols=4)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside upper center", title="weight", ncols=4
+    )
     return figure
 
 
@@ -123,7 +120,12 @@ def _exchanges(tables: Frames, regime: str) -> Figure:
     axis.set_ylabel("gain in points")
     seeds = f"95% intervals over {table.seeds.min()} seeds"
     axis.set_title(f"repairs taken apart {REGIMES[regime]}: {seeds}")
-    figure_legend(figure, axis, "outside lower center", title="repaired part", ncols=4)
+    figure.legend(
+        *axis.get_legend_handles_labels(),
+        loc="outside lower center",
+        title="repaired part",
+        ncols=4,
+    )
     return figure
 
 
@@ -166,7 +168,7 @@ def _first_prediction(tables: Frames, regime: str) -> Figure:
         axis.axvline(table[mean].iloc[0], color="0.4", lw=0.9, ls=":", label=mean)
         axis.set_yticks(places, table.loss.str.replace("_", " "))
         axis.set(xlabel=SCORE, title=title)
-    figure_legend(figure, axes[0], "outside lower center", ncols=2)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 
@@ -237,10 +239,9 @@ def _claims(contrasts: pd.DataFrame, file: str) -> Figure:
     """Above 0, as the papers say; below 0, the opposite. Only what is measured in points."""
     shown = [name for name, design in CLAIMS[file].items() if design.get("score") not in UNITS]
     table = contrasts[contrasts.part.isin(shown)]
-    labels = [
-        f"{WORDS['claims'][row.part].partition(':')[0]}: {claim_in_words(row.name)}"
-        for row in table.itertuples(index=False)
-    ]
+    words = table.name.str.replace(" − mean of ", ", not ").str.replace(" − ", ", not ")
+    papers = [WORDS["claims"][name].partition(":")[0] for name in table.part]
+    labels = [f"{paper}: {claim}" for paper, claim in zip(papers, words, strict=True)]
     return draw_differences(table.assign(label=labels), WORDS["titles"][file])
 
 
@@ -284,7 +285,7 @@ def _over_rates(table: pd.DataFrame) -> Figure:
         axis.minorticks_off()
     axes[0].plot([], [], "o", color="0.5", ms=4, mec="none", label="a seed")
     axes[0].set(ylabel=SCORE)
-    figure_legend(figure, axes[0], "outside upper center", ncols=5)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5)
     return figure
 
 
@@ -308,5 +309,5 @@ def _surface(table: pd.DataFrame, lines: pd.DataFrame) -> Figure:
             axis.set_xscale("log")
     for axis in axes[::2]:
         axis.set(ylabel=SCORE)
-    figure_legend(figure, axes[0], "outside upper center", ncols=5)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5)
     return figure

@@ -10,7 +10,7 @@ import pandas as pd
 
 from gradlab import GradlabError
 from studies.evidence.declarations import DECLARATION, UNTRAINED, read_first_round
-from studies.statistics import along_line, percentiles
+from studies.statistics import along_line, percentiles, root_mean_square
 
 # Bootstrap samples of losses.
 RESAMPLES = 10_000
@@ -40,23 +40,21 @@ STEPS = (0, 10)
 
 
 def designs(rows: Mapping[str, pd.DataFrame]) -> dict[str, tuple[pd.DataFrame, Design]]:
-    """The runs of both predictions, with their designs, by name."""
+    """The runs of both predictions by name, with their designs; of the first, means over seeds."""
+    means = {
+        name.removeprefix("encoder-"): rows.groupby("label", as_index=False).sts.mean()
+        for name, rows in read_first_round().items()
+        if "sts" in rows
+    }
+    first = runs_of(means, FIRST).sort_values(["part", "label"], ignore_index=True)
     return {
-        "prediction": (first_runs(), FIRST),
+        "prediction": (first, FIRST),
         "declared-prediction": (runs_of(rows, DECLARED), DECLARED),
     }
 
 
-def first_runs() -> pd.DataFrame:
-    """``part``, ``label`` and mean ``score`` (points) of the first round's conditions."""
-    rows = read_first_round()
-    names = [*FIRST.fitted, *FIRST.tested]
-    runs = pd.concat([rows[f"encoder-{name}"].assign(part=name) for name in names])
-    return runs.groupby(["part", "label"]).sts.mean().mul(100).rename("score").reset_index()
-
-
 def runs_of(rows: Mapping[str, pd.DataFrame], design: Design) -> pd.DataFrame:
-    """``part``, ``label`` and ``score`` (points) of the second round's runs that a design needs."""
+    """``part``, ``label`` and ``score`` (points) of the runs that a design needs."""
     names = [*design.fitted, *design.tested]
     runs = pd.concat([rows[name].assign(part=name) for name in names])
     return runs.assign(score=100 * runs.sts)[["part", "label", "score"]]
@@ -89,16 +87,13 @@ def predicted(features: pd.DataFrame, runs: pd.DataFrame, design: Design = FIRST
     # Labels of the first round name the weight; all fitted runs of the second have a softmax's.
     softmax = fitted.label.str.contains("softmax|τ=")
     predictions = tested[["part", "label", "score"]].reset_index(drop=True)
-    predictions.insert(2, "loss", loss_of(predictions.label))
+    # The loss that a label names, or the label where it is one loss's own.
+    losses = predictions.label.str.extract(r"\bloss=(\w+)$")[0].fillna(predictions.label)
+    predictions.insert(2, "loss", losses)
     predictions[CONSTANT] = fitted.score[softmax].mean()
     for name, columns in PREDICTORS.items():
         predictions[name] = along_line(fitted[columns], fitted.score, tested[columns])
     return predictions
-
-
-def loss_of(labels: pd.Series) -> pd.Series:
-    """The loss that each label names, or the label where it is one loss's own."""
-    return labels.str.extract(r"\bloss=(\w+)$")[0].fillna(labels)
 
 
 def errors(table: pd.DataFrame) -> pd.DataFrame:
@@ -154,7 +149,7 @@ def by_part(table: pd.DataFrame) -> pd.DataFrame:
     for experiment, runs in table.groupby("part", sort=False):
         scores = {"score": runs.score.mean(), "deviation": runs.score.std(ddof=0)}
         for name in (CONSTANT, *PREDICTORS):
-            error = float(np.sqrt(((runs[name] - runs.score) ** 2).mean()))
+            error = root_mean_square((runs[name] - runs.score).to_numpy())
             # Runs of one condition are predicted alike, up to rounding.
             predictions = runs[name].round(9)
             differ = predictions.nunique() > 1
@@ -168,8 +163,7 @@ def outcome(errors: pd.DataFrame) -> str:
     """What becomes of the declared claim, from `errors`.
 
     It is a success if the feature's error is below every rival's and each interval of the
-    difference excludes 0. Else it is none, and it is said which rivals are beaten, which are ahead,
-    and which are not told apart.
+    difference excludes 0. Else it is said which rivals are beaten, ahead, and not told apart.
     """
     rivals = errors[errors.predictor != FEATURE]
     beaten, ahead = (rivals.high < 0) & (rivals.excess < 0), (rivals.low > 0) & (rivals.excess > 0)

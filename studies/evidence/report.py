@@ -9,11 +9,10 @@ from typing import Any
 import pandas as pd
 
 from gradlab.files import read_object, write_text
-from studies.drawing import write_picture
 from studies.evidence import first_round, pictures, second_round, surface
 from studies.evidence.declarations import Frames, read_first_round, read_second_round
 from studies.evidence.pictures import Drawings
-from studies.pages import render, write_table
+from studies.output import render, write_picture, write_table
 
 SHOWN_STEPS = (1, 2, 5, 10, 20, 60, 120)
 # Tables of the second round that were measured beside the scores of its parts.

@@ -99,7 +99,7 @@ def means(table: pd.DataFrame) -> pd.DataFrame:
     """Mean score of every condition, with Student's t interval over seeds."""
     names = ["panel", "line", "rate"]
     groups = table.groupby(names, sort=False).score
-    rows = [dict(zip(names, key, strict=True)) | _interval(scores) for key, scores in groups]
+    rows = [dict(zip(names, key, strict=True)) | _mean(scores, "seeds") for key, scores in groups]
     return pd.DataFrame(rows)
 
 
@@ -116,8 +116,11 @@ def differences(table: pd.DataFrame) -> pd.DataFrame:
         difference = wide[plus] - wide[minus]
         of_rate = dict(iter(difference.groupby(level="rate")))
         of_rate[ALL] = difference.groupby(level="seed").mean()
-        about = {"plus": _said(plus), "minus": _said(minus)}
-        rows += [about | {"rate": rate} | _interval(values) for rate, values in of_rate.items()]
+        plus_name, minus_name = (" ".join(reversed(name)).strip() for name in (plus, minus))
+        about = {"plus": plus_name, "minus": minus_name}
+        rows += [
+            about | {"rate": rate} | _mean(values, "seeds") for rate, values in of_rate.items()
+        ]
     return pd.DataFrame(rows)
 
 
@@ -159,16 +162,8 @@ def _pairs(conditions: list[tuple[str, str]]) -> Iterator[tuple[tuple[str, str],
         yield (panels[0], line), (later, reference)
 
 
-def _said(condition: tuple[str, str]) -> str:
-    return " ".join(word for word in reversed(condition) if word)
-
-
-def _interval(scores: pd.Series) -> dict[str, float]:
-    return over_seeds(scores.to_numpy()).columns("mean", "low", "high", "seeds")
-
-
-def _mean(values: list[float]) -> dict[str, float]:
-    return over_seeds(values).columns("mean", "low", "high")
+def _mean(values: Any, *count: str) -> dict[str, float]:
+    return over_seeds(values).columns("mean", "low", "high", *count)
 
 
 def _left_out(columns: pd.DataFrame, outcome: pd.Series) -> float:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from studies.statistics import root_mean_square
+
 # Column -> name of its axis. The open share was measured; the margin that was drawn only sets it.
 FACTORS = {
     "temperature": "temperature τ", "ratio": "ratio", "open_share": "open share",
@@ -66,13 +68,9 @@ def inputs(table: pd.DataFrame) -> np.ndarray:
 def ten_fold(table: pd.DataFrame, split: int = 0) -> pd.DataFrame:
     """Root mean square error of each model in points, over runs that it was not fitted on.
 
-    Args:
-        split: seed of the division of the runs into folds.
-
-    Returns:
-        ``model``, ``error``, and ``error_above``, over the runs that score more than the median
-        run. The last rows are the Gaussian process without one of the factors, and both models with
-        the logarithm of the open share, or the margin's, in its place.
+    ``split`` is the seed of the division into folds; ``error_above`` is over the runs that score
+    more than the median run. The last rows are the Gaussian process without one of the factors, and
+    both models with the logarithm of the open share, or the margin's, in its place.
     """
     from sklearn.model_selection import KFold, cross_val_predict
 
@@ -93,8 +91,8 @@ def ten_fold(table: pd.DataFrame, split: int = 0) -> pd.DataFrame:
     for name, model, columns in fits:
         with _unbounded_lengths():
             wrong = cross_val_predict(model, columns, score, cv=folds) - score
-        rows.append({"model": name, "error": _size(wrong), "error_above": _size(wrong[above])})
-    return pd.DataFrame(rows)
+        rows.append((name, root_mean_square(wrong), root_mean_square(wrong[above])))
+    return pd.DataFrame(rows, columns=["model", "error", "error_above"])
 
 
 def splits(table: pd.DataFrame) -> pd.DataFrame:
@@ -105,11 +103,7 @@ def splits(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def curves(table: pd.DataFrame) -> pd.DataFrame:
-    """How the mean prediction of each model changes as one factor does, the others as in the runs.
-
-    Returns:
-        ``model``, ``factor``, ``value``, ``score``.
-    """
+    """How a model's mean prediction changes as one factor does, the others as in the runs."""
     design, score = inputs(table), table.score.to_numpy()
     rows = []
     for name, model in models().items():
@@ -131,7 +125,3 @@ def _unbounded_lengths() -> Any:
     from sklearn.exceptions import ConvergenceWarning
 
     return warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
-
-
-def _size(wrong: np.ndarray) -> float:
-    return float(np.sqrt((wrong**2).mean()))

@@ -95,16 +95,6 @@ def test_measured_distance_of_a_real_queue():
     assert np.isnan(distances).sum() == 0
 
 
-def test_measured_distance_goes_to_the_formula():
-    queue = Queue(512, 2)
-    for _ in range(200):
-        queue.enqueue(torch.randn(64, 2))
-    distances = measured_distances(queue.negatives()[1].numpy(), 200, [0.85] * 200)
-    # What is left of the weights of the beginning, after 192 updates, is 0.85^192 = 3e-14.
-    assert distances.max() == pytest.approx(traceable_distance(0.85, 512, 64), rel=1e-12)
-    assert distances.min() == pytest.approx(1 + 1 / 0.15, rel=1e-12)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -7,21 +7,17 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from studies.evidence.declarations import FIRST_ROUND, judged_table, read_first_round
 from studies.evidence.first_round import (
     FEATURES,
     angles,
-    cell_scores,
     contrasts,
     exchanges,
     factorial_rates,
     open_shares,
     order_test,
     prediction,
-    rates_and_ratios,
-    weight_share,
 )
 from studies.evidence.report import write_first_round
 
@@ -71,63 +67,6 @@ def test_contrasts_of_a_known_factorial(factorial):
     assert len(effects) == 8
 
 
-def test_an_interval_is_the_t_test_of_one_contrast_a_seed(factorial):
-    effects = effects_of({"encoder-factorial": factorial}, "factorial")
-    gate = factorial.label.str.split(" / ").str[0].rename("gate")
-    wide = (100 * factorial.sts).groupby([factorial.seed, gate]).mean().unstack()
-    expected = stats.ttest_rel(wide["soft"], wide["none"])
-    interval = expected.confidence_interval()
-    row = effects.loc["soft gate − none"]
-    assert (row.estimate, row.low, row.high) == pytest.approx(
-        ((wide["soft"] - wide["none"]).mean(), interval.low, interval.high)
-    )
-    assert row.p == pytest.approx(expected.pvalue)
-
-
-def test_all_contrasts_are_one_family(factorial):
-    frames = {"encoder-factorial": factorial, "linear-factorial": factorial}
-    alone = effects_of({"encoder-factorial": factorial}, "factorial").holm
-    together = effects_of(frames, "factorial").holm
-    assert (together >= alone - 1e-12).all()
-    assert (together > alone).any()
-
-
-def test_share_of_the_weight_is_that_between_its_means():
-    labels = CELLS
-    table = rows(labels, 4, lambda label: 60 - 25 * ("uniform" in label), noise=1.0)
-    score = table.sts
-    means = score.groupby(table.label.str.extract(r"/ (.+),")[0]).transform("mean")
-    expected = ((means - score.mean()) ** 2).sum() / ((score - score.mean()) ** 2).sum()
-    assert weight_share(table) == pytest.approx(expected)
-
-
-def test_longer_runs_are_judged_by_their_own_contrasts(factorial):
-    """The ratio gains 5 above 1 at τ = .05 alone, the hard gate loses 4 everywhere."""
-
-    def mean(label):
-        gain = 5 * label.endswith("softmax .05, loss_settings.ratio=1.75")
-        return 60 + gain - 4 * label.startswith("hard")
-
-    table = rows(ROWS["encoder-longer"].label.unique(), 4, mean)
-    effects = effects_of({"encoder-longer": table, "encoder-factorial": factorial}, "longer")
-    estimates = {"hard gate − none": -4, "softmax .05 − softmax .3": 5 / 3, "ratio 1 − .5": 0,
-                 "ratio 1.75 − 1 at softmax .05": 5, "ratio 1.75 − 1 at softmax .3": 0}  # fmt: skip
-    assert effects.estimate.to_dict() == pytest.approx(estimates, abs=0.4)
-    assert effects.verdict["hard gate − none"] == "contradicted"
-    assert len(cell_scores(table)) == 12
-
-
-def test_incomplete_seeds_do_not_count(factorial):
-    """A contrast is of the seeds that have all of its cells."""
-    complete, incomplete = (
-        effects_of({"linear-factorial": rows}, "factorial", "linear")
-        for rows in (factorial[factorial.seed < 4], factorial.iloc[:-27])
-    )
-    pd.testing.assert_frame_equal(complete, incomplete)
-    alone = {"linear-factorial": factorial[factorial.seed == 1]}
-    assert not list(contrasts(alone, "contrasts"))
-
-
 def test_shares_of_a_repair():
     """Gate 1, weight 2, ratio 3 and 4 more for gate and ratio together, which the two share."""
 
@@ -156,14 +95,6 @@ def test_shares_of_a_repair():
     native = tables["exchanges-native"].set_index("loss")
     assert native.estimate.to_dict() == pytest.approx(dict.fromkeys(native.index, 6), abs=0.2)
     assert list(native.index) == ["mhe", "barlow_twins", "mhs"]  # VICReg's are withdrawn
-
-
-def test_rate_and_ratio_are_told_apart_in_a_table(factorial):
-    labels = factorial.label.unique()
-    rates = {label: 1e-4 if label.startswith("none") else 3e-4 for label in labels}
-    table = rates_and_ratios(factorial, rates).set_index(["rate", "ratio"])
-    assert table.runs.to_list() == [4, 4, 4, 8, 8, 8]
-    assert table.score[3e-4, 1.75] == pytest.approx(57, abs=0.4)
 
 
 def test_committed_predictions_are_compared_with_scores(factorial):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections import defaultdict
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from gradlab.plotting import plot_style
-from studies.evidence import pictures
 from studies.evidence.declarations import SECOND_ROUND, read_second_round
 from studies.evidence.report import write_second_round
 from studies.evidence.second_round import ALL, differences, interventions, means, over_rates
@@ -27,25 +24,6 @@ def test_the_committed_tables_follow_from_the_committed_rows(tmp_path):
     assert tables == {name: (SECOND_ROUND / name).read_text() for name in tables}
     assert "ESimCSE, Table 8: dropout: contradicted" in lines
     assert (tmp_path / "claims.png").stat().st_size > 0
-
-
-def test_rates_are_drawn():
-    """Means and dots of the picture beside the rows."""
-    rng = np.random.default_rng(0)
-    rows = part_rows("rates", lambda *_: rng.uniform(0.4, 0.6))
-    assert len(rows) == 96
-    others, tables = read_second_round(), defaultdict(pd.DataFrame)
-    drawings = pictures.second_round({**others, "rates": rows}, tables, pd.DataFrame())
-    draw, table = drawings["rates"]
-    with plot_style():
-        left, right = draw(table).axes
-    line = next(line for line in right.lines if line.get_label() == "ratio 1.75")
-    own = rows[rows.label.str.startswith("τ .3,") & rows.label.str.endswith("ratio=1.75")]
-    for rate, score in zip(*line.get_data(), strict=True):
-        of_rate = own[own.label.str.contains(f"learning_rate={rate:g},", regex=False)]
-        assert score == pytest.approx(100 * of_rate.sts.mean())
-    dots = [line for line in left.lines if line.get_marker() == "o"]
-    assert sum(len(line.get_xdata()) for line in dots) == 48
 
 
 def test_the_uniform_limit_is_compared_within_seeds():

@@ -1,8 +1,9 @@
-"""What the pictures of several studies share."""
+"""Pages, tables and pictures, as several studies write them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from gradlab.files import write_csv
 from gradlab.plotting import (
     COLORS,
     TEXT_WIDTH,
@@ -19,6 +21,19 @@ from gradlab.plotting import (
     plot_style,
     save,
 )
+from gradlab.templates import render as fill
+from studies.statistics import six
+
+
+def render(study: str, template: str, filters: Mapping[str, Any], **content: Any) -> str:
+    """Return a page from a template of a study, in which no two blank lines follow one another."""
+    text = fill(f"studies.{study}", template, filters, **content)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def write_table(path: Path, table: pd.DataFrame) -> Path:
+    """Write a table as a CSV file, with six significant digits."""
+    return write_csv(path, dict(table.map(six)))
 
 
 def panels(
@@ -50,11 +65,6 @@ def mark_untrained(
     ax.axhline(score, color="0.4", lw=0.9, ls="--", label=label, zorder=zorder)
 
 
-def figure_legend(figure: Figure, ax: Axes, place: Any, **look: Any) -> None:
-    """A legend of one panel for the whole figure."""
-    figure.legend(*ax.get_legend_handles_labels(), loc=place, **look)
-
-
 # Points from which a difference is drawn on an axis of its own, beside which others would vanish.
 LARGE = 10
 # Corrected p value below which a difference is significant.
@@ -75,7 +85,7 @@ def draw_differences(table: pd.DataFrame, title: str) -> Figure:
         _differences(axis, group)
     figure.suptitle(title, x=0.01, ha="left", fontsize=10)
     axes[-1].set_xlabel("difference in points, with its 95% interval")
-    figure_legend(figure, axes[-1], "outside lower center", ncols=3)
+    figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
