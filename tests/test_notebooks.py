@@ -29,11 +29,14 @@ SMALLER = {
     r"range\(20_000\)": "range(2_000)",
     r"\(8, 16, 32, 64\)": "(8, 16)",
 }
-# In an empty folder, without another's names; a loss of one's own is sampled in smaller batches.
+# In an empty folder, without another's names; a loss of one's own is sampled in smaller batches,
+# whose cost is not announced.
 CLEAN = """%reset -f
 %cd -q {folder}
 import gradlab.atlas.entries
-gradlab.atlas.entries.SENTENCES = 16"""
+import gradlab.simulation.sampled
+gradlab.atlas.entries.SENTENCES = 16
+gradlab.simulation.sampled.MANY = 10**9"""
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
