@@ -11,7 +11,15 @@ pytest.importorskip("sentence_transformers")
 pytest.importorskip("peft")
 
 from gradlab.diagnosis.verdicts import SILENCES, judge
-from tests.judgement import boundaries, retrieval, run_boundaries, scoring, table
+from gradlab.inspection.findings import findings_of
+from tests.judgement import (
+    boundaries,
+    inspect_boundaries,
+    retrieval,
+    run_boundaries,
+    scoring,
+    table,
+)
 from tests.judgement.case import HALVES, TOOLS, Case, cases
 from tests.judgement.freeze import BAD, GOOD, NOT_JUDGED, WATCH, Said, judged
 from tests.judgement.mutation import Limit
@@ -155,6 +163,14 @@ def test_the_doctor_judges_either_side_of_a_limit(title, measured, grade):
 def test_the_report_judges_either_side_of_a_limit(title, run, subject, grade):
     grades = [v.grade for v in judged({"report": run}) if v.subject == subject]
     assert grades == [grade] * bool(grade)
+
+
+@pytest.mark.parametrize(("numbers", "subject", "grade", "words"), inspect_boundaries.ROWS)
+def test_an_inspection_is_judged_on_either_side_of_a_limit(numbers, subject, grade, words):
+    findings = findings_of(inspect_boundaries.SOUND | numbers)
+    of_subject = [verdict for verdict in findings if verdict.subject == subject]
+    assert [verdict.grade for verdict in of_subject] == [grade] * bool(grade)
+    assert all(re.search(words, verdict.finding) for verdict in of_subject)
 
 
 @pytest.mark.parametrize(

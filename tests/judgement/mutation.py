@@ -221,7 +221,7 @@ def preload() -> None:
 
 def mutate(root: Path, cases: Sequence[Any], only: str = "") -> Iterator[tuple[Limit, str, str]]:
     """Yield each mutant with a case or boundary that notices it, or ''."""
-    from tests.judgement import run_boundaries, scoring
+    from tests.judgement import inspect_boundaries, run_boundaries, scoring
     from tests.judgement.boundaries import measurements
 
     preload()
@@ -233,6 +233,10 @@ def mutate(root: Path, cases: Sequence[Any], only: str = "") -> Iterator[tuple[L
     ]
     frozen["report"] += [
         (title, {"report": run}) for title, run, _, _ in run_boundaries.measurements()
+    ]
+    frozen["inspect"] += [
+        (f"inspection {number}", {"inspect": inspect_boundaries.SOUND | numbers})
+        for number, (numbers, *_) in enumerate(inspect_boundaries.ROWS)
     ]
     for tool, of_tool in frozen.items():
         of_tool += [(name, {tool: tools[tool]}) for name, tools in measured.items()
