@@ -181,7 +181,7 @@ def test_an_inspection_is_judged_on_either_side_of_a_limit(numbers, subject, gra
         ({"weights_moved": [0.0] + [0.02] * 39}, "Nothing pushes"),
         (
             {"gradient_dissipation": 1e-6, "negative_cosine": 0.995, "effective_rank": 2.0},
-            "collapse",
+            "explains this",
         ),
     ],
 )
