@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 import gradlab
 from gradlab.atlas.entries import measure
-from gradlab.decomposition.two_view_losses import needed_names
+from gradlab.decomposition.batch_arguments import needed_names
 from gradlab.errors import GradlabError
 from gradlab.gradient.diagnostics import diagnose
 from gradlab.monitor.watched_loss import named_arguments

@@ -15,18 +15,6 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, Int
 
-# Arguments of `check_batch` beside the embeddings; a combinator asks for those that it needs.
-CONTEXT = (
-    "own_negatives",
-    "owners",
-    "guide",
-    "mask",
-    "sentences",
-    "labels",
-    "relation",
-    "scores",
-    "teacher",
-)
 # Pairs of rows and columns: anchors with the other view (S) and with their own view (Q), positives
 # with their other view, the anchors (S transposed), and with their own view (Q').
 POOLS = ("other", "same", "positive_other", "positive_same")

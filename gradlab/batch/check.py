@@ -32,6 +32,9 @@ from gradlab.batch.candidates import (
 from gradlab.batch.roles import Labelled
 from gradlab.errors import GradlabError
 
+# Arguments of `check_batch` beside embeddings: functions of a loss pass them on, and they reach a
+# loss given as code whose signature has them.
+CONTEXT = ("owners", "guide", "mask", "sentences", "labels", "relation", "scores", "teacher")
 # Largest deviation of a row's norm from 1: about sixteen rounding errors of a norm in that dtype,
 # by the text of the dtype in numpy and in torch.
 NORM_TOLERANCE = {"float64": 4e-15, "float32": 2e-6, "float16": 1.6e-2, "bfloat16": 6.3e-2}

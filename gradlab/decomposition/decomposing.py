@@ -17,6 +17,12 @@ from torch import Tensor
 from gradlab.arrays import Array, Float, detach
 from gradlab.batch.batch import Batch, unit_rows
 from gradlab.batch.check import check_batch
+from gradlab.decomposition.batch_arguments import (
+    check_context,
+    check_needed,
+    context_names,
+    context_of,
+)
 from gradlab.decomposition.checked_loss import (
     CheckedLoss,
     check_repeats,
@@ -27,10 +33,6 @@ from gradlab.decomposition.coefficients import Gradient, Reading, read_lifted, r
 from gradlab.decomposition.displaced_push import displaced_push_of
 from gradlab.decomposition.result import Decomposition
 from gradlab.decomposition.two_view_losses import (
-    check_context,
-    check_needed,
-    context_names,
-    context_of,
     held_parameters,
     held_rows,
     two_views,
@@ -133,7 +135,7 @@ def decompose(
     else:
         loss.check_arguments(context)
         names = frozenset(context)
-    arguments = context_of(batch, names)
+    arguments = context_of(batch.in_torch(), names)
     closed = loss.sides_of(batch) if loss is not None and loss.closed_form else ()
     left_out = {components.side: components.left_out for components in closed}
 

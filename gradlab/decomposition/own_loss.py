@@ -14,20 +14,17 @@ from array_api_compat import is_torch_array
 
 from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
-from gradlab.decomposition.checked_loss import scalar_of
-from gradlab.decomposition.decomposing import decompose, displaced_push
-from gradlab.decomposition.loss_copy import independent_copy
-from gradlab.decomposition.two_view_losses import (
-    CONTEXT,
-    TwoViewLoss,
+from gradlab.batch.check import CONTEXT
+from gradlab.decomposition.batch_arguments import (
     check_context,
     check_needed,
     context_names,
     context_of,
-    held_rows,
-    name_of,
-    two_views,
 )
+from gradlab.decomposition.checked_loss import scalar_of
+from gradlab.decomposition.decomposing import decompose, displaced_push
+from gradlab.decomposition.loss_copy import independent_copy
+from gradlab.decomposition.two_view_losses import TwoViewLoss, held_rows, name_of, two_views
 from gradlab.errors import GradlabError, first_line, listed
 from gradlab.gradient.pairs import CheckedProducts
 from gradlab.gradient.relative_push import recorded_push
@@ -90,9 +87,10 @@ class OwnLoss(Loss):
     def value_of(self, batch: Batch) -> Float[Array, ""]:
         """Return the value of the loss, a scalar; errors as in `gradlab.decompose`."""
         self._check(batch)
-        *shared, own = batch.in_torch().embeddings
+        tensors = batch.in_torch()
+        *shared, own = tensors.embeddings
         rows = [embeddings for embeddings in shared if embeddings is not None]
-        keywords = context_of(batch, self.looks_at) | (
+        keywords = context_of(tensors, self.looks_at) | (
             {} if own is None else {"own_negatives": own}
         )
         if rows[0].dtype == torch.float64:
@@ -105,7 +103,7 @@ class OwnLoss(Loss):
     def displaced_push(self, batch: Batch, side: str, count: int) -> Float[Array, "count"]:
         """Return the push on rows whose own positive is away; see `gradient.relative_push`."""
         self._check(batch)
-        context = context_of(batch.mapped(lambda _, rows: rows), self.looks_at)
+        context = context_of(batch.in_torch(), self.looks_at)
         return displaced_push(self._double, self.name, batch, side, count, context)
 
     def components_of(self, batch: Batch) -> Components:
@@ -160,14 +158,7 @@ class OwnLoss(Loss):
     def _decomposed(self, batch: Batch, side: str) -> Any:
         self._check(batch)
         *rows, own = [array.cpu() if is_torch_array(array) else array for array in batch.embeddings]
-        names = ("mask", "sentences", "owners")
-        context: dict[str, Any] = {name: getattr(batch, name, None) for name in names}
-        context |= vars(batch.supervision)
-        for name in ("guide", "teacher"):
-            embeddings = getattr(batch, name)
-            if embeddings is not None:
-                context[name] = [array for array in embeddings.embeddings if array is not None]
-        context = {name: value for name, value in context.items() if name in self.looks_at}
+        context = context_of(batch, self.looks_at)
         try:
             return decompose(self._double, *rows, own_negatives=own, side=side, **context)
         except GradlabError as error:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gradlab.arrays import Float
-from gradlab.batch.batch import Batch
-from gradlab.errors import GradlabError, listed
+from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 
@@ -22,8 +21,8 @@ Extra = Float[Tensor, "m d"]
 # Classes or base classes, by the arguments that their `compute_loss_from_embeddings` expects.
 LABELLED_PAIRS = {"ContrastiveLoss", "OnlineContrastiveLoss", "CosineSimilarityLoss", "CoSENTLoss"}
 TRIPLETS = {"TripletLoss"}
-# Arguments of a batch, beside embeddings, that reach a loss whose signature has them.
-CONTEXT = ("labels", "relation", "scores", "mask", "sentences", "owners", "guide", "teacher")
+# Kinds of parameters that a call can fill by position.
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 NEED_A_TEACHER = {"MarginMSELoss", "DistillKLDivLoss", "EmbedDistillLoss"}
 
 
@@ -86,72 +85,6 @@ def parameters_of(loss: Any) -> Mapping[str, inspect.Parameter]:
     return signature.parameters
 
 
-def context_names(loss: Any) -> frozenset[str]:
-    """Return which of `CONTEXT` the signature of a loss has."""
-    return frozenset(CONTEXT) & parameters_of(loss).keys()
-
-
-def context_of(batch: Batch, names: Iterable[str]) -> dict[str, Any]:
-    """Return the arguments of a batch beside embeddings, by name; those that it lacks are left out.
-
-    Labels, relation, scores and mask are tensors; a guide and a teacher are tuples of embeddings
-    (anchors, positives, and any negatives), a teacher's scores one tensor.
-    """
-    batch, context = batch.in_torch(), {}
-    for name in names:
-        value = getattr(batch, name, None)
-        if value is None and hasattr(batch.supervision, name):
-            value = getattr(batch.supervision, name)
-        if isinstance(value, Batch):
-            value = tuple(rows for rows in value.embeddings if rows is not None)
-        if value is not None:
-            context[name] = value
-    return context
-
-
-def check_context(name: str, arguments: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise `GradlabError` if the loss ``name`` gets arguments that its signature lacks."""
-    surplus = [key for key, value in arguments.items() if value is not None and key not in names]
-    if surplus:
-        raise GradlabError(
-            f"{name} has no argument {listed(surplus)}; "
-            f"define it as loss_fn(anchors, positives, *, {', '.join(surplus)}), or leave it out"
-        )
-
-
-def needed_names(loss: Any) -> tuple[str, ...]:
-    """Return which of `CONTEXT` and of the kinds of negatives a loss cannot be called without."""
-    named = (*CONTEXT, "extra_negatives", "own_negatives")
-    parameters = parameters_of(loss)
-    needed = [name for name, given in parameters.items() if given.default is given.empty]
-    third = [name for name in needed if parameters[name].kind in _POSITIONAL][2:]
-    return tuple(
-        "extra_negatives" if name in third and name not in named else name
-        for name in needed
-        if name in named or name in third[:1]
-    )
-
-
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
-
-def check_needed(loss: Any, name: str, batch: Batch) -> None:
-    """Raise `GradlabError` if a batch lacks what a loss given as code cannot be called without."""
-    present = set(context_of(batch, CONTEXT))
-    kinds = {"extra_negatives": batch.extra_negatives, "own_negatives": batch.own_negatives}
-    present |= {kind for kind, rows in kinds.items() if rows is not None}
-    if missing := [f"{argument}=" for argument in needed_names(loss) if argument not in present]:
-        parameters = parameters_of(loss)
-        third = ""
-        if "extra_negatives=" in missing and "extra_negatives" not in parameters:
-            positional = [key for key in parameters if parameters[key].kind in _POSITIONAL]
-            third = f"; they are its {positional[2]}: fix any other argument by functools.partial"
-        raise GradlabError(
-            f"{name} needs {listed(missing)}: pass it with the embeddings; batches that gradlab "
-            f"draws itself (simulate, plot_curves, the atlas, explore) have none{third}"
-        )
-
-
 def with_named_negatives(loss: TwoViewLoss, name: str) -> TwoViewLoss:
     """Return a loss that takes extra negatives as its third argument, whatever its signature.
 
@@ -159,7 +92,7 @@ def with_named_negatives(loss: TwoViewLoss, name: str) -> TwoViewLoss:
     other than None, such as a temperature, does not get them.
     """
     parameters = parameters_of(loss)
-    positional = [parameter for parameter in parameters.values() if parameter.kind in _POSITIONAL]
+    positional = [parameter for parameter in parameters.values() if parameter.kind in POSITIONAL]
     by_name = "extra_negatives" in parameters
     several = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters.values())
     third = positional[2] if len(positional) > 2 else None

@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar, dataclass_transform
 
-from gradlab.batch.candidates import CONTEXT
+from gradlab.batch.check import CONTEXT
 from gradlab.errors import ALIASES, GradlabError, described, nearest
 from gradlab.losses.base import Loss
 from gradlab.settings import call_text, declarations, names_arguments, parse_settings
@@ -225,7 +225,7 @@ def _belongs_to_loss(name: str, args: tuple[Any, ...], arguments: dict[str, Any]
 
 
 # Decorator of a public function of a loss, which refuses an unknown keyword in one line.
-takes_loss = names_arguments(_belongs_to_loss, passed_on=CONTEXT)
+takes_loss = names_arguments(_belongs_to_loss, passed_on=("own_negatives", *CONTEXT))
 
 
 def by_text(losses: Iterable[Any]) -> dict[str, Loss]:

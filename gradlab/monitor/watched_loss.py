@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from gradlab.decomposition.two_view_losses import CONTEXT, parameters_of
+from gradlab.batch.check import CONTEXT
+from gradlab.decomposition.two_view_losses import parameters_of
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.monitor.loop_watch import LoopWatch

@@ -211,7 +211,7 @@ def preload() -> None:
     for name in (
         "torch", "transformers", "scipy.stats", "pandas", "jinja2", "gradlab.losses.registry",
         "gradlab.gradient.diagnostics", "gradlab.decomposition.two_view_losses",
-        "gradlab.scale.audit", "gradlab.train",
+        "gradlab.decomposition.batch_arguments", "gradlab.scale.audit", "gradlab.train",
     ):  # fmt: skip
         try:
             importlib.import_module(name)
