@@ -111,26 +111,6 @@ def teacher_cosines(batch: Batch) -> dict[str, Block]:
     return {"other": anchors @ positives.T, "same": anchors @ anchors.T}
 
 
-def _taught(by_kind: Mapping[str, tuple[Block, Block]], of_teacher: Mapping[str, Block]) -> str:
-    """Return a sentence on forces that move cosines towards a teacher's, up and down.
-
-    A force moves a cosine up if its coefficient is negative.
-    """
-    towards, total, attracts = 0.0, 0.0, False
-    for kind, (coefficients, cosines) in by_kind.items():
-        if kind in of_teacher:
-            above = np.sign(cosines - of_teacher[kind])
-            size = np.where(np.isfinite(cosines), np.abs(coefficients), 0)
-            towards += float(size[above == np.sign(coefficients)].sum())
-            total += float(size.sum())
-            attracts |= bool((coefficients < 0).any())
-    if not attracts or towards < TAUGHT * total:
-        return ""
-    return (
-        f"It moves cosines towards the teacher's: {towards / total:.0%} of its forces on negatives."
-    )
-
-
 def plain_of(
     coefficients: Coefficients,
     cosines: Coefficients,
@@ -160,6 +140,26 @@ def plain_of(
     if not words:
         return ""
     return f"{listed(words)}.".capitalize()
+
+
+def _taught(by_kind: Mapping[str, tuple[Block, Block]], of_teacher: Mapping[str, Block]) -> str:
+    """Return a sentence on forces that move cosines towards a teacher's, up and down.
+
+    A force moves a cosine up if its coefficient is negative.
+    """
+    towards, total, attracts = 0.0, 0.0, False
+    for kind, (coefficients, cosines) in by_kind.items():
+        if kind in of_teacher:
+            above = np.sign(cosines - of_teacher[kind])
+            size = np.where(np.isfinite(cosines), np.abs(coefficients), 0)
+            towards += float(size[above == np.sign(coefficients)].sum())
+            total += float(size.sum())
+            attracts |= bool((coefficients < 0).any())
+    if not attracts or towards < TAUGHT * total:
+        return ""
+    return (
+        f"It moves cosines towards the teacher's: {towards / total:.0%} of its forces on negatives."
+    )
 
 
 def _main(by_kind: Mapping[str, tuple[Block, Block]]) -> str:
