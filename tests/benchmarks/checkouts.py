@@ -5,7 +5,7 @@
 
 Each checkout has a process of its own with one thread, and both take turns, so that they see the
 same load. A ratio is the median over turns of here / other; ratios of each pair of processes tell
-how far it can be trusted, since a process may have unlucky memory. The table comes at the end.
+how far it can be trusted, since a process may have unlucky memory.
 """
 
 from __future__ import annotations
@@ -173,23 +173,15 @@ class Worker:
         return json.loads(line)
 
 
-def measure(tasks: list[str], other: Path, turns: int, model: str) -> dict[str, list]:
-    """Return the seconds of both checkouts in each turn, by task, of one pair of processes."""
-    workers = [Worker(folder, model) for folder in (other, CHECKOUT)]
+def measure(task: str, workers: tuple[Worker, Worker], turns: int) -> list[tuple[float, float]]:
+    """Return the seconds of both checkouts in each turn."""
     for worker in workers:
-        worker.wait()
-    times: dict[str, list] = {}
-    for task in tasks:
-        for worker in workers:
-            worker.seconds(task)
-        times[task] = []
-        for turn in range(3 if "16384" in task else turns):
-            order = (0, 1) if turn % 2 else (1, 0)
-            measured = {at: workers[at].seconds(task) for at in order}
-            times[task].append((measured[0], measured[1]))
-    for worker in workers:
-        worker.process.stdin.close()
-        worker.process.wait()
+        worker.seconds(task)
+    times = []
+    for turn in range(3 if "16384" in task else turns):
+        order = (0, 1) if turn % 2 else (1, 0)
+        measured = {at: workers[at].seconds(task) for at in order}
+        times.append((measured[0], measured[1]))
     return times
 
 
@@ -221,11 +213,17 @@ def main() -> None:
     tasks = names(bool(options.model))
     if options.only:
         tasks = [task for task in tasks if any(word in task for word in options.only)]
-    arguments = tasks, options.other.resolve(), options.turns, options.model
-    pairs = [measure(*arguments) for _ in range(options.pairs)]
+    other, model = options.other.resolve(), options.model
+    pairs = [(Worker(other, model), Worker(CHECKOUT, model)) for _ in range(options.pairs)]
+    for worker in (worker for pair in pairs for worker in pair):
+        worker.wait()
     print("| task | CPU ms, other | here | here / other | of pairs |\n|---|--:|--:|--:|---|")
     for task in tasks:
-        print(f"| {task} | {' | '.join(cells([times[task] for times in pairs]))} |", flush=True)
+        times = [measure(task, pair, options.turns) for pair in pairs]
+        print(f"| {task} | {' | '.join(cells(times))} |", flush=True)
+    for worker in (worker for pair in pairs for worker in pair):
+        worker.process.stdin.close()
+        worker.process.wait()
 
 
 if __name__ == "__main__":
