@@ -634,6 +634,7 @@ def test_effects_have_no_circle_and_name_verdicts():
 
     from gradlab.monitor import setup, verdicts
     from gradlab.monitor.verdicts import (
+        batches,
         embeddings,
         failures,
         formula,
@@ -646,7 +647,8 @@ def test_effects_have_no_circle_and_name_verdicts():
 
     TopologicalSorter(verdicts.EFFECTS).prepare()
     modules = (
-        *(embeddings, failures, formula, gradient, scores, setup, status, training_loss, weights),
+        *(batches, embeddings, failures, formula, gradient, scores, setup, status, training_loss),
+        weights,
     )
     code = "".join(map(inspect.getsource, modules))
     names = {name for cause, effects in verdicts.EFFECTS.items() for name in (cause, *effects)}

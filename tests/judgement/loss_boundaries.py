@@ -241,6 +241,8 @@ OF_LOSSES: list[tuple[str, dict[str, Any], str]] = [
     ("scales", SCALES | {"share": 0.28}, "watch"),
     ("height", {"loss": "CosineSimilarityLoss", "high": 0.25, "distinct": 9}, "watch"),
     ("height", {"loss": "CosineSimilarityLoss", "high": 0.45, "distinct": 9}, ""),
+    ("height", {"loss": "CosineSimilarityLoss", "high": 0.25, "distinct": 1}, ""),
+    ("height", {"loss": "CosineSimilarityLoss", "high": 0.25, "distinct": 2}, "watch"),
     ("height", {"loss": "CoSENTLoss", "high": 0.25, "distinct": 9}, ""),
     ("graded", {"rising": 1.0, "falling": 2.0}, ""),
     ("graded", {"rising": 2.0, "falling": 1.0}, "bad"),
