@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import math
+from queue import SimpleQueue
 from types import NoneType
 
 import mpmath as mp
@@ -615,14 +616,15 @@ def test_batches_have_half_as_many_dimensions_if_anchors_are_not_compared(
     loss, fewest, monkeypatch
 ):
     """Values are those of batches in which each other anchor has a dimension."""
-    dimensions = []
+    calls = SimpleQueue()  # which the copy of the function that is called shares
 
     def code(anchors, positives):
-        dimensions.append(anchors.shape[1])
+        calls.put(anchors.shape[1])
         return loss(anchors, positives)
 
     setting = Setting.create([0.2, 0.8, 1.4], [0.4, 1.1, 2.0], negatives=6)
     drawn = sampled(gradlab.get_loss(code), setting, batches=3, progress=False)
+    dimensions = [calls.get() for _ in range(calls.qsize())]
     assert (dimensions[-1] == 9) is fewest
     if fewest:  # one batch a cell is compared with the whole, the first one by products too
         assert dimensions[dimensions.index(9) :].count(14) == 9 + 1
