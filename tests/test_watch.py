@@ -324,6 +324,16 @@ def test_a_loop_of_ones_own_is_continued(tmp_path):
     assert fresh.history.series("diagnostics", "alignment")[0] == [0]
 
 
+@pytest.mark.parametrize(("name", "remains"), [("opposed_pairs", False), ("grad_norm", True)])
+def test_signs_of_batches_are_measured_anew_after_resuming(tmp_path, name, remains):
+    watcher = LoopWatch("infonce", output=tmp_path, every=1)
+    watcher.observe(torch.eye(4), torch.eye(4).roll(1, 0))
+    watcher.log(3, "train", {name: 0.5})
+    resumed = LoopWatch("infonce", output=tmp_path, every=1)
+    resumed.start(3)
+    assert (name in resumed.history.names("train")) == remains
+
+
 # Hugging Face's Trainer and loops of one's own
 
 

@@ -17,6 +17,7 @@ NO_PAIRS, NEARER = 0.7, 0.15
 # Names of the numbers that are recorded where a sign is seen.
 REPEATED, ALTERNATING, OPPOSED = "repeated_rows", "alternating_rows", "opposed_pairs"
 ANCHOR_DRIFT, STALE_DRIFT = "anchor_drift", "constant_drift"
+SIGNS = (REPEATED, ALTERNATING, OPPOSED, ANCHOR_DRIFT, STALE_DRIFT)
 
 
 class BatchSigns:

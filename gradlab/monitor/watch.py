@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from gradlab.errors import check_whole, counted, first_line
 from gradlab.files import clear_unfinished, versions, write_json
-from gradlab.monitor.batch_signs import BatchSigns
+from gradlab.monitor.batch_signs import SIGNS, BatchSigns
 from gradlab.monitor.history import (
     BATCH_LOSS,
     DIAGNOSTICS,
@@ -435,7 +435,7 @@ def _before(row: Row, step: int) -> bool:
     at, group, name, _ = row
     measured = group.startswith(DIAGNOSTICS) or group in (HISTOGRAM, COST)
     measured |= group == TRAIN and name.startswith(
-        (BATCH_LOSS, LEARNED, WEIGHTS_MOVED, STALE_GRADIENT)
+        (BATCH_LOSS, LEARNED, WEIGHTS_MOVED, STALE_GRADIENT, *SIGNS)
     )
     return at < step if measured else at <= step
 
