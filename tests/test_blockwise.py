@@ -25,7 +25,7 @@ from gradlab.losses.base import Loss
 from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import loss_class
-from gradlab.scale import laps, products
+from gradlab.scale import log_sums, products
 from gradlab.scale.products import in_tf32, tf32_allowed
 
 PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), PairLoss)]
@@ -142,7 +142,7 @@ def test_similarities_that_fit_into_one_block(
     monkeypatch: pytest.MonkeyPatch, loss: Loss | str
 ) -> None:
     """The second lap has those of the first; pairs within a view are split, here at 13 rows."""
-    monkeypatch.setattr(laps, "FEWEST_ROWS", 8)
+    monkeypatch.setattr(log_sums, "FEWEST_ROWS", 8)
     assert_equal_to_autograd(gradlab.get_loss(loss), views(50, 7), None, 1e-12)
 
 
@@ -150,13 +150,13 @@ def test_all_stored_similarities_take_no_more_than_one_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Six prefixes stored six blocks: 100 MiB instead of 20 at 2,048 sentences."""
-    stored, backward = [], laps.Laps.backward
+    stored, backward = [], log_sums.Laps.backward
 
-    def measured(self: laps.Laps, *arguments: Any) -> None:
+    def measured(self: log_sums.Laps, *arguments: Any) -> None:
         stored.append(sum(tile.numel() for tiles in self._stored.values() for *_, tile in tiles))
         backward(self, *arguments)
 
-    monkeypatch.setattr(laps.Laps, "backward", measured)
+    monkeypatch.setattr(log_sums.Laps, "backward", measured)
     loss = gradlab.get_loss("per_prefix(symmetric(infonce), dims=3+6+12)")
     assert_equal_to_autograd(loss, views(20), 20, 1e-12)
     # Blocks of 20 rows take one product, the default of 512 rows takes all three.

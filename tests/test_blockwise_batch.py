@@ -13,7 +13,7 @@ from blockwise_helpers import assert_equal_to_autograd, exact, gradients, unit, 
 
 import gradlab
 from gradlab.losses.batch_loss import BatchLoss
-from gradlab.scale import evaluation
+from gradlab.scale import block_loop
 
 
 @pytest.mark.parametrize("temperature", [0.002, 0.05, 5.0])
@@ -110,12 +110,12 @@ def test_nothing_of_an_evaluation_outlives_it(spec: str, monkeypatch: pytest.Mon
     """Not even until the next collection of circles, or large batches would pile up."""
     references = []
 
-    class Watched(evaluation.Laps):
+    class Watched(block_loop.Laps):
         def __init__(self, *arguments, **options):
             super().__init__(*arguments, **options)
             references.append(weakref.ref(self))
 
-    monkeypatch.setattr(evaluation, "Laps", Watched)
+    monkeypatch.setattr(block_loop, "Laps", Watched)
     rows = views(530, 0, 6)
     gc.disable()
     try:
@@ -134,12 +134,12 @@ def test_nothing_of_a_refused_evaluation_outlives_it(monkeypatch: pytest.MonkeyP
 
     laps = []
 
-    class Watched(evaluation.Laps):
+    class Watched(block_loop.Laps):
         def __init__(self, *arguments, **options):
             super().__init__(*arguments, **options)
             laps.append(weakref.ref(self))
 
-    monkeypatch.setattr(evaluation, "Laps", Watched)
+    monkeypatch.setattr(block_loop, "Laps", Watched)
     rows = views(530, 0, 6)
     gc.disable()
     try:

@@ -11,7 +11,7 @@ import torch
 from blockwise_helpers import unit, views
 
 from gradlab.errors import GradlabError
-from gradlab.scale import blocks, blockwise, evaluation, graph
+from gradlab.scale import block_loop, blocks, blockwise, graph
 from tests.gpu.waits import counted_waits
 
 
@@ -36,7 +36,7 @@ def recorded(monkeypatch) -> list[str]:
     monkeypatch.setattr(graph, "record", record)
     module = sys.modules["gradlab.scale.blockwise"]  # not the function of that name
     monkeypatch.setattr(module, "is_recordable", lambda rows: True)
-    for reader in (module, blocks, evaluation):
+    for reader in (module, blocks, block_loop):
         monkeypatch.setattr(reader, "reading_is_free", lambda tensor: False)
     return calls
 

@@ -354,7 +354,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from gradlab.scale import triton_kernels as kernels
-from gradlab.scale.links import link_of
+from gradlab.scale.logit_translation import link_of
 link = kernels._function(link_of(gradlab.get_loss("tvmf").negative_logits).source)
 options = dict(kernels.HALF)
 launch = {name: options.pop(name) for name in ("num_warps", "num_stages")}

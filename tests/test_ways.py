@@ -74,7 +74,7 @@ def test_results_are_the_same_each_way(spec: str) -> None:
 
 
 def test_a_plain_loss_holds_all_similarities(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, module = views(34, 0, 3), sys.modules["gradlab.scale.evaluation"]
+    rows, module = views(34, 0, 3), sys.modules["gradlab.scale.block_loop"]
     monkeypatch.setattr(module, "default_block_size", lambda *_: 5)
     for way, holds in (("plain", True), ("blocks", False), (None, False)):
         with LargestTensor() as largest:

@@ -16,10 +16,10 @@ from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError, check_known, check_whole
 from gradlab.losses.base import Loss, check_reduction, reduce
 from gradlab.losses.registry import check_closed_form, get_loss, takes_loss
-from gradlab.scale.evaluation import Evaluation, refuse_second_derivatives
+from gradlab.scale.block_loop import Evaluation, refuse_second_derivatives
 from gradlab.scale.graph import Graphs, is_recordable
 from gradlab.scale.kernels import check_kernels, check_rows, kernels_are_available
-from gradlab.scale.links import NotServed
+from gradlab.scale.logit_translation import NotServed
 from gradlab.scale.processes import Processes, ProcessGroup
 from gradlab.scale.products import reading_is_free
 from gradlab.scale.share import (

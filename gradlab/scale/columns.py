@@ -26,7 +26,7 @@ class Columns(Negatives):
         """Store blocks of all rows; own negatives serve only the log-sum-exp.
 
         Args:
-            laps: the `gradlab.scale.laps.Laps` that computes the answers.
+            laps: the `gradlab.scale.log_sums.Laps` that computes the answers.
             blocks: columns that all rows share.
             own: own negatives, and the index of the first row that has some here.
         """

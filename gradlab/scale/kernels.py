@@ -3,7 +3,7 @@
 A loss of pairs runs on some rows at a time, as in `blocks`. One kernel computes the log-sum-exps of
 these rows and stores their exponentials, from which torch's matrix products, the fastest, make the
 gradient: each cosine is computed once, 6 N² D operations in all. Where that is not possible, a
-second kernel computes the cosines again as coefficients: for losses that run as in `laps`, such as
+second kernel computes the cosines again as coefficients: for losses that run as in `log_sums`, as
 the two directions of a symmetric one, which share their cosines, and for logits whose exponentials
 would underflow. These take 8 N² D operations, and a value without gradient takes 2 N² D.
 
@@ -33,8 +33,8 @@ from gradlab.batch.similarity import Negatives, OfEach
 from gradlab.errors import GradlabError
 from gradlab.scale.block_size import default_block_size
 from gradlab.scale.blocks import Blocks, Gradients
-from gradlab.scale.laps import Laps
-from gradlab.scale.links import Link, NotServed, link_at, link_of
+from gradlab.scale.log_sums import Laps
+from gradlab.scale.logit_translation import Link, NotServed, link_at, link_of
 from gradlab.scale.processes import Processes
 from gradlab.scale.products import in_tf32, slices, tf32_allowed
 
@@ -239,13 +239,14 @@ class KernelLaps(Served, Laps):
                 self._computed.setdefault(product.key, (product.transposed, 1))
         super()._store(products, temperature, rows, columns)
 
-    def _sum_exponentials(
+    def _log_sums(
         self, products: list[Any], temperature: Any, pushes: Gradients | None = None
     ) -> tuple[Tensor, None]:
-        log_sums = [self._log_sums(product, temperature) for product in products]
+        assert pushes is None  # kernels answer `log_sum_exp_of_all` from sums of rows
+        log_sums = [self._log_sums_of(product, temperature) for product in products]
         return functools.reduce(torch.logaddexp, log_sums), None
 
-    def _log_sums(self, product: Any, link: Link) -> Tensor:
+    def _log_sums_of(self, product: Any, link: Link) -> Tensor:
         """Return log-sum-exps of a product's rows; pairs across views serve both directions."""
         from gradlab.scale.triton_kernels import log_sum_exps
 

@@ -21,7 +21,7 @@ import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from gradlab.scale.links import Link
+from gradlab.scale.logit_translation import Link
 from gradlab.scale.products import tf32_allowed
 
 # Tile size (rows, columns), dimensions multiplied at a time, warps and stages: the fastest of a few
@@ -64,7 +64,7 @@ def log_sum_exps(
         rows: (n, D), contiguous, float32 (rounded to TF32 if that is allowed), bfloat16 or float16.
         columns: (k, D), of the same dtype.
         own: leave out column ``i + own`` of row i; None leaves out none.
-        link: source of φ, see `gradlab.scale.links`.
+        link: source of φ, see `gradlab.scale.logit_translation`.
         column_sums: also return the log-sum-exps of columns, (k,), from the same cosines.
         exponentials: also return ``exp(φ - reference) φ'``, (n, k), in the dtype of `coefficients`;
             the link must have a reference.

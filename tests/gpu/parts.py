@@ -76,7 +76,7 @@ def _views(machine: Machine, count: int, dimensions: int) -> list[Tensor]:
 
 
 def _sums(views: list[Tensor], few: int, **asked: bool) -> Callable[[], Any]:
-    from gradlab.scale.links import link_at
+    from gradlab.scale.logit_translation import link_at
     from gradlab.scale.triton_kernels import log_sum_exps
 
     rows, columns = views
@@ -86,7 +86,7 @@ def _sums(views: list[Tensor], few: int, **asked: bool) -> Callable[[], Any]:
 
 
 def _coefficients(views: list[Tensor], few: int) -> Callable[[], Any]:
-    from gradlab.scale.links import link_at
+    from gradlab.scale.logit_translation import link_at
     from gradlab.scale.triton_kernels import coefficients
 
     rows, columns = views

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import gradlab
 from gradlab.batch.batch import unit_rows
 from gradlab.monitor import watch
-from gradlab.scale import blocks, evaluation
+from gradlab.scale import block_loop, blocks
 from tests.gpu import predictions, right, running, speed, waits
 from tests.gpu.__main__ import command
 from tests.gpu.machine import Case, Machine
@@ -198,7 +198,7 @@ def test_the_host_waits_twice_for_a_blockwise_loss_on_a_gpu(monkeypatch, spec, b
     )
     gradients = []
     for free in (True, False):
-        for module in (blocks, blockwise, evaluation):
+        for module in (blocks, blockwise, block_loop):
             monkeypatch.setattr(module, "reading_is_free", lambda _, free=free: free)
         views = [view.clone().requires_grad_() for view in rows]
         with waits.counted_waits() as counts_by_line:

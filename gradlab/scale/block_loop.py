@@ -2,7 +2,7 @@
 
 A combinator is split into losses of pairs and losses of batches (`terms_of`). A loss of pairs sees
 some rows at a time with all of their columns, and autograd runs through one block after another.
-Other losses run once on all rows, in `laps`. So do the two directions of a softmax loss, because
+Other losses run once on all rows (`log_sums`). So do the two directions of a softmax loss, because
 they share their products.
 """
 
@@ -26,7 +26,7 @@ from gradlab.scale.block_size import default_block_size
 from gradlab.scale.blocks import Blocks, Gradients
 from gradlab.scale.columns import Columns
 from gradlab.scale.kernels import KernelBlocks, KernelLaps, Operands, rows_in_slice
-from gradlab.scale.laps import Laps
+from gradlab.scale.log_sums import Laps
 from gradlab.scale.processes import Processes
 from gradlab.scale.products import (
     fixed_reference,

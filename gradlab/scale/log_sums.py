@@ -1,4 +1,4 @@
-"""Evaluation in two laps: a loss runs once on all rows; blocks compute its sums over similarities.
+"""Sums over all pairs in two laps: a loss runs once on all rows, and blocks compute its log-sums.
 
 In the first lap, every block adds to the sums that the loss asks for, one or two numbers per row.
 Autograd then gives the derivatives of the loss with respect to these sums. In the second lap, the
@@ -219,7 +219,7 @@ class Laps(Comparison):
         products = [Product.of(block) for block in blocks]
         key = tuple(product.key for product in products), temperature
         if key not in self._totals:
-            self._store(products, temperature, *self._sum_exponentials(products, temperature))
+            self._store(products, temperature, *self._log_sums(products, temperature))
         return self._totals[key]
 
     def _store(
@@ -245,7 +245,7 @@ class Laps(Comparison):
             log_sum_exp = self.log_sum_exp if differentiated else self.fixed_log_sum_exp
             return torch.logsumexp(log_sum_exp(blocks, temperature), 0)
         pushes = Gradients()
-        rows, _ = self._sum_exponentials(products, temperature, pushes)
+        rows, _ = self._log_sums(products, temperature, pushes)
         self._store(products, temperature, rows, None)
         total = torch.logsumexp(rows, 0)
 
@@ -258,7 +258,7 @@ class Laps(Comparison):
 
         return self.answer(total, backward)
 
-    def _sum_exponentials(
+    def _log_sums(
         self, products: list[Product], temperature: float, pushes: Gradients | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """Return log-sum-exps of rows, (n,), and of the first product's columns, (k,), if free.
