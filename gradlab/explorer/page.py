@@ -39,7 +39,9 @@ from gradlab.waiting import progress_bar
 SCRIPTS = (
     "arrays.js",
     "state.js",
-    "links.js",
+    "address.js",
+    "page_tools.js",
+    "linked_sliders.js",
     "sphere.js",
     "curves.js",
     "heatmap.js",
