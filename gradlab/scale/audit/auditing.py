@@ -19,8 +19,9 @@ import numpy as np
 
 from gradlab.drawing import Drawable
 from gradlab.errors import GradlabError, check_whole
-from gradlab.scale.audit.cases import Case, Outcome, cases, material, relative
+from gradlab.scale.audit.cases import Case, cases, material
 from gradlab.scale.audit.faults import fault, find_faults
+from gradlab.scale.audit.outcome import Outcome, relative
 from gradlab.scale.audit.worker import work
 from gradlab.verdict import Verdict
 from gradlab.waiting import waiting

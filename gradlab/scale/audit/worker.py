@@ -73,7 +73,7 @@ def measure(
     """Yield the results of a process by case; ``build`` makes the loss.
 
     Each result has a value, gradients, and contributions and slopes as in
-    `gradlab.scale.audit.cases.Outcome`. Rank -1 evaluates the whole batch, each share by itself
+    `gradlab.scale.audit.outcome.Outcome`. Rank -1 evaluates the whole batch, each share by itself
     instead of contributions, and the first batch once more with other random numbers (``"again"``).
 
     Raises:
