@@ -21,8 +21,9 @@ from PIL import Image
 import gradlab
 from gradlab.flow import synthetic_batch
 from gradlab.gradient.diagnostics import gini
+from gradlab.plotting.colours import ANCHOR, COLORS, NEGATIVE, POSITIVE
 from gradlab.plotting.narrow import save_narrow
-from gradlab.plotting.style import ANCHOR, COLORS, NEGATIVE, POSITIVE, empty_figure, save, style
+from gradlab.plotting.style import empty_figure, save, style
 from gradlab.simulation.sphere import sample_views
 
 FOLDER = Path(__file__).parent / "pictures"

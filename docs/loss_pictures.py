@@ -22,7 +22,8 @@ import gradlab
 from gradlab.atlas.entries import POSITIVE, curve
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import combinator_names, loss_class, loss_names
-from gradlab.plotting.style import ATTRACTED, COLORS, empty_figure, signed_colormap, style
+from gradlab.plotting.colours import ATTRACTED, COLORS, signed_colormap
+from gradlab.plotting.style import empty_figure, style
 
 FOLDER = Path(__file__).parent / "pictures" / "losses"
 SIZE = (3.4, 2.7)  # inches; two stand side by side on a page, and one fills a phone

@@ -25,7 +25,8 @@ from gradlab.flow.result import Flows
 from gradlab.gradient.verification import paired_batch
 from gradlab.losses.registry import by_text
 from gradlab.plotting import plot_style
-from gradlab.plotting.style import PAPER, SETTINGS, WIDTHS, signed_colormap
+from gradlab.plotting.colours import signed_colormap
+from gradlab.plotting.style import PAPER, SETTINGS, WIDTHS
 from tests.audit_losses import split_dependent
 from tests.processes import fork_audits
 

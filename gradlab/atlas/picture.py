@@ -15,8 +15,8 @@ from gradlab.atlas.models import KINDS, ModelEntry
 from gradlab.errors import check_known
 from gradlab.losses.models import published_models
 from gradlab.losses.registry import by_text
+from gradlab.plotting.colours import COLORS
 from gradlab.plotting.style import (
-    COLORS,
     LABELS,
     TEXT_WIDTH,
     draw_curve,

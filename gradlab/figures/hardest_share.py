@@ -12,9 +12,9 @@ from matplotlib.patches import Patch
 
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
+from gradlab.plotting.colours import COLORMAP
 from gradlab.plotting.figure_tables import Table, Tables, select, stack
 from gradlab.plotting.style import (
-    COLORMAP,
     NEGATIVE_AXIS,
     TEXT_WIDTH,
     add_key,

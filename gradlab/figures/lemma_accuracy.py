@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 from gradlab.batch.triple import Triple
 from gradlab.figures.projection import POLE, sphere_point
 from gradlab.gradient.lemma import KINDS, lemma_accuracy, random_triples, ratio_bounds, take_step
+from gradlab.plotting.colours import COLORS
 from gradlab.plotting.figure_tables import (
     Table,
     Tables,
@@ -24,7 +25,6 @@ from gradlab.plotting.figure_tables import (
     stack,
 )
 from gradlab.plotting.style import (
-    COLORS,
     TEXT_WIDTH,
     add_key,
     draw_curve,

@@ -12,17 +12,9 @@ from matplotlib.figure import Figure
 from gradlab.batch.triple import Triple
 from gradlab.figures.projection import POLE, TURN, directions, sphere_point
 from gradlab.gradient.lemma import take_step, tangent_bounds
+from gradlab.plotting.colours import ANCHOR, NEGATIVE, POSITIVE
 from gradlab.plotting.figure_tables import Table, Tables, select, stack
-from gradlab.plotting.style import (
-    ANCHOR,
-    NEGATIVE,
-    POSITIVE,
-    TEXT_WIDTH,
-    add_key,
-    empty_figure,
-    key_line,
-    style,
-)
+from gradlab.plotting.style import TEXT_WIDTH, add_key, empty_figure, key_line, style
 
 # Title -> (step size λ, dihedral angle α in degrees); angles to the anchor are always the same.
 CASES = {

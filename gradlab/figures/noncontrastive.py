@@ -14,9 +14,9 @@ from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss
 from gradlab.losses.vicreg import VICReg
+from gradlab.plotting.colours import COLORS
 from gradlab.plotting.figure_tables import Table, Tables, select, stack
 from gradlab.plotting.style import (
-    COLORS,
     TEXT_WIDTH,
     add_key,
     draw_curve,

@@ -24,17 +24,9 @@ from gradlab.figures.projection import (
 from gradlab.gradient.lemma import ratio_bounds, take_step
 from gradlab.gradient.paradigm import components
 from gradlab.losses.registry import get_loss
+from gradlab.plotting.colours import ANCHOR, NEGATIVE, POSITIVE
 from gradlab.plotting.figure_tables import Table, Tables, select, stack
-from gradlab.plotting.style import (
-    ANCHOR,
-    NEGATIVE,
-    POSITIVE,
-    TEXT_WIDTH,
-    add_key,
-    empty_figure,
-    key_line,
-    style,
-)
+from gradlab.plotting.style import TEXT_WIDTH, add_key, empty_figure, key_line, style
 
 ALWAYS_OPEN = 3.0  # margin that no difference of cosines reaches
 EQUAL = 1e6  # temperature at which all negatives have the same weight

@@ -15,15 +15,8 @@ from matplotlib.figure import Figure
 from gradlab.errors import GradlabError
 from gradlab.files import atomic_path
 from gradlab.flow.result import Flow
-from gradlab.plotting.style import (
-    COLORS,
-    POSITIVE,
-    TEXT_WIDTH,
-    close,
-    empty_figure,
-    figure_of,
-    is_column,
-)
+from gradlab.plotting.colours import COLORS, POSITIVE
+from gradlab.plotting.style import TEXT_WIDTH, close, empty_figure, figure_of, is_column
 from gradlab.plotting.style import style as look
 from gradlab.settings import call_text
 from gradlab.waiting import progress_bar

@@ -1,8 +1,8 @@
 """The common style of figures, and plots and tables that several figures share."""
 
+from gradlab.plotting.colours import COLORS
 from gradlab.plotting.figure_tables import Table, read_table, rounded, select, stack
 from gradlab.plotting.style import (
-    COLORS,
     TEXT_WIDTH,
     close,
     empty_figure,

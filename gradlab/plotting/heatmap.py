@@ -15,8 +15,8 @@ from matplotlib.patheffects import withStroke
 
 from gradlab.errors import GradlabError
 from gradlab.losses.softmax_family import OF_TRAINING
+from gradlab.plotting.colours import COLORMAP, signed_colormap
 from gradlab.plotting.style import (
-    COLORMAP,
     LABELS,
     NEGATIVE_AXIS,
     POSITIVE_AXIS,
@@ -26,7 +26,6 @@ from gradlab.plotting.style import (
     figure_of,
     new_figure,
     pi_axis,
-    signed_colormap,
     style,
     wrapped,
 )

@@ -13,10 +13,8 @@ from gradlab.arrays import to_numpy
 from gradlab.decomposition.result import Decomposition
 from gradlab.errors import GradlabError
 from gradlab.losses.components import Components
+from gradlab.plotting.colours import ATTRACTED, COLORMAP, COLORS, signed_colormap
 from gradlab.plotting.style import (
-    ATTRACTED,
-    COLORMAP,
-    COLORS,
     empty_figure,
     figure_of,
     first_color,
@@ -24,7 +22,6 @@ from gradlab.plotting.style import (
     is_column,
     new_figure,
     pi_axis,
-    signed_colormap,
 )
 
 _IDLE = "0.65"

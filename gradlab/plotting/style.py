@@ -23,8 +23,7 @@ from gradlab.errors import check_known
 from gradlab.files import atomic_path
 from gradlab.quantities import QUANTITIES
 
-# One perceptually uniform map, and one fixed range per quantity, so that figures can be compared.
-COLORMAP = "viridis"
+# One fixed range per quantity, so that figures can be compared.
 RANGES = {
     "relative_push": (0.0, 1.0),
     "gradient_dissipation": (0.0, 1.0),
@@ -37,22 +36,7 @@ SIGNED = ("relative_push", "gradient_dissipation", "total_push")
 POSITIVE_AXIS = "mean anchor-positive angle $\\mu_{\\mathrm{pos}}$"
 NEGATIVE_AXIS = "mean anchor-negative angle $\\mu_{\\mathrm{neg}}$"
 
-# Colours of the anchor, the positive and the negative.
-# Colour of anchors that their negatives attract; the colour map below 0 ends in it.
-ATTRACTED = "#B2182B"
-ANCHOR, POSITIVE, NEGATIVE = "#000000", "#009E73", "#D55E00"
-
 TEXT_WIDTH = 7.0  # width in inches of a printed page or a notebook cell
-
-
-def signed_colormap() -> Any:
-    """Return colours for -1 to 1: those of `COLORMAP` from 0 on, and reds below."""
-    from matplotlib.colors import ListedColormap
-
-    share = np.linspace(1, 0, 128)[:, None]
-    reds = np.array([110, 0, 60]) + share * np.array([125, 40, 0])
-    above = matplotlib.colormaps[COLORMAP](np.linspace(0, 1, 128))[:, :3]
-    return ListedColormap(np.vstack([reds / 255, above]), name="attraction and push")
 
 
 def _settings(name: str) -> Any:
@@ -62,7 +46,6 @@ def _settings(name: str) -> Any:
 
 SETTINGS: Any = _settings("screen")
 PAPER: Any = SETTINGS | _settings("paper")
-COLORS = tuple(SETTINGS["axes.prop_cycle"].by_key()["color"])
 # Settings for writing files in print stay after drawing: matplotlib reads them when it saves.
 _FILES = ("pdf.fonttype", "ps.fonttype", "savefig.dpi")
 # Widths in inches of a column and of a page's text in the ACL template, the narrowest in use.
