@@ -18,7 +18,7 @@ from gradlab.errors import GradlabError
 from gradlab.evaluate import STS_TASKS, MissingFile, evaluate, stsb_dev
 from gradlab.evaluate.embed import Embedder
 from gradlab.evaluate.sts import cosines, spearman
-from gradlab.evaluate.tasks import _lines
+from gradlab.evaluate.task_files import _lines
 
 
 def frames(folder: Path, task: str, split: str = "test") -> list[pd.DataFrame]:

@@ -16,7 +16,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from gradlab.errors import GradlabError
 from gradlab.evaluate import TRANSFER_TASKS, EvaluationResult, evaluate
-from gradlab.evaluate.tasks import load_transfer
+from gradlab.evaluate.task_files import load_transfer
 from gradlab.evaluate.transfer import AdamLinear
 
 FILES = {

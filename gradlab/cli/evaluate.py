@@ -18,7 +18,7 @@ from gradlab.cli.options import (
 from gradlab.errors import GradlabError, listed
 
 if TYPE_CHECKING:
-    from gradlab.evaluate.tasks import ScoredPairs
+    from gradlab.evaluate.task_files import ScoredPairs
 
 
 @click.command()

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from gradlab.evaluate.embed import as_encode
 from gradlab.evaluate.sts import cosines, spearman, stsb_dev, stsb_dev_cosines
-from gradlab.evaluate.suite import EvaluationResult, check_tasks, evaluate, task_names
-from gradlab.evaluate.tasks import (
+from gradlab.evaluate.suite import (
     STS_TASKS,
     TRANSFER_TASKS,
+    EvaluationResult,
+    check_tasks,
+    evaluate,
+    task_names,
+)
+from gradlab.evaluate.task_files import (
     MissingFile,
     ScoredPairs,
     downstream,

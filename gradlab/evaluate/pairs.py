@@ -9,7 +9,7 @@ from gradlab.data.arrow_rows import is_saved
 from gradlab.data.column_roles import SCORES, Roles
 from gradlab.data.training_file import TrainingFile
 from gradlab.errors import GradlabError
-from gradlab.evaluate.tasks import ScoredPairs
+from gradlab.evaluate.task_files import ScoredPairs
 
 
 def is_pair_file(path: Path) -> bool:

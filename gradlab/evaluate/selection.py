@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gradlab.evaluate.embed import Encode
 from gradlab.evaluate.retrieval import is_retrieval_folder, retrieval_task, task_scores
 from gradlab.evaluate.sts import stsb_dev
-from gradlab.evaluate.tasks import load_stsb_dev, stsb_dev_file
+from gradlab.evaluate.task_files import load_stsb_dev, stsb_dev_file
 from gradlab.files import reading
 
 # Names in the records of a run, and for the metric of a sweep.

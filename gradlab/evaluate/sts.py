@@ -15,9 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gradlab.errors import GradlabError, reason
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
-from gradlab.evaluate.tasks import ScoredPairs, load_stsb_dev
-
-AGGREGATIONS = ("all", "mean", "wmean")
+from gradlab.evaluate.task_files import ScoredPairs, load_stsb_dev
 
 
 def spearman(cosines: ArrayLike, gold: ArrayLike) -> float:

@@ -14,11 +14,8 @@ from typing import Any
 
 from gradlab.errors import GradlabError, check_known, check_whole, nearest, require_package
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
-from gradlab.evaluate.sts import AGGREGATIONS, sts_scores
-from gradlab.evaluate.tasks import (
-    STS_TASKS,
-    TRANSFER_TASKS,
-    WITHOUT_DEV,
+from gradlab.evaluate.sts import sts_scores
+from gradlab.evaluate.task_files import (
     MissingFile,
     ScoredPairs,
     TransferTask,
@@ -30,6 +27,11 @@ from gradlab.evaluate.tasks import (
 from gradlab.evaluate.transfer import CLASSIFIERS, AdamLinear, Classifier, Logistic, transfer_scores
 from gradlab.files import for_json, versions, write_json
 
+# The seven tasks of an average, as in papers, and how the sub-sets of one become one number.
+STS_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+AGGREGATIONS = ("all", "mean", "wmean")
+WITHOUT_DEV = frozenset(STS_TASKS) - {"STS-B", "SICK-R"}
+TRANSFER_TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST-2", "TREC", "MRPC")
 SPLITS = ("test", "dev")
 STYLES = ("text", "markdown", "latex")
 GROUPS = {"sts": STS_TASKS, "transfer": TRANSFER_TASKS, "all": STS_TASKS + TRANSFER_TASKS}

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.evaluate.embed import Embedder
-from gradlab.evaluate.tasks import Split, TransferTask, Validation
+from gradlab.evaluate.task_files import Split, TransferTask, Validation
 from gradlab.waiting import progress_bar
 
 Examples = tuple[NDArray[np.float32], NDArray[np.int64]]

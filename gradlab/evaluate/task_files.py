@@ -27,9 +27,6 @@ FOLDERS = {
     "TREC": "TREC",
     "MRPC": "MRPC",
 }
-STS_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
-WITHOUT_DEV = frozenset(STS_TASKS) - {"STS-B", "SICK-R"}
-TRANSFER_TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST-2", "TREC", "MRPC")
 # STS13 lacks its SMT part, whose sentences cannot be redistributed; nobody reports it.
 _SUBSETS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
