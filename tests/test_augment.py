@@ -17,7 +17,7 @@ from gradlab.data import Roles, TrainingFile
 from gradlab.data.tokens import tokenize
 from gradlab.encoder.model import Encoder
 from gradlab.train.augment import augmentation_names, get_augmentation
-from gradlab.train.augment.subwords import draw_places
+from gradlab.train.augment.places import draw_places
 from gradlab.train.augment.words import mistype
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 

@@ -11,17 +11,8 @@ from numpy.typing import NDArray
 from gradlab.errors import GradlabError
 from gradlab.settings import setting
 from gradlab.train.augment.base import Ids, SentenceAugmentation
+from gradlab.train.augment.places import draw_places
 from gradlab.train.augment.registry import register
-
-
-def draw_places(length: int, rate: float, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Return distinct random places below ``length``, ascending (Eqs. 4 and 5).
-
-    Their number is drawn first: uniform on the integers from 0 to ``max(2, int(rate * length))``,
-    but at most ``length``. The places are uniform.
-    """
-    count = min(length, int(generator.integers(0, max(2, int(rate * length)), endpoint=True)))
-    return np.sort(generator.choice(length, size=count, replace=False))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Augmentations of text: word repetition, stop-word insertion, typing errors, or any function."""
+"""Augmentations of text: word repetition, stop-word insertion, typing errors, or any function.
+
+The repetition that ESimCSE publishes is of sub-words: ``subword_repetition`` in ``subwords.py``.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from gradlab.errors import GradlabError
 from gradlab.settings import setting
 from gradlab.settings.objects import import_object
 from gradlab.train.augment.base import TextAugmentation
+from gradlab.train.augment.places import draw_places
 from gradlab.train.augment.registry import register
-from gradlab.train.augment.subwords import draw_places
 
 # Words with little meaning; the paper does not give its list.
 STOP_WORDS = (
