@@ -31,7 +31,7 @@ class ScoredCandidates:
 
     cosine: Float[Array, "n c"]  # 0 if the column is not a candidate
     role: Int[Array, "n c"]  # 1 if positive, -1 if negative, 0 if the column is not a candidate
-    own: Bool[Array, "n c"]  # True in the column of the anchor's own positive
+    is_own_positive: Bool[Array, "n c"]  # True in the column of the anchor's own positive
     teacher: Any = None  # the teacher's scores, (n, c); None if the loss does not need them
 
     @cached_property
@@ -79,28 +79,32 @@ class CandidateLoss(Loss):
 
     def value_of(self, batch: Batch) -> Float[Array, "*n"]:
         """Return the loss of each anchor, (N,); 0 for an anchor without positives."""
-        candidates, without = self._scored(batch)
+        candidates, lacks_positive = self._candidates_of(batch)
         value = self.value(candidates) * self.factor(batch)
-        return value if without is None else array_namespace(value).where(without, 0 * value, value)
+        if lacks_positive is None:
+            return value
+        return array_namespace(value).where(lacks_positive, 0 * value, value)
 
     def components_of(self, batch: Batch) -> Components:
         return self.sides_of(batch)[0]
 
     def sides_of(self, batch: Batch) -> tuple[Components, Components]:
         """Return the components of both sides; GD counts the push of the own positive, too."""
-        candidates, without = self._scored(batch)
-        xp, factor, own = array_namespace(candidates.cosine), self.factor(batch), candidates.own
+        candidates, lacks_positive = self._candidates_of(batch)
+        xp, factor = array_namespace(candidates.cosine), self.factor(batch)
+        is_own_positive = candidates.is_own_positive
         push, pull = (coefficient * factor for coefficient in self.coefficients(candidates))
         zero, statistics = xp.zeros_like(push), {}
-        if without is not None:
+        if lacks_positive is not None:
             push, pull = (
-                xp.where(without[:, None], 0 * coefficient, coefficient)
+                xp.where(lacks_positive[:, None], 0 * coefficient, coefficient)
                 for coefficient in (push, pull)
             )
-            statistics["without_positives"] = xp.mean(xp.astype(without, candidates.cosine.dtype))
+            share = xp.mean(xp.astype(lacks_positive, candidates.cosine.dtype))
+            statistics["without_positives"] = share
         # A push of the own positive, which the weight does not have, weakens its pull.
-        weaker = xp.sum(xp.where(own, push, zero), axis=-1)
-        positive = xp.sum(xp.where(own, pull, zero), axis=-1) - weaker
+        weaker = xp.sum(xp.where(is_own_positive, push, zero), axis=-1)
+        positive = xp.sum(xp.where(is_own_positive, pull, zero), axis=-1) - weaker
         first = int(not positive_is_inside(batch))
         out = ~candidates.negative[:, first:]
         arguments = batch.supervision
@@ -110,18 +114,18 @@ class CandidateLoss(Loss):
             or arguments.relation is not None
         )
         anchors, positives = both_sides(
-            xp.where(own, zero, push)[:, first:],
+            xp.where(is_own_positive, zero, push)[:, first:],
             xp.sum(push, axis=-1) - weaker,
             batch,
             left_out={block.name: out[:, block.columns] for block in batch.candidate_blocks},
             pull_of_positive=positive,
-            pulls=xp.where(own, zero, pull)[:, first:] if several else None,
+            pulls=xp.where(is_own_positive, zero, pull)[:, first:] if several else None,
             beside=weaker,
             statistics=statistics,
         )
         return anchors.rescaled(1 / self.unit), positives
 
-    def _scored(self, batch: Batch) -> tuple[ScoredCandidates, Bool[Array, "n"] | None]:
+    def _candidates_of(self, batch: Batch) -> tuple[ScoredCandidates, Bool[Array, "n"] | None]:
         """Return candidates, and which anchors have no positive, (n,), or None without a relation.
 
         Such an anchor gets its own pair, to stay finite; what is computed for it must be dropped.
@@ -140,21 +144,25 @@ class CandidateLoss(Loss):
         if not positive_is_inside(batch):
             cosine = xp.concat([positive, cosine], axis=-1)
             roles = [role_of_own, *roles]
-            own = xp.zeros_like(cosine, dtype=xp.bool)
-            own = own | (xp.arange(cosine.shape[-1], device=cosine.device) == 0)
+            is_own_positive = xp.zeros_like(cosine, dtype=xp.bool)
+            is_own_positive = is_own_positive | (
+                xp.arange(cosine.shape[-1], device=cosine.device) == 0
+            )
         else:
-            own = own_pairs(cosine, batch.start)
-            cosine = xp.where(own, positive, cosine)
-        role = xp.where(own, role_of_own, joined(roles, axis=-1))
+            is_own_positive = own_pairs(cosine, batch.start)
+            cosine = xp.where(is_own_positive, positive, cosine)
+        role = xp.where(is_own_positive, role_of_own, joined(roles, axis=-1))
         score = teacher_scores(batch, self.name) if "teacher" in self.looks_at else None
         absent = xp.isinf(cosine)
         role = xp.where(absent, xp.zeros_like(role), role)
         cosine = xp.where(absent | (role == 0), xp.zeros_like(cosine), cosine)
         if batch.supervision.relation is None:
-            return ScoredCandidates(cosine, role, own, score), None
-        without = ~xp.any((role == 1) & (own | (not self.pulls_only_own)), axis=-1)
-        role = xp.where(own & without[:, None], xp.ones_like(role), role)
-        return ScoredCandidates(cosine, role, own, score), without
+            return ScoredCandidates(cosine, role, is_own_positive, score), None
+        lacks_positive = ~xp.any(
+            (role == 1) & (is_own_positive | (not self.pulls_only_own)), axis=-1
+        )
+        role = xp.where(is_own_positive & lacks_positive[:, None], xp.ones_like(role), role)
+        return ScoredCandidates(cosine, role, is_own_positive, score), lacks_positive
 
 
 @dataclasses.dataclass(frozen=True)

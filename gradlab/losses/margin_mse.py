@@ -33,7 +33,7 @@ class MarginMSE(CandidateLoss):
         """Return ``mean_n e_n²``."""
         error, count = (
             self._error(candidates),
-            candidates.count(candidates.negative & ~candidates.own),
+            candidates.count(candidates.negative & ~candidates.is_own_positive),
         )
         return array_namespace(error).sum(error * error, axis=-1) / count
 
@@ -42,15 +42,20 @@ class MarginMSE(CandidateLoss):
     ) -> tuple[Float[Array, "n c"], Float[Array, "n c"]]:
         """Return ``-2 e_n/K`` for negatives and ``2/K Σ_n e_n`` for the positive, split by sign."""
         xp, error = array_namespace(candidates.cosine), self._error(candidates)
-        slopes = 2 / candidates.count(candidates.negative & ~candidates.own)[:, None] * error
-        return by_sign(xp.where(candidates.own, xp.sum(slopes, axis=-1, keepdims=True), -slopes))
+        slopes = (
+            2 / candidates.count(candidates.negative & ~candidates.is_own_positive)[:, None] * error
+        )
+        return by_sign(
+            xp.where(candidates.is_own_positive, xp.sum(slopes, axis=-1, keepdims=True), -slopes)
+        )
 
     def _error(self, candidates: ScoredCandidates) -> Float[Array, "n c"]:
         """Return ``e_n`` for negatives, (n, c); 0 elsewhere."""
         xp = array_namespace(candidates.cosine)
         zero = xp.zeros_like(candidates.cosine)
         student, teacher = (
-            xp.sum(xp.where(candidates.own, scores, zero), axis=-1, keepdims=True) - scores
+            xp.sum(xp.where(candidates.is_own_positive, scores, zero), axis=-1, keepdims=True)
+            - scores
             for scores in (candidates.cosine, candidates.teacher)
         )
-        return xp.where(candidates.negative & ~candidates.own, student - teacher, zero)
+        return xp.where(candidates.negative & ~candidates.is_own_positive, student - teacher, zero)

@@ -85,15 +85,15 @@ class Triplet(CandidateLoss):
 
     def _count(self, rows: Batch) -> Float[Array, ""]:
         """Return the number of active triplets of some rows, or of their pairs with positives."""
-        candidates, without = self._scored(rows)
+        candidates, lacks_positive = self._candidates_of(rows)
         xp, counted = (
             array_namespace(candidates.cosine),
             as_float(candidates.positive, candidates.cosine),
         )
         if self.mean_over == "active":
             counted = self.coefficients(candidates)[0]
-        if without is not None:
-            counted = xp.where(without[:, None], 0 * counted, counted)
+        if lacks_positive is not None:
+            counted = xp.where(lacks_positive[:, None], 0 * counted, counted)
         return xp.sum(counted)
 
     def _triplets(
