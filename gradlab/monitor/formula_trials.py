@@ -35,27 +35,29 @@ def values_on_known_batches(function: Callable[..., Any], width: int) -> Values:
     if count < 3:
         return {}
     rows = torch.eye(width, dtype=torch.float64)
-    anchors, aside = rows[:count], rows[count : 2 * count]
+    anchors, directions = rows[:count], rows[count : 2 * count]
     batches = {
         "solved": (anchors, anchors.clone()),
         "alike": (anchors[:1].repeat(count, 1), anchors[:1].repeat(count, 1)),
         "wrong": (anchors, anchors.roll(1, 0)),
-        "halfway": (anchors, 0.5 * anchors + math.sqrt(0.75) * aside),
+        "halfway": (anchors, 0.5 * anchors + math.sqrt(0.75) * directions),
     }
     with contextlib.suppress(Exception), torch.no_grad():  # a loss for batches of one size
         values = {name: float(function(*views)) for name, views in batches.items()}
         if all(map(math.isfinite, values.values())):
-            return {"count": float(count), **values, **reaction(function, anchors, aside)}
+            return {"count": float(count), **values, **reaction_to_negatives(function, anchors, directions)}
     return {}
 
 
-def reaction(function: Callable[..., Any], anchors: Tensor, aside: Tensor) -> Values:
+def reaction_to_negatives(
+    function: Callable[..., Any], anchors: Tensor, directions: Tensor
+) -> Values:
     """Return how a loss of two views reacts to negatives, and whether it has a gradient.
 
     Args:
         function: (anchors, positives) -> loss.
         anchors: (N, D), orthogonal unit rows.
-        aside: (N, D), further ones.
+        directions: (N, D), further ones, orthogonal to all anchors.
 
     Returns:
         ``others``, N - 1; ``nearer``, how many of them raise the loss by coming nearer to the first
@@ -64,7 +66,9 @@ def reaction(function: Callable[..., Any], anchors: Tensor, aside: Tensor) -> Va
         ``slope``, and at random rows, ``random_slope``, of which ``positive_slope`` is that of the
         positives. Empty where the loss draws numbers of its own, or cannot be computed.
     """
-    positives = 0.6 * anchors + 0.8 * aside
+    # Each at a cosine of 0.6 to its own anchor, and of 0 to all others.
+    positives = 0.6 * anchors + 0.8 * directions
+    # In place of the others' positives: at 0.6 to their own anchors too, and of 0.8 to the first.
     near = 0.6 * anchors + 0.8 * anchors[:1]
     random = torch.randn((2, *anchors.shape), generator=torch.Generator().manual_seed(0))
     random = F.normalize(random.to(anchors.dtype), dim=-1)
