@@ -174,7 +174,7 @@ def _from_model(options: dict[str, Any]) -> tuple[str, tuple[Any, Any, Any]]:
     import torch
 
     from gradlab.data import Roles, TrainingFile
-    from gradlab.inspection.false_negatives import ModelSource
+    from gradlab.inspection.model_source import ModelSource
     from gradlab.inspection.texts import Texts
 
     if options["train_file"] is None:

@@ -110,7 +110,7 @@ def command(
     settings = _settings()
     check_existing(output / "inspect", (".html", ".json"), {"settings": settings}, overwrite)
 
-    from gradlab.inspection.false_negatives import find_false_negatives
+    from gradlab.inspection.inspecting import find_false_negatives
     from gradlab.inspection.texts import Texts
     from gradlab.train.interruption import terminable
 

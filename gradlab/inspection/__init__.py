@@ -1,6 +1,6 @@
 """Which pairs of sentences carry the gradient of a loss, and which are likely false negatives."""
 
-from gradlab.inspection.false_negatives import find_false_negatives
+from gradlab.inspection.inspecting import find_false_negatives
 from gradlab.inspection.result import Inspection
 from gradlab.inspection.texts import Texts
 

@@ -16,8 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError
+from gradlab.inspection.groups import Groups
 from gradlab.inspection.texts import Texts
-from gradlab.inspection.vectors import Groups, Vectors, cosines_of, nearest_pairs
+from gradlab.inspection.vectors import Vectors, cosines_of, nearest_pairs
 from gradlab.inspection.word_index import WordIndex
 from gradlab.inspection.words import (
     ALIKE,

@@ -181,7 +181,8 @@ def measure_pairs_together(
 ) -> pd.DataFrame:
     """Bring pairs of texts together in batches, because candidates seldom meet by chance.
 
-    At most a quarter of a batch consists of such pairs; the rest is drawn at random.
+    A batch holds one such pair for every eight rows, and at least one; its other rows are drawn at
+    random.
 
     Args:
         pairs: numbers of the two texts, see `gradlab.inspection.texts.Texts`, in a corpus of
@@ -193,41 +194,43 @@ def measure_pairs_together(
         anchors, and ``hidden``, the share of anchors to which dropout makes the other text less
         similar than the positive.
     """
-    measured: dict[int, tuple[float, float, float]] = {}
-    waiting = dict(zip(pairs.index.tolist(), pairs.to_numpy(), strict=True))
-    while waiting:
-        chosen: list[int] = []
-        rows: dict[int, int] = {}
-        for line, numbers in waiting.items():
-            pair = (numbers % count).tolist()
-            if len(chosen) < max(1, batch_size // 8) and rows.keys().isdisjoint(pair):
-                chosen.append(line)
-                for row in pair:
-                    rows[row] = len(rows)
-        while len(rows) < min(batch_size, count):
-            rows.setdefault(int(generator.integers(count)), len(rows))
-        batch = measure_batch(np.array(list(rows)))
-        for line in chosen:
-            measured[line] = _pair_push(waiting.pop(line), count, rows, batch)
-        advance(len(chosen))
+    pushes: dict[int, tuple[float, float, float]] = {}  # by the pair's line
+    unmeasured = dict(zip(pairs.index.tolist(), pairs.to_numpy(), strict=True))
+    while unmeasured:
+        lines_in_batch: list[int] = []
+        places: dict[int, int] = {}  # of the corpus's rows in the batch
+        for line, texts in unmeasured.items():
+            rows = (texts % count).tolist()
+            if len(lines_in_batch) < max(1, batch_size // 8) and places.keys().isdisjoint(rows):
+                lines_in_batch.append(line)
+                for row in rows:
+                    places[row] = len(places)
+        while len(places) < min(batch_size, count):
+            places.setdefault(int(generator.integers(count)), len(places))
+        batch = measure_batch(np.array(list(places)))
+        for line in lines_in_batch:
+            pushes[line] = _pair_push(unmeasured.pop(line), count, places, batch)
+        advance(len(lines_in_batch))
     names = ["push", "share", "hidden"]
-    return pd.DataFrame.from_dict(measured, orient="index", columns=names, dtype=float)
+    return pd.DataFrame.from_dict(pushes, orient="index", columns=names, dtype=float)
 
 
 def _pair_push(
-    numbers: NDArray[np.int64], count: int, rows: dict[int, int], batch: BatchPush
+    texts: NDArray[np.int64], count: int, places: dict[int, int], batch: BatchPush
 ) -> tuple[float, float, float]:
     """Return ``push``, ``share`` and ``hidden`` of a pair, see `measure_pairs_together`."""
-    columns, places = numbers // count, [rows[row] for row in (numbers % count).tolist()]
+    columns = texts // count
+    places_of_pair = [places[row] for row in (texts % count).tolist()]
     push = total = 0.0
     hidden = []
     for anchor, text in ((0, 1), (1, 0)):
         if columns[anchor] > 1:  # hard negatives are not anchors
             continue
-        column = max(int(columns[text]) - 1, 0) * len(rows) + places[text]
-        push += batch.push[places[anchor], column]
-        total += batch.push[places[anchor]].sum()
-        hidden.append(np.nan if batch.hidden is None else batch.hidden[places[anchor], column])
+        row, column = places_of_pair[anchor], max(int(columns[text]) - 1, 0) * len(places)
+        column += places_of_pair[text]
+        push += batch.push[row, column]
+        total += batch.push[row].sum()
+        hidden.append(np.nan if batch.hidden is None else batch.hidden[row, column])
     return push, push / total if total else float("nan"), float(np.mean(hidden))
 
 

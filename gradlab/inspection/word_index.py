@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from gradlab.inspection.groups import Groups
 from gradlab.inspection.texts import Texts, normalize, words_of
-from gradlab.inspection.vectors import Groups
 from gradlab.waiting import progress_bar
 
 # Signatures of 160 minima in bands of 8: two texts share a band with probability .97 at a Jaccard
