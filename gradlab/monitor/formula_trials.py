@@ -45,7 +45,11 @@ def values_on_known_batches(function: Callable[..., Any], width: int) -> Values:
     with contextlib.suppress(Exception), torch.no_grad():  # a loss for batches of one size
         values = {name: float(function(*views)) for name, views in batches.items()}
         if all(map(math.isfinite, values.values())):
-            return {"count": float(count), **values, **reaction_to_negatives(function, anchors, directions)}
+            return {
+                "count": float(count),
+                **values,
+                **reaction_to_negatives(function, anchors, directions),
+            }
     return {}
 
 
