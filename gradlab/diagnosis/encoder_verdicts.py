@@ -34,7 +34,7 @@ def beside(cosine: float, half: bool) -> Iterator[Verdict]:
         yield Verdict(subject, GOOD, finding, name="padding has no effect", evidence=evidence)
 
 
-def apart(cosine: float, half: bool) -> Iterator[Verdict]:
+def embedding_in_half_a_batch(cosine: float, half: bool) -> Iterator[Verdict]:
     """Judge whether a row embeds alike in a batch and in the first half of it.
 
     ``cosine`` is the lowest one of a row's embeddings, with the same padding and without dropout.

@@ -272,11 +272,11 @@ def _trials(trainer: Any, capture: Capture, views: Views) -> tuple[dict[str, Any
     inputs = next(iter(_draw(trainer, 1)))
     tried = {
         "accumulation": trials.accumulation(trainer, inputs),
-        "apart": trials.apart(trainer, inputs, capture, views),
+        "apart": trials.embedding_in_half_a_batch(trainer, inputs, capture, views),
         "tokens": trials.tokens(trainer.model, columns_of(trainer, inputs)[0]),
         "beside": trials.beside(trainer.model, texts),
         "schedule": trials.schedule(trainer, batches),
-        "aside": weight_trials.aside(trainer, inputs, float(trainer.args.learning_rate)),
+        "aside": weight_trials.penalty(trainer, inputs, float(trainer.args.learning_rate)),
     }
     return drawn, {name: numbers for name, numbers in tried.items() if numbers is not None}
 

@@ -1,4 +1,4 @@
-"""Has the run enough steps, a working optimizer, evaluations that happen, and time to improve?
+"""Has the run enough steps, evaluations that happen, and time to improve?
 
 Arguments are measured by the functions of the same names in `gradlab.diagnosis.plan_measurements`.
 """
@@ -43,48 +43,6 @@ def steps(steps: int, rows: int, batch: int, batches: int, accumulation: int) ->
         )
     yield Verdict("steps", WATCH, finding, change, "few steps", "weights-do-not-move",
                   {"steps": float(steps)})  # fmt: skip
-
-
-# Epsilon of Adam that is no rounding error beside a gradient any more; weight decay that is larger
-# than any published one; share of the weights that may have a learning rate of 0.
-LARGE_EPSILON, MUCH_DECAY, MANY_WITHOUT = 1e-4, 1.0, 0.5
-
-
-def settings(
-    optimizer: str, epsilon: float, decay: float, without_rate: float
-) -> Iterator[Verdict]:
-    """Judge the settings of the optimizer besides its rate.
-
-    Args:
-        optimizer: kind of the optimizer.
-        epsilon: largest epsilon; 0 if it has none.
-        decay: largest weight decay.
-        without_rate: share of the weights in groups with a learning rate of 0.
-    """
-    subject, evidence = "settings of the optimizer", {"epsilon": epsilon, "decay": decay}
-    if epsilon > LARGE_EPSILON:
-        finding = (
-            f"The epsilon of {optimizer} is {epsilon:g}. It is added to the size of a gradient, "
-            "which is smaller: steps are a fraction of the learning rate."
-        )
-        change = "Set adam_epsilon=1e-8."
-        yield Verdict(subject, WATCH, finding, change, "large epsilon", "weights-do-not-move",
-                      evidence)  # fmt: skip
-    if decay >= MUCH_DECAY:
-        finding = (
-            f"Weight decay is {decay:g}; published settings use 0 to 0.1. It shrinks weights more "
-            "than the loss moves them."
-        )
-        change = "Set weight_decay=0.01."
-        yield Verdict(subject, WATCH, finding, change, "much weight decay", "score-falls",
-                      evidence)  # fmt: skip
-    if without_rate > MANY_WITHOUT:
-        finding = (
-            f"{percent(without_rate)} of the weights in the optimizer have a learning rate of 0."
-        )
-        change = "Give each group of parameters its rate, or freeze it on purpose."
-        yield Verdict(subject, WATCH, finding, change, "groups without rate", "weights-do-not-move",
-                      {"without rate": without_rate})  # fmt: skip
 
 
 def evaluations(attached: str, strategy: str, interval: int, steps: int) -> Iterator[Verdict]:

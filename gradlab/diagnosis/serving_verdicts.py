@@ -1,7 +1,7 @@
 """Is what is trained what is saved, evaluated and used?
 
 Arguments are measured by the functions of the same names in
-`gradlab.diagnosis.serving_measurements` and `gradlab.diagnosis.weight_trials`.
+`gradlab.diagnosis.serving_measurements`.
 """
 
 from __future__ import annotations
@@ -235,27 +235,3 @@ def mixed(rows: int, apart: float) -> Iterator[Verdict]:
     grade = BAD if apart >= MANY_APART else WATCH
     yield Verdict("pairs", grade, finding, change, "rows mixed in batches", "loss-at-chance",
                   {"apart": apart})  # fmt: skip
-
-
-# Change of the loss by a step that leaves the embeddings alone, relative to that through the
-# embeddings, and to the loss, that is a penalty on the weights which holds them still.
-OUTWEIGHS, NOTICEABLE = 1.0, 0.05
-
-
-def aside(value: float, through: float, aside: float) -> Iterator[Verdict]:
-    """Judge whether a term on the weights outweighs the loss of the embeddings.
-
-    Args:
-        value: the loss.
-        through: its change by a step of the weights, through the embeddings.
-        aside: its change by the same step while the embeddings stay as they are.
-    """
-    if aside > OUTWEIGHS * abs(through) and aside > NOTICEABLE * abs(value):
-        finding = (
-            f"A step at the learning rate changes the loss by {through:.2g} through the "
-            f"embeddings, and raises it by {aside:.2g} aside from them: another term of the loss, "
-            "such as a penalty on the weights (regularisation), outweighs it and holds the weights."
-        )
-        change = "Lower the weight of that term by some orders of magnitude."
-        yield Verdict("penalty", WATCH, finding, change, "penalty outweighs", "weights-do-not-move",
-                      {"through": through, "aside": aside})  # fmt: skip

@@ -118,7 +118,7 @@ def accumulation(trainer: Any, inputs: Mapping[str, Any]) -> dict[str, Any] | No
     return numbers | {"divides": abs(values[1] / values[0] * steps - 1) < 0.5}
 
 
-def apart(
+def embedding_in_half_a_batch(
     trainer: Any, inputs: Mapping[str, Any], capture: Capture, views: Views
 ) -> dict[str, Any] | None:
     """Return the lowest cosine of a row's embeddings in a batch and in its first half, or None.

@@ -22,8 +22,8 @@ from gradlab.diagnosis.data_verdicts import (
 )
 from gradlab.diagnosis.encoder_verdicts import (
     accumulation,
-    apart,
     beside,
+    embedding_in_half_a_batch,
     first_token,
     last_token,
     schedule,
@@ -51,11 +51,19 @@ from gradlab.diagnosis.label_verdicts import (
     teacher,
 )
 from gradlab.diagnosis.loss_verdicts import gradient_cache, logits, loss, temperature
+from gradlab.diagnosis.optimizer_verdicts import (
+    gradient,
+    learning_rate,
+    optimizer,
+    penalty,
+    precision,
+    settings,
+    weights,
+)
 from gradlab.diagnosis.plan_verdicts import (
     evaluations,
     last_batch,
     routes,
-    settings,
     steps,
     stopping,
 )
@@ -70,7 +78,6 @@ from gradlab.diagnosis.rating_verdicts import (
 )
 from gradlab.diagnosis.row_verdicts import agreement, preference, shift, taught_embeddings
 from gradlab.diagnosis.serving_verdicts import (
-    aside,
     field,
     fresh,
     held,
@@ -83,16 +90,7 @@ from gradlab.diagnosis.serving_verdicts import (
 )
 from gradlab.diagnosis.shape_verdicts import direction, graded, prefixes, shape, width
 from gradlab.diagnosis.shortcut_verdicts import beginning, brevity, contained, markers, remains
-from gradlab.diagnosis.training_verdicts import (
-    dropout,
-    gradient,
-    learning_rate,
-    length,
-    optimizer,
-    precision,
-    processes,
-    weights,
-)
+from gradlab.diagnosis.training_verdicts import dropout, length, processes
 from gradlab.verdict import GOOD, NOT_JUDGED, Verdict, with_causes
 
 # Name of a verdict -> names of the verdicts that it explains. Causes that come first are the first
@@ -269,7 +267,7 @@ TRAINER_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "accumulation": accumulation,
     "beside": beside,
     "schedule": schedule,
-    "apart": apart,
+    "apart": embedding_in_half_a_batch,
     "tokens": tokens,
     "gold": gold,
     "held_rows": held_rows,
@@ -291,7 +289,7 @@ TRAINER_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "plateau": plateau,
     "proportions": proportions,
     "field": field,
-    "aside": aside,
+    "aside": penalty,
     "unmeasured": unmeasured,
 }
 LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 
-def aside(trainer: Any, inputs: Mapping[str, Any], rate: float) -> dict[str, Any] | None:
+def penalty(trainer: Any, inputs: Mapping[str, Any], rate: float) -> dict[str, Any] | None:
     """Return the loss, and its changes by a step along the gradient's signs, without dropout.
 
     ``through`` is the change by way of the embeddings, and ``aside`` the one that remains where the

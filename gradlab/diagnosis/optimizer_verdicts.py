@@ -1,0 +1,258 @@
+"""Are the weights trained, by a gradient, an optimizer and a precision that change them?
+
+Arguments are measured by the functions of the same names in `gradlab.diagnosis.measurements`,
+those of `settings` in `plan_measurements`, and those of `penalty` in `weight_trials`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlab.numbers import percent
+from gradlab.verdict import BAD, GOOD, WATCH, Verdict
+
+ENCODER_RATES = "Encoders are tuned at 1e-5 to 1e-4, adapters at 1e-4 to 1e-3."
+LOAD_FLOAT32 = (
+    "Load the model in float32 and set bf16=True, which computes in bfloat16 and keeps the weights "
+    "in float32."
+)
+
+
+def weights(
+    numbers: int, trained: int, tensors: int, adapters: int, trained_adapters: int, adapter: str
+) -> Iterator[Verdict]:
+    """Judge whether some weights are trained, adapters included; tensors are counted."""
+    subject = "trained weights"
+    finding = f"{numbers:,} weights in {trained} of {tensors} tensors are trained."
+    if not trained:
+        finding = "Every weight of the model is frozen (requires_grad=False)."
+        change = "Unfreeze the weights that you want to train, or add an adapter."
+        yield Verdict(subject, BAD, finding, change, "frozen", "weights-do-not-move")
+    elif adapters and not trained_adapters:
+        finding = (
+            f"The model has adapters ({adapter} and others), but none of their {adapters} tensors "
+            f"is trained. {finding}"
+        )
+        change = (
+            "Add the adapter with inference_mode=False, activate it, and do not freeze the model "
+            "afterwards."
+        )
+        yield Verdict(subject, BAD, finding, change, "adapters frozen", "weights-do-not-move")
+    else:
+        yield Verdict(subject, GOOD, finding, name="weights trained")
+
+
+def gradient(
+    due: int, reached: int, missed: str, adapters: int, reached_adapters: int,
+    broken: int, broken_name: str, reason: str, idle: str = "",
+) -> Iterator[Verdict]:  # fmt: skip
+    """Judge whether a finite gradient reaches the trained tensors.
+
+    Args:
+        due: trained tensors that should have a gradient in the first step.
+        reached: those of them that have one.
+        missed: name of the first tensor without a gradient.
+        adapters: tensors of adapters that are due.
+        reached_adapters: those of them that have a gradient.
+        broken: tensors with a gradient that is NaN or infinite.
+        broken_name: name of the first of them.
+        reason: why there is no gradient, if that is known.
+        idle: part of the encoder that is trained without a gradient; empty if there is none.
+    """
+    subject, still = "gradient", "weights-do-not-move"
+    if broken:
+        finding = f"It is not finite in {broken} tensors, such as {broken_name}."
+        change = (
+            "Train in float32 or bfloat16, and look for texts without tokens and for a loss that "
+            "divides by a distance of 0."
+        )
+        yield Verdict(subject, BAD, finding, change, "gradient not finite", "loss-nan")
+    elif due and (not reached or (adapters and not reached_adapters)):
+        target = f"none of the {adapters} adapter tensors" if reached else "no trained weight"
+        finding = f"It reaches {target}{f' ({reason})' if reason else ''}."
+        change = (
+            "Let the loss call the model that the trainer trains, without torch.no_grad and detach;"
+            " with gradient checkpointing and adapters call model.enable_input_require_grads()."
+        )
+        yield Verdict(subject, BAD, finding, change, "no gradient", still)
+    elif idle and reached:
+        finding = f"It reaches no tensor of {idle}: this part of the encoder is never used."
+        change = "Let some column pass through it, or freeze it if it is not meant to be trained."
+        yield Verdict(subject, WATCH, finding, change, "part without gradient", still)
+    elif 2 * (due - reached) > due:
+        finding = f"It does not reach {due - reached} of {due} trained tensors, such as {missed}."
+        change = (
+            "Freeze these tensors if they are not meant to be trained. Otherwise look for a detach."
+        )
+        yield Verdict(subject, WATCH, finding, change, "little gradient", still)
+    elif due:
+        finding = f"It reaches {reached} of {due} trained tensors."
+        yield Verdict(subject, GOOD, finding, name="gradient reaches")
+
+
+def optimizer(
+    missing: int, trained: int, missing_name: str,
+    missing_of_loss: int = 0, frozen_of_loss: int = 0, frozen_name: str = "",
+) -> Iterator[Verdict]:  # fmt: skip
+    """Judge whether an existing optimizer has all trained tensors, and the loss's own are trained.
+
+    Args:
+        missing: trained tensors of model and loss that the optimizer lacks.
+        trained: trained tensors of model and loss.
+        missing_name: name of the first that is missing.
+        missing_of_loss: those of the missing ones that are weights of the loss.
+        frozen_of_loss: weights of the loss that are frozen.
+        frozen_name: name of the first of them.
+    """
+    subject, symptom = "optimizer", "weights-do-not-move"
+    if missing:
+        finding = f"It lacks {missing} of {trained} trained tensors, such as {missing_name}."
+        change, name = (
+            "Make the optimizer after adapters were added and weights unfrozen.",
+            "optimizer lacks weights",
+        )
+        if missing == missing_of_loss:
+            finding += " They are weights of the loss, such as its classifier, which stay random."
+            change = (
+                "Give the optimizer the parameters of the loss as well, or let the trainer make it."
+            )
+            name = "optimizer lacks weights of the loss"
+        yield Verdict(subject, BAD, finding, change, name, symptom)
+    elif frozen_of_loss:
+        finding = (
+            f"{frozen_of_loss} weights of the loss itself are frozen, such as {frozen_name}: they "
+            "stay random."
+        )
+        change, name = "Set requires_grad_(True) on them.", "weights of the loss frozen"
+        yield Verdict("weights of the loss", BAD, finding, change, name, symptom)
+
+
+# Learning rates of Adam that ruin an adapter, ruin an encoder, and below which nothing changes.
+TOO_FAST, FAST, STILL = 5e-3, 1e-3, 1e-7
+# Width of layers below which an encoder stands rates that are larger in proportion, since Adam
+# changes an output by about the rate times the inputs (Yang and Hu, Tensor Programs V). At a width
+# of 32, adapters gain at 0.01 and lose at 0.03; at 312 they lose at 0.01, with or without DoRA.
+WIDE = 128
+
+
+def learning_rate(
+    rate: float, optimizer: str, adapters: bool, dense: bool, width: int = WIDE
+) -> Iterator[Verdict]:
+    """Judge the learning rate of Adam.
+
+    Args:
+        rate: learning rate.
+        optimizer: kind of the optimizer.
+        adapters: whether adapters are trained.
+        dense: whether the model has more than word embeddings.
+        width: inputs of a usual layer.
+    """
+    stands = max(1.0, WIDE / width) if width else 1.0
+    subject, ruinous = "learning rate", stands * (TOO_FAST if adapters else FAST)
+    if rate < STILL:
+        finding, name = f"At {rate:g} no weight changes.", "rate too low"
+        yield Verdict(subject, BAD, finding, ENCODER_RATES, name, "weights-do-not-move")
+    elif "adam" in optimizer.lower() and dense and rate >= ruinous:
+        finding, name = f"{rate:g} with {optimizer} ruins most encoders.", "rate too high"
+        grade = BAD if rate >= stands * TOO_FAST else WATCH
+        yield Verdict(subject, grade, finding, ENCODER_RATES, name, "score-falls")
+    else:
+        yield Verdict(subject, GOOD, f"{rate:g} with {optimizer}.", name="rate usual")
+
+
+# Epsilon of Adam that is no rounding error beside a gradient any more; weight decay that is larger
+# than any published one; share of the weights that may have a learning rate of 0.
+LARGE_EPSILON, MUCH_DECAY, MANY_WITHOUT = 1e-4, 1.0, 0.5
+
+
+def settings(
+    optimizer: str, epsilon: float, decay: float, without_rate: float
+) -> Iterator[Verdict]:
+    """Judge the settings of the optimizer besides its rate.
+
+    Args:
+        optimizer: kind of the optimizer.
+        epsilon: largest epsilon; 0 if it has none.
+        decay: largest weight decay.
+        without_rate: share of the weights in groups with a learning rate of 0.
+    """
+    subject, evidence = "settings of the optimizer", {"epsilon": epsilon, "decay": decay}
+    if epsilon > LARGE_EPSILON:
+        finding = (
+            f"The epsilon of {optimizer} is {epsilon:g}. It is added to the size of a gradient, "
+            "which is smaller: steps are a fraction of the learning rate."
+        )
+        change = "Set adam_epsilon=1e-8."
+        yield Verdict(subject, WATCH, finding, change, "large epsilon", "weights-do-not-move",
+                      evidence)  # fmt: skip
+    if decay >= MUCH_DECAY:
+        finding = (
+            f"Weight decay is {decay:g}; published settings use 0 to 0.1. It shrinks weights more "
+            "than the loss moves them."
+        )
+        change = "Set weight_decay=0.01."
+        yield Verdict(subject, WATCH, finding, change, "much weight decay", "score-falls",
+                      evidence)  # fmt: skip
+    if without_rate > MANY_WITHOUT:
+        finding = (
+            f"{percent(without_rate)} of the weights in the optimizer have a learning rate of 0."
+        )
+        change = "Give each group of parameters its rate, or freeze it on purpose."
+        yield Verdict(subject, WATCH, finding, change, "groups without rate", "weights-do-not-move",
+                      {"without rate": without_rate})  # fmt: skip
+
+
+# Share of weights that a step leaves unchanged from which on training in bfloat16 is bad.
+MOST_UNCHANGED = 0.5
+
+
+def precision(
+    trained: int, float16: int, bfloat16: int, rate: float, unchanged: float
+) -> Iterator[Verdict]:
+    """Judge whether an update changes weights of their precision.
+
+    ``unchanged`` is the share of bfloat16 weights that a step of ``rate`` leaves as they are.
+    """
+    subject = "precision of the weights"
+    if float16:
+        finding = (
+            f"{float16} trained tensors are float16, in which Adam's 1e-8 is 0 and small gradients "
+            "vanish."
+        )
+        yield Verdict(subject, BAD, finding, LOAD_FLOAT32, "weights float16", "loss-zero-fp16")
+    elif bfloat16:
+        grade = BAD if unchanged > MOST_UNCHANGED else WATCH
+        finding = (
+            f"{bfloat16} trained tensors are bfloat16: a step of {rate:g} is rounded away in "
+            f"{unchanged:.0%} of the weights."
+        )
+        yield Verdict(
+            subject, grade, finding, LOAD_FLOAT32, "weights bfloat16", "weights-do-not-move"
+        )
+    elif trained:
+        finding = "Trained weights are float32."
+        yield Verdict(subject, GOOD, finding, name="weights float32")
+
+
+# Change of the loss by a step that leaves the embeddings alone, relative to that through the
+# embeddings, and to the loss, that is a penalty on the weights which holds them still.
+OUTWEIGHS, NOTICEABLE = 1.0, 0.05
+
+
+def penalty(value: float, through: float, aside: float) -> Iterator[Verdict]:
+    """Judge whether a term on the weights outweighs the loss of the embeddings.
+
+    Args:
+        value: the loss.
+        through: its change by a step of the weights, through the embeddings.
+        aside: its change by the same step while the embeddings stay as they are.
+    """
+    if aside > OUTWEIGHS * abs(through) and aside > NOTICEABLE * abs(value):
+        finding = (
+            f"A step at the learning rate changes the loss by {through:.2g} through the "
+            f"embeddings, and raises it by {aside:.2g} aside from them: another term of the loss, "
+            "such as a penalty on the weights (regularisation), outweighs it and holds the weights."
+        )
+        change = "Lower the weight of that term by some orders of magnitude."
+        yield Verdict("penalty", WATCH, finding, change, "penalty outweighs", "weights-do-not-move",
+                      {"through": through, "aside": aside})  # fmt: skip
