@@ -1,7 +1,8 @@
 """Measures the plan of a run: its steps, its optimizer, and when it evaluates and stops, for JSON.
 
 Each function returns the arguments of the function of the same name in
-`gradlab.diagnosis.plan_verdicts` or `optimizer_verdicts`, or None where there is nothing to measure.
+`gradlab.diagnosis.plan_verdicts` or `gradlab.diagnosis.optimizer_verdicts`, or None where there is
+nothing to measure.
 """
 
 from __future__ import annotations
