@@ -30,7 +30,7 @@ def command(
     from gradlab.monitor.run_reader import read_recordings
     from gradlab.monitor.verdicts import judge_run
     from gradlab.report import follow_run, write_report
-    from gradlab.report.run_page import headline
+    from gradlab.report.run_page import score_line
 
     if follow:
         if len(runs) > 1:
@@ -56,7 +56,7 @@ def command(
         return end_with(grade, fail_on)
     for run, judgement in zip(recordings, judgements, strict=True):
         name = f"{run.name}: " if len(recordings) > 1 else ""
-        if scores := headline(run):
+        if scores := score_line(run):
             click.echo(f"{name}{scores}")
         if run.damage:
             click.echo(f"{name}{run.damage}")

@@ -88,7 +88,7 @@ def _terms(run: Recording, verdict: Verdict) -> dict[str, str]:
     return {name: course_of(ends) for name, ends in courses.items() if ends}
 
 
-def headline(run: Recording) -> str:
+def score_line(run: Recording) -> str:
     """Return the main score of a run in one line; empty if there is none."""
     scores = run.history.scores()
     if not scores:

@@ -7,7 +7,6 @@ questions in its first line; the limits stand with the verdicts that use them.
 from __future__ import annotations
 
 import dataclasses
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from gradlab.monitor.run_reader import RUNNING, Recording, recording_of
 from gradlab.monitor.setup import setup
 from gradlab.monitor.verdicts import batches, embeddings, formula, gradient, weights
 from gradlab.monitor.verdicts.failures import FailureWatch
+from gradlab.monitor.verdicts.headline import headline_of
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS
 from gradlab.monitor.verdicts.scores import judge_scores
 from gradlab.monitor.verdicts.status import judge_status
@@ -30,8 +30,6 @@ from gradlab.verdict import (
     Grade,
     Verdict,
     graded,
-    subjects,
-    unjudged,
     with_causes,
     worst_first,
 )
@@ -168,7 +166,7 @@ def judge_run(run: Recording, silence: float | None = None) -> Judgement:
     verdicts = worst_first(with_causes(verdicts, EFFECTS))
     running = run.status == RUNNING and not standing.is_problem
     grade = _grade(verdicts, running)
-    return Judgement(grade, _headline(verdicts, grade, running), tuple(verdicts))
+    return Judgement(grade, headline_of(verdicts, running), tuple(verdicts))
 
 
 def failures_of(run: Recording) -> FailureWatch:
@@ -265,29 +263,3 @@ def _grade(verdicts: Sequence[Verdict], running: bool) -> Grade:
     sound = {verdict.subject for verdict in verdicts if verdict.grade == GOOD}
     unfinished = running or "Run" not in sound
     return NOT_JUDGED if unfinished or not sound.issuperset(IMPORTANT) else GOOD
-
-
-def _headline(verdicts: Sequence[Verdict], grade: Grade, running: bool) -> str:
-    bad, watch = graded(verdicts, BAD), graded(verdicts, WATCH)
-    sentences = []
-    if bad or watch:
-        first = verdicts[0]
-        sentences.append(f"{first.title}: {first.change or first.finding}")
-        sentences += [f"Bad: {subjects(bad)}."] if bad else []
-        sentences += [f"Keep an eye on: {subjects(watch)}."] if watch else []
-    else:
-        sound = [v for v in graded(verdicts, GOOD) if v.subject != "Run"]
-        sentences.append(f"Nothing wrong was found{' so far' if running else ''}.")
-        if sound:
-            names = subjects(sound)
-            sentences.append(f"{names.capitalize()} {_look(sound)} sound.")
-        else:
-            (standing,) = [verdict for verdict in verdicts if verdict.subject == "Run"]
-            sentences = [f"Nothing can be said{' yet' if running else ''}. {standing.finding}"]
-    return " ".join([*sentences, unjudged(verdicts)]).strip()
-
-
-def _look(verdicts: Sequence[Verdict]) -> str:
-    """Return the verb for the subjects of verdicts: scores look, and a loss looks."""
-    one = len({verdict.title for verdict in verdicts}) == 1
-    return "looks" if one and not re.search(r"[^s]s$", verdicts[0].subject) else "look"

@@ -1,0 +1,38 @@
+"""What does a judgement of a run say first?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gradlab.verdict import BAD, GOOD, WATCH, Verdict, graded, subjects, unjudged
+
+
+def headline_of(verdicts: Sequence[Verdict], running: bool) -> str:
+    """Return the change most likely to help, and what was judged, in a few sentences.
+
+    ``verdicts`` are in the order from the worst to the best; ``running`` if the run goes on.
+    """
+    bad, watch = graded(verdicts, BAD), graded(verdicts, WATCH)
+    sentences = []
+    if bad or watch:
+        first = verdicts[0]
+        sentences.append(f"{first.title}: {first.change or first.finding}")
+        sentences += [f"Bad: {subjects(bad)}."] if bad else []
+        sentences += [f"Keep an eye on: {subjects(watch)}."] if watch else []
+    else:
+        sound = [v for v in graded(verdicts, GOOD) if v.subject != "Run"]
+        sentences.append(f"Nothing wrong was found{' so far' if running else ''}.")
+        if sound:
+            names = subjects(sound)
+            sentences.append(f"{names.capitalize()} {_look(sound)} sound.")
+        else:
+            (standing,) = [verdict for verdict in verdicts if verdict.subject == "Run"]
+            sentences = [f"Nothing can be said{' yet' if running else ''}. {standing.finding}"]
+    return " ".join([*sentences, unjudged(verdicts)]).strip()
+
+
+def _look(verdicts: Sequence[Verdict]) -> str:
+    """Return the verb for the subjects of verdicts: scores look, and a loss looks."""
+    one = len({verdict.title for verdict in verdicts}) == 1
+    return "looks" if one and not re.search(r"[^s]s$", verdicts[0].subject) else "look"
