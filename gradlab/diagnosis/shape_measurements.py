@@ -39,7 +39,9 @@ def direction(
         return None
     values: dict[str, float] = {}
     with contextlib.suppress(Exception):  # a loss that needs more of a model than embeddings
-        values = {name: _value(loss, stand_in, rows) for name, rows in _known(columns).items()}
+        values = {
+            name: _value(loss, stand_in, rows) for name, rows in _known_batches(columns).items()
+        }
     return values if values and all(map(math.isfinite, values.values())) else None
 
 
@@ -88,11 +90,11 @@ def graded(observation: Observation, dataset: str, batches: list[ObservedBatch])
         return None
     places = torch.linspace(0, len(labels) - 1, TRIED).round().long()
     labels = labels.detach().cpu().sort().values[places]
-    anchors, aside = torch.eye(WIDTH).split(TRIED)[:2]
+    anchors, directions = torch.eye(WIDTH).split(TRIED)[:2]
     cosines = torch.linspace(0.0, 0.9, TRIED)[:, None]
     values = []
     for sizes in (cosines, cosines.flip(0)):
-        stand_in.rows = torch.cat([anchors, sizes * anchors + (1 - sizes**2).sqrt() * aside])
+        stand_in.rows = torch.cat([anchors, sizes * anchors + (1 - sizes**2).sqrt() * directions])
         with contextlib.suppress(Exception), torch.no_grad():
             values.append(float(loss(_features(stand_in.rows, TRIED), labels)))
     if len(values) < 2 or not all(map(math.isfinite, values)):
@@ -114,17 +116,17 @@ def _on_embeddings(
     return loss if any(getattr(loss, name, None) is stand_in for name in MODEL) else None
 
 
-def _known(columns: int) -> dict[str, list[Tensor]]:
+def _known_batches(columns: int) -> dict[str, list[Tensor]]:
     """Return the embeddings of each column, (N, D) float32, by the name of a batch."""
     rows = torch.eye(WIDTH)
-    anchors, *aside = rows.split(TRIED)[:4]
+    anchors, *directions = rows.split(TRIED)[:4]
     further = columns - 2
     close = 0.5 * anchors + (0 if further else 0.6) * anchors.roll(-1, 0)
-    close = close + (1 - close.square().sum(1, keepdim=True)).sqrt() * aside[0]
-    near = 0.6 * anchors + 0.8 * aside[1]
+    close = close + (1 - close.square().sum(1, keepdim=True)).sqrt() * directions[0]
+    near = 0.6 * anchors + 0.8 * directions[1]
     return {
-        "solved": [anchors, anchors, *[aside[2]] * further],
-        "wrong": [anchors, aside[0] if further else anchors.roll(1, 0), *[anchors] * further],
+        "solved": [anchors, anchors, *[directions[2]] * further],
+        "wrong": [anchors, directions[0] if further else anchors.roll(1, 0), *[anchors] * further],
         "close": [anchors, close, *[near] * further],
     }
 
