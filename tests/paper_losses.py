@@ -182,8 +182,8 @@ def nv_retriever(anchors, positives, share=0.95):
 def pcc_tuning(anchors, positives, *, scores):
     """Pcc-tuning (Zhang & Li 2024): one less the correlation of cosines with people's scores."""
     cosines = (anchors * positives).sum(1)
-    ours, theirs = cosines - cosines.mean(), scores - scores.mean()
-    return 1 - (ours * theirs).sum() / (ours.norm() * theirs.norm())
+    cosines, scores = cosines - cosines.mean(), scores - scores.mean()
+    return 1 - (cosines * scores).sum() / (cosines.norm() * scores.norm())
 
 
 def x_sample(anchors, positives, *, teacher, tau=0.1):
@@ -195,7 +195,7 @@ def x_sample(anchors, positives, *, teacher, tau=0.1):
 def jasper(anchors, positives, *, teacher, margin=0.015):
     """Jasper and Stella (Zhang et al. 2024): a teacher's cosines, and their order."""
     pairs = torch.triu_indices(len(anchors), len(anchors), 1)
-    ours, theirs = (rows @ rows.T for rows in (anchors, teacher[0]))
-    ours, theirs = ours[pairs[0], pairs[1]], theirs[pairs[0], pairs[1]]
-    wrong = (ours[:, None] - ours + margin).relu() * (theirs[:, None] < theirs)
-    return 200 * (ours - theirs).square().mean() + 20 * wrong.mean()
+    cosines, targets = (rows @ rows.T for rows in (anchors, teacher[0]))
+    cosines, targets = cosines[pairs[0], pairs[1]], targets[pairs[0], pairs[1]]
+    wrong = (cosines[:, None] - cosines + margin).relu() * (targets[:, None] < targets)
+    return 200 * (cosines - targets).square().mean() + 20 * wrong.mean()

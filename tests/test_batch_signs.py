@@ -111,5 +111,5 @@ def in_pieces(size):
 def test_reaction_to_negatives_is_named(loss, name):
     torch.manual_seed(0)
     values = values_on_known_batches(loss, 32)
-    found = [formula.formula(values), formula.reaction(values)]
-    assert [verdict.name for verdict in found if verdict] == [name] * bool(name)
+    verdicts = [formula.formula(values), formula.reaction(values)]
+    assert [verdict.name for verdict in verdicts if verdict] == [name] * bool(name)

@@ -337,8 +337,8 @@ def test_hardness_weights_are_another_temperature_than_the_positives(batch):
 def test_a_limit_relative_to_the_positive(batch):
     views = drawn(*batch)
     words = said_first(paper.nv_retriever, views)
-    found = re.match(r"It leaves negatives (.*) above (\S+)( of the positive's)? out", words)
-    if found[3]:  # another limit may separate the same pairs
+    limits = re.match(r"It leaves negatives (.*) above (\S+)( of the positive's)? out", words)
+    if limits[3]:  # another limit may separate the same pairs
         cosines = views[0] @ views[1].T
         of_own = cosines / cosines.diagonal()[:, None]
         counts = paper._off_diagonal(cosines) & (cosines.diagonal() > 0)[:, None]
@@ -346,7 +346,7 @@ def test_a_limit_relative_to_the_positive(batch):
             of_own[counts & (of_own < 0.95)].max(),
             of_own[counts & (of_own > 0.95)].min(),
         )
-        assert below - 0.006 < float(found[2]) < above + 0.006
+        assert below - 0.006 < float(limits[2]) < above + 0.006
     else:
         assert batch[0] == "clustered"
 

@@ -433,11 +433,11 @@ def test_what_warns_shows_in_the_latest_record():
         first, last = (dict(zip(used, draw.choice(levels, len(used)), strict=True)) for _ in "ab")
         for number, record in enumerate([first, last, last, last]):
             history.add(10 * number, "diagnostics", record | {"uniform_share": 0.1})
-        shown = collections.defaultdict(lambda: math.nan, last | {"uniform_share": 0.1})
+        ends = collections.defaultdict(lambda: math.nan, last | {"uniform_share": 0.1})
         for alarm in ALARMS:
             if alarm.judge(Records(history, config={})) is not None:
                 asked[alarm] += 1
-                assert alarm.is_shown(shown), (alarm, last)
+                assert alarm.is_shown(ends), (alarm, last)
     assert min(asked[alarm] for alarm in ALARMS) > 5
 
 

@@ -189,12 +189,12 @@ def measure(task: str, workers: tuple[Worker, Worker], turns: int) -> list[tuple
 
 def cells(pairs: list[list]) -> tuple[str, ...]:
     """Return milliseconds of both checkouts, the ratio, and the ratios of the pairs."""
-    of_pairs = [statistics.median(here / there for there, here in pair) for pair in pairs]
+    of_pairs = [statistics.median(own / beside for beside, own in pair) for pair in pairs]
     turns = [seconds for pair in pairs for seconds in pair]
-    there, here = (1000 * statistics.median(column) for column in zip(*turns, strict=True))
+    beside, own = (1000 * statistics.median(column) for column in zip(*turns, strict=True))
     return (
-        f"{there:.3g}",
-        f"{here:.3g}",
+        f"{beside:.3g}",
+        f"{own:.3g}",
         f"{statistics.median(of_pairs):.3f}",
         f"{min(of_pairs):.2f} to {max(of_pairs):.2f}",
     )
