@@ -169,7 +169,7 @@ def _preferred(evaluator: Any, anchors: list[str]) -> Numbers:
 
 def held_rows(observation: Observation) -> Numbers | None:
     """Return the rows and columns of an eval_dataset, beside the columns of training."""
-    rows = getattr(observation.trainer, "eval_dataset", None)
+    rows: Any = getattr(observation.trainer, "eval_dataset", None)
     trained = list(observation.table_of(""))
     if not hasattr(rows, "column_names") or not hasattr(rows, "__len__") or not trained:
         return None

@@ -178,7 +178,7 @@ def plateau(observation: Observation) -> Numbers | None:
     """Return the mode of a schedule that waits for a plateau, and the metric that it follows."""
     args = observation.args
     kind = str(getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type))
-    existing = getattr(observation.trainer, "lr_scheduler", None)
+    existing: Any = getattr(observation.trainer, "lr_scheduler", None)
     metric = str(args.metric_for_best_model or "loss")
     if type(existing).__name__ == "ReduceLROnPlateau":
         return {"mode": str(existing.mode), "metric": metric}
@@ -237,7 +237,7 @@ def _common(first: Mapping[str, float], second: Mapping[str, float]) -> float:
 
 def mixed(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the share of rows of batches whose texts stand in different rows of the data set."""
-    tokenizer = getattr(observation.trainer.model, "tokenizer", None)
+    tokenizer: Any = getattr(observation.trainer.model, "tokenizer", None)
     texts = [column for column in observation.table_of(dataset).values() if column][:2]
     if len(texts) < 2 or not hasattr(tokenizer, "decode"):
         return None
