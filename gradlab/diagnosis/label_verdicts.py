@@ -142,7 +142,7 @@ def classes(rows: int, with_mate: float, single_class: float) -> Iterator[Verdic
 
 # Share of neighbours in a batch that are neighbours in the data set from which on rows are not
 # shuffled; shares of the data set that an epoch should draw.
-NOT_SHUFFLED, MOST_ROWS, FEW_ROWS = 0.5, 0.75, 0.25
+NOT_SHUFFLED, MOST_ROWS, FEW_ROWS = 0.5, 0.5, 0.25
 
 
 def order(pairs: int, consecutive: float, alike: float, rows: int, drawn: int) -> Iterator[Verdict]:

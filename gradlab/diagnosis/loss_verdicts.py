@@ -13,7 +13,7 @@ from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 
 # The first loss is worse than guessing above this multiple of log(candidates); a batch with fewer
 # candidates teaches little.
-WORSE_THAN_CHANCE, FEW_CANDIDATES = 1.5, 8
+WORSE_THAN_CHANCE, FEW_CANDIDATES = 1.5, 4
 
 
 def loss(

@@ -105,7 +105,7 @@ def stopping(
 
 
 # Share of batches of one row from which on they matter.
-MANY_SINGLE = 0.05
+MANY_SINGLE = 0.1
 
 
 def last_batch(batches: int, single: float, largest: int) -> Iterator[Verdict]:

@@ -170,7 +170,8 @@ def scales(observation: Observation, dataset: str, batches: list[ObservedBatch])
     """Return the label between lowest and highest that stands for like and unlike texts alike.
 
     ``share`` is the smaller of the shares of its rows whose common words are near those of the
-    lowest and of the highest label, and ``between`` the difference of these two.
+    lowest and of the highest label, ``between`` the difference of these two, and ``ends`` the
+    larger share of their own rows that are farther from the median than a quarter of it.
     """
     cells, texts = _labels(observation, dataset), _texts(observation, dataset)
     if name_of_loss(batches[0].loss) not in RATING or len(texts) != 2 or not cells:
@@ -186,9 +187,12 @@ def scales(observation: Observation, dataset: str, batches: list[ObservedBatch])
             near = [np.mean([word < ends[0] + quarter for word in words]),
                     np.mean([word > ends[1] - quarter for word in words])]  # fmt: skip
             most = max(most, (float(min(near)), label))
+    low, high = groups[min(groups)], groups[max(groups)]
+    astray = [np.mean([abs(word - end) > quarter for word in words])
+              for end, words in zip(ends, (low, high), strict=True)]  # fmt: skip
     return {
         "distinct": len(groups), "low": min(groups), "high": max(groups), "between": 4 * quarter,
-        "share": most[0], "label": most[1],
+        "share": most[0], "label": most[1], "ends": float(max(astray)),
     }  # fmt: skip
 
 

@@ -205,7 +205,7 @@ TWO_MEANINGS, TOLD_APART, FEW_GRADES = 0.2, 0.15, 10
 
 
 def scales(
-    distinct: int, low: float, high: float, between: float, share: float, label: float
+    distinct: int, low: float, high: float, between: float, share: float, label: float, ends: float
 ) -> Iterator[Verdict]:
     """Judge whether labels come from sources with different scales.
 
@@ -216,8 +216,10 @@ def scales(
         between: difference of the common words of their rows.
         share: smaller share of the rows of ``label`` that are like those of ``low`` and ``high``.
         label: the label between them that is the most divided.
+        ends: share of the rows of ``low`` or ``high`` that are unlike the other rows of their
+            label: where it is large, words do not tell labels.
     """
-    if distinct > FEW_GRADES or between < TOLD_APART or share < TWO_MEANINGS:
+    if distinct > FEW_GRADES or between < TOLD_APART or share < max(TWO_MEANINGS, 2 * ends):
         return
     finding = (
         f"Of the rows with the label {label:g}, some have as few words in common as those with "

@@ -189,7 +189,7 @@ def proportions(sets: int, name: str, rows: int, in_turns: bool, share: float) -
 
 # Common mass of the frequencies of words, relative to that of two halves of the training data,
 # below which evaluated texts are of another field; fewest texts that say so.
-OTHER_FIELD, ENOUGH_TEXTS = 0.6, 32
+OTHER_FIELD, ENOUGH_TEXTS = 0.35, 32
 
 
 def field(texts: int, rows: int, common: float, halves: float) -> Iterator[Verdict]:

@@ -63,16 +63,16 @@ def shape(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
         stand_in.rows = torch.cat(views).float()
         return loss(_features(stand_in.rows, len(views[0])), None)
 
-    values = formula_trials.values_on_known_batches(function, WIDTH)
+    length = float(torch.cat([rows.double().norm(dim=1) for rows in batch.embedded]).mean())
+    values = formula_trials.values_on_known_batches(function, WIDTH, length)
     if not values:
         return None
     rows = F.normalize(torch.randn(TRIED, WIDTH, generator=torch.Generator().manual_seed(0)))
     with torch.no_grad():
         unit, longer = (float(function(size * rows, size * rows.roll(1, 0))) for size in (1.0, 3.0))
-    lengths = torch.cat([rows.double().norm(dim=1) for rows in batch.embedded])
     return {
         "values": values, "longer": longer / unit if unit else 1.0, "value": batch.value,
-        "length": float(lengths.mean()),
+        "length": length,
     }  # fmt: skip
 
 

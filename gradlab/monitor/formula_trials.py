@@ -18,12 +18,15 @@ TRIED = 8
 Values = dict[str, float]
 
 
-def values_on_known_batches(function: Callable[..., Any], width: int) -> Values:
+def values_on_known_batches(
+    function: Callable[..., Any], width: int, length: float = 1.0
+) -> Values:
     """Return the values of a loss of two views on batches of orthogonal sentences.
 
     Args:
         function: (anchors, positives) -> loss, called without gradient.
         width: dimensions of the embeddings.
+        length: of the embeddings that are trained, which a loss of dot products sees.
 
     Returns:
         ``count``, the sentences; ``solved``, with positives like their anchors; ``alike``, with all
@@ -34,7 +37,7 @@ def values_on_known_batches(function: Callable[..., Any], width: int) -> Values:
     count = min(TRIED, width // 2)
     if count < 3:
         return {}
-    rows = torch.eye(width, dtype=torch.float64)
+    rows = length * torch.eye(width, dtype=torch.float64)
     anchors, directions = rows[:count], rows[count : 2 * count]
     batches = {
         "solved": (anchors, anchors.clone()),

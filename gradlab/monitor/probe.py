@@ -140,6 +140,7 @@ class Probe:
         sentences: number of sentences in the first batch; 0 before it.
         trial: values of a loss without a closed form on known batches; see
             `gradlab.monitor.formula_trials.values_on_known_batches`.
+        arguments: names of what a loss given as code gets beside embeddings.
         departure: the mistake by which a named loss has the value that was trained in every batch;
             empty for none.
     """
@@ -157,6 +158,7 @@ class Probe:
         self._original, self._encoders, self._named = loss, encoders, named
         self.sentences, self.note = 0, ""
         self.trial: Values = {}
+        self.arguments: frozenset[str] = frozenset()
         self._departures: list[str] = []
         self._recognise(columns=2)
         if loss is None:
@@ -176,7 +178,7 @@ class Probe:
     def in_use(self) -> LossInUse:
         """The loss with the settings that its user can change."""
         own = {} if isinstance(self._original, str | Loss) else settings_of(self._original)
-        return LossInUse(self.loss, own)
+        return LossInUse(self.loss, own, self.arguments)
 
     def loss_text(self) -> str:
         if self.loss is not None:
@@ -218,6 +220,7 @@ class Probe:
         if not self.sentences and self._original is not None:
             self._recognise(snapshot.columns)
         self.sentences = self.sentences or len(snapshot.anchors)
+        self.arguments |= {name for name, value in snapshot.context.items() if value is not None}
         try:
             views = snapshot.views()
         except GradlabError as error:
@@ -293,7 +296,8 @@ class Probe:
         loss = OwnLoss(independent_copy(self._original, self._encoders()), name_of(self._original))
         if not self.trial and views.extra_negatives is None:
             function, _ = two_views(loss.original)
-            self.trial = values_on_known_batches(function, views.anchors.shape[1])
+            length = float(snapshot.anchors.detach().double().norm(dim=1).mean())
+            self.trial = values_on_known_batches(function, views.anchors.shape[1], length)
         if not self._was_trained(snapshot, views, loss.value_of):
             return None
         if views.count > MOST_DECOMPOSED:

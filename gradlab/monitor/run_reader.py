@@ -126,7 +126,8 @@ class Recording:
         for name, text in (texts if isinstance(texts, Mapping) else {"": texts}).items():
             # A user's own function may have the name of a registered loss.
             loss = _registered(text, own) if watch.get("known", {}).get(name, True) else None
-            losses[name] = LossInUse(loss, _numbers(watch.get("settings", {}).get(name)))
+            arguments = frozenset(watch.get("arguments", {}).get(name, ()))
+            losses[name] = LossInUse(loss, _numbers(watch.get("settings", {}).get(name)), arguments)
         return losses
 
     @property

@@ -36,6 +36,8 @@ class LossInUse:
     loss: Loss | None = None  # the gradlab loss that computes it; None if unknown
     # Numeric attributes of another library's loss object, such as {"scale": 20.0}; otherwise empty.
     settings: Mapping[str, float] = field(default_factory=dict)
+    # Arguments beside embeddings that a loss given as code gets, such as ``labels``.
+    arguments: frozenset[str] = frozenset()
 
     @property
     def bases(self) -> tuple[Loss, ...]:
@@ -48,6 +50,11 @@ class LossInUse:
         """The softmax temperature τ; None unless the base losses have exactly one."""
         temperatures = {float(b.temperature) for b in self.bases if hasattr(b, "temperature")}
         return temperatures.pop() if len(temperatures) == 1 else None
+
+    @property
+    def groups_rows(self) -> bool:
+        """Whether a loss given as code is told which other rows are positives of a row."""
+        return bool(self.arguments & {"labels", "relation", "mask"})
 
     @property
     def has_labels(self) -> bool:

@@ -379,6 +379,7 @@ class Watch(Recorder):
                 "sentences": {name: probe.sentences for name, probe in probes.items()},
                 "known": {name: probe.loss is not None for name, probe in probes.items()},
                 "settings": {name: probe.in_use.settings for name, probe in probes.items()},
+                "arguments": {n: sorted(p.arguments) for n, p in probes.items() if p.arguments},
                 "notes": self._notes,
                 "primary": self._primary(),
                 "resumed": self._from,

@@ -38,7 +38,15 @@ REACTION = {
 SHAPE: dict[str, Any] = {"values": {}, "longer": 1.0, "value": 2.0, "length": 1.0}
 UNRELATED_ROWS = {"rows": 32, "without": 0.5, "rank_without": 0.5, "rank_with": 0.9}
 OPPOSITE = {"rows": 160, "chance": 0.01}
-SCALES = {"distinct": 3, "low": 0.0, "high": 5.0, "between": 0.4, "share": 0.5, "label": 1.0}
+SCALES = {
+    "distinct": 3,
+    "low": 0.0,
+    "high": 5.0,
+    "between": 0.4,
+    "share": 0.5,
+    "label": 1.0,
+    "ends": 0.1,
+}
 OF_LOSSES: list[tuple[str, dict[str, Any], str]] = [
     ("duplicates", COPIES | {"pairs": 75}, "good"),  # .075 pairs in a batch
     ("duplicates", COPIES | {"pairs": 150}, "watch"),
@@ -69,8 +77,8 @@ OF_LOSSES: list[tuple[str, dict[str, Any], str]] = [
     ("hard_negatives", {"same": 0.0, "nearer": 0.85}, "bad"),
     ("loss", {"values": [4.0], "candidates": 16, "half": False}, "good"),  # guessing gives 2.77
     ("loss", {"values": [5.0], "candidates": 16, "half": False}, "watch"),
-    ("loss", {"values": [1.0], "candidates": 6, "half": False}, "watch"),
-    ("loss", {"values": [1.0], "candidates": 12, "half": False}, "good"),
+    ("loss", {"values": [1.0], "candidates": 3, "half": False}, "watch"),
+    ("loss", {"values": [1.0], "candidates": 5, "half": False}, "good"),
     ("loss", {"values": [0.0], "candidates": 12, "half": True}, "bad"),
     ("loss", {"values": [float("nan")], "candidates": 12, "half": False}, "bad"),
     ("temperature", {"temperature": 0.2, "published": 0.05}, "good"),
@@ -100,12 +108,12 @@ OF_LOSSES: list[tuple[str, dict[str, Any], str]] = [
     ("order", ORDER | {"consecutive": 0.6, "alike": 0.7}, "watch"),
     ("order", ORDER | {"consecutive": 0.4, "alike": 0.7}, "good"),
     ("order", ORDER | {"consecutive": 0.9, "alike": 0.5}, "good"),
-    ("order", ORDER | {"drawn": 85}, "good"),
-    ("order", ORDER | {"drawn": 60}, "watch"),
+    ("order", ORDER | {"drawn": 60}, "good"),
+    ("order", ORDER | {"drawn": 45}, "watch"),
     ("order", ORDER | {"drawn": 35}, "watch"),
     ("order", ORDER | {"drawn": 18}, "bad"),
-    ("last_batch", {"batches": 28, "single": 1 / 28, "largest": 16}, ""),
-    ("last_batch", {"batches": 14, "single": 1 / 14, "largest": 16}, "watch"),
+    ("last_batch", {"batches": 12, "single": 1 / 12, "largest": 16}, ""),
+    ("last_batch", {"batches": 8, "single": 1 / 8, "largest": 16}, "watch"),
     ("last_batch", {"batches": 14, "single": 1.0, "largest": 1}, ""),
     ("balance", BALANCE, ""),
     ("balance", BALANCE | {"commonest": 0.8}, ""),
@@ -239,6 +247,8 @@ OF_LOSSES: list[tuple[str, dict[str, Any], str]] = [
     ("scales", SCALES | {"between": 0.2}, "watch"),
     ("scales", SCALES | {"share": 0.14}, ""),
     ("scales", SCALES | {"share": 0.28}, "watch"),
+    ("scales", SCALES | {"ends": 0.2}, "watch"),
+    ("scales", SCALES | {"ends": 0.3}, ""),
     ("height", {"loss": "CosineSimilarityLoss", "high": 0.25, "distinct": 9}, "watch"),
     ("height", {"loss": "CosineSimilarityLoss", "high": 0.45, "distinct": 9}, ""),
     ("height", {"loss": "CosineSimilarityLoss", "high": 0.25, "distinct": 1}, ""),

@@ -264,9 +264,9 @@ def _is_reversed(records: Records, values: list[float]) -> bool:
 def duplicates(records: Records) -> Verdict | None:
     """Judge whether some negatives are as close as positives, with a gap below them.
 
-    Texts that stand twice in a batch look like this.
+    Texts that stand twice in a batch look like this, and so do the other rows of a class.
     """
-    if records.dataset:
+    if records.dataset or records.used.groups_rows:
         return None
     positives, negatives = (
         records.history.histograms(f"{kind}_cosine") for kind in ("positive", "negative")

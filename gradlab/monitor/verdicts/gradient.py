@@ -160,6 +160,9 @@ def _share_that_learns(records: Records) -> Verdict:
 
 
 def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
+    if all(map(math.isnan, records.points("gradient_dissipation").values())):
+        # No record has a negative that acts, as of a loss that compares the cosines of pairs.
+        return Verdict("Learning", NOT_JUDGED, NO_NEGATIVES, name="learning not measured")
     easier = alternative(records.used, LEARNING, raises=True)
     change = f"Stop here, or make the task harder: harder negatives, larger batches{easier}."
     change = EQUAL_LABELS if records.used.has_labels else change
