@@ -1,4 +1,7 @@
-"""Which arguments beside embeddings does a loss given as code get, such as labels or a teacher?"""
+"""Which arguments beside embeddings does a loss given as code get, such as labels or a teacher?
+
+Their names are `gradlab.batch.check.CONTEXT`, beside the function that checks them.
+"""
 
 from __future__ import annotations
 

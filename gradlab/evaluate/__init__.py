@@ -5,8 +5,6 @@ from __future__ import annotations
 from gradlab.evaluate.embed import as_encode
 from gradlab.evaluate.sts import cosines, spearman, stsb_dev, stsb_dev_cosines
 from gradlab.evaluate.suite import (
-    STS_TASKS,
-    TRANSFER_TASKS,
     EvaluationResult,
     check_tasks,
     evaluate,
@@ -19,6 +17,7 @@ from gradlab.evaluate.task_files import (
     load_sts,
     load_stsb_dev,
 )
+from gradlab.evaluate.tasks import STS_TASKS, TRANSFER_TASKS
 from gradlab.settings.objects import call_package
 
 __all__ = [

@@ -24,26 +24,19 @@ from gradlab.evaluate.task_files import (
     load_sts,
     load_transfer,
 )
+from gradlab.evaluate.tasks import (
+    AGGREGATIONS,
+    GROUPS,
+    NAMED,
+    SPLITS,
+    STS_TASKS,
+    TRANSFER_TASKS,
+    WITHOUT_DEV,
+)
 from gradlab.evaluate.transfer import CLASSIFIERS, AdamLinear, Classifier, Logistic, transfer_scores
 from gradlab.files import for_json, versions, write_json
 
-# The seven tasks of an average, as in papers, and how the sub-sets of one become one number.
-STS_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
-AGGREGATIONS = ("all", "mean", "wmean")
-WITHOUT_DEV = frozenset(STS_TASKS) - {"STS-B", "SICK-R"}
-TRANSFER_TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST-2", "TREC", "MRPC")
-SPLITS = ("test", "dev")
 STYLES = ("text", "markdown", "latex")
-GROUPS = {"sts": STS_TASKS, "transfer": TRANSFER_TASKS, "all": STS_TASKS + TRANSFER_TASKS}
-# Tasks of each name in lower case and without punctuation, with other common spellings.
-_NAMED = {
-    **GROUPS,
-    **{name.lower().replace("-", ""): (name,) for name in GROUPS["all"]},
-    "stsbenchmark": ("STS-B",),
-    "sickrelatedness": ("SICK-R",),
-    "sick": ("SICK-R",),
-    "sst": ("SST-2",),
-}
 
 
 @dataclass(frozen=True)
@@ -147,11 +140,11 @@ def task_names(tasks: str | Iterable[str]) -> list[str]:
     names_of_tasks: set[str] = set()
     for word in words:
         plain = "".join(filter(str.isalnum, word.lower()))
-        if plain not in _NAMED:
+        if plain not in NAMED:
             names = ", ".join((*GROUPS, *GROUPS["all"]))
-            near = nearest(plain, _NAMED)
+            near = nearest(plain, NAMED)
             raise GradlabError(f"unknown task {word!r}.{near} There are: {names}.")
-        names_of_tasks.update(_NAMED[plain])
+        names_of_tasks.update(NAMED[plain])
     if not names_of_tasks:
         raise GradlabError(f"no task named; choose from {', '.join((*GROUPS, *GROUPS['all']))}")
     return [task for task in GROUPS["all"] if task in names_of_tasks]

@@ -1,4 +1,4 @@
-"""The colours and colour maps of all figures."""
+"""The colours and colour maps of all figures; ``explorer/heatmap.js`` repeats the map."""
 
 from __future__ import annotations
 

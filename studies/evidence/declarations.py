@@ -30,7 +30,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 # The first round's contrasts; the protocol and the parts of the second round; the papers' claims.
-CONTRASTS = _read("evidence/contrasts.toml")["parts"]
+CONTRASTS = _read("evidence/first_round_contrasts.toml")["parts"]
 DECLARATION = _read("second_round/declaration.toml")
 CLAIMS = {name: _read(f"second_round/{name}.toml")["parts"] for name in ("papers", "tables")}
 CLAIM_DESIGNS = CLAIMS["papers"] | CLAIMS["tables"]

@@ -1,4 +1,4 @@
-"""Tables of the first round: what each component does, by ``contrasts.toml``.
+"""Tables of the first round: what each component does, by ``first_round_contrasts.toml``.
 
 The encoder's rows are of the sweeps in ``studies/sweeps/evidence``; those of a second regime, a
 linear head on cached embeddings, are analysed with them.

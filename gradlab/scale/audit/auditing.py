@@ -21,7 +21,7 @@ from gradlab.drawing import Drawable
 from gradlab.errors import GradlabError, check_whole
 from gradlab.scale.audit.cases import Case, cases, material
 from gradlab.scale.audit.faults import fault, find_faults
-from gradlab.scale.audit.outcome import Outcome, relative
+from gradlab.scale.audit.gradient_error import Outcome, relative
 from gradlab.scale.audit.worker import work
 from gradlab.verdict import Verdict
 from gradlab.waiting import waiting

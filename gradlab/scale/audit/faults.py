@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradlab.scale.audit.outcome import Outcome, relative
+from gradlab.scale.audit.gradient_error import Outcome, relative
 from gradlab.verdict import BAD, Verdict
 
 # Coefficients below this share of the largest count as 0; float64 gradients give them to 1e-12.

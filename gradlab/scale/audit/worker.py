@@ -73,8 +73,9 @@ def measure(
     """Yield the results of a process by case; ``build`` makes the loss.
 
     Each result has a value, gradients, and contributions and slopes as in
-    `gradlab.scale.audit.outcome.Outcome`. Rank -1 evaluates the whole batch, each share by itself
-    instead of contributions, and the first batch once more with other random numbers (``"again"``).
+    `gradlab.scale.audit.gradient_error.Outcome`. Rank -1 evaluates the whole batch, each share by
+    itself instead of contributions, and the first batch once more with other random numbers
+    (``"again"``).
 
     Raises:
         GradlabError: the loss cannot be called, or is not a scalar with a gradient.
