@@ -56,6 +56,10 @@ def test_a_view_without_gradient_is_followed():
     signs, positives = BatchSigns(), rows(seed=1)
     first = rows().requires_grad_()
     assert signs.of(Snapshot(first, positives)) == {"anchor_drift": 0.0, "constant_drift": 0.0}
+    assert BatchSigns().of(Snapshot(first, positives).copy()) == {
+        "anchor_drift": 0.0,
+        "constant_drift": 0.0,
+    }
     moved = F.normalize(rows() + 0.5, dim=1).requires_grad_()
     drift = signs.of(Snapshot(moved, positives))
     assert drift["anchor_drift"] > 10 * drift["constant_drift"]

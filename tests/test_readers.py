@@ -256,11 +256,11 @@ def test_texts_in_tables_are_no_formulas_of_a_spreadsheet(tmp_path):
     assert exact.read_text(encoding="utf-8") == "text\n-x\n"
 
 
-def test_csv_looks_only_at_texts(tmp_path, monkeypatch):
+def test_csv_changes_only_texts_that_a_spreadsheet_computes(tmp_path, monkeypatch):
     cells = []
     monkeypatch.setattr("gradlab.files.spreadsheet_text", lambda cell: cells.append(cell) or cell)
-    write_csv(tmp_path / "table.csv", {"number": np.arange(3.0), "text": ["a", 1, "b"]})
-    assert cells == ["number", "text", "a", "b"]
+    write_csv(tmp_path / "table.csv", {"number": np.arange(-1.0, 2.0), "=text": ["a", 1, "+b"]})
+    assert cells == ["=text", "+b"]
 
 
 def test_the_code_that_a_sweep_names_is_known_by_its_content(tmp_path, monkeypatch):

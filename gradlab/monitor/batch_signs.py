@@ -47,7 +47,7 @@ class BatchSigns:
         self._before = views[0]
         signs = {name: share for name, (share, least) in numbers.items() if share >= least}
         means = [view.mean(0) for view in views]
-        if snapshot.anchors.requires_grad and not snapshot.positives.requires_grad:
+        if snapshot.is_one_sided:
             self._means = self._means or means
             drift = [float((new - old).norm()) for new, old in zip(means, self._means, strict=True)]
             signs |= dict(zip((ANCHOR_DRIFT, STALE_DRIFT), drift, strict=True))

@@ -66,6 +66,7 @@ class Snapshot:
     order: float | None = None
     # the loss with its learned settings at that step; None for the initial ones
     learned: Loss | None = None
+    one_sided: bool = False  # of a copy: see `is_one_sided`
 
     @property
     def loss(self) -> float | None:
@@ -80,9 +81,17 @@ class Snapshot:
         """Whether each anchor has a positive."""
         return self.positives is not None and self.positives.shape == self.anchors.shape
 
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether anchors have a gradient and positives have none; a copy is as its original."""
+        positives = self.positives
+        is_fixed = positives is not None and not positives.requires_grad
+        return self.one_sided or (self.anchors.requires_grad and is_fixed)
+
     def copy(self) -> Snapshot:
         """Return a detached copy, which can be measured after training has gone on."""
-        return Snapshot(**tree_map_only(Tensor, lambda rows: rows.detach().clone(), vars(self)))
+        values = vars(self) | {"one_sided": self.is_one_sided}
+        return Snapshot(**tree_map_only(Tensor, lambda rows: rows.detach().clone(), values))
 
     def not_finite(self) -> float:
         """Return the share of sentences with an embedding that is NaN or infinite."""

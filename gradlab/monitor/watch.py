@@ -192,7 +192,6 @@ class Watch(Recorder):
                 return
             snapshot = dataclasses.replace(snapshot, learned=probe.present())
             numbers = probe.learned(snapshot.value) | self._moved(snapshot.value)
-            numbers |= self._signs.setdefault(dataset, BatchSigns()).of(snapshot)
             mark = None
             if probe.method == "closed form" and works_ahead(snapshot.anchors):
                 snapshot = snapshot.copy()
@@ -226,6 +225,7 @@ class Watch(Recorder):
                 self._open(0)
             value = snapshot.loss
             numbers = ({} if value is None else {BATCH_LOSS: value}) | held.numbers
+            numbers |= self._signs.setdefault(held.dataset, BatchSigns()).of(snapshot)
             measured = self.measure(self._probes[held.dataset], [snapshot])
             groups = {TRAIN: numbers, **measured}
             if dataset := held.dataset:
