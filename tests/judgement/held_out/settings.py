@@ -28,7 +28,8 @@ RECORDED = "what is optimised is not what is recorded"
 UNITS = "units and margins"
 SCHEDULES = "schedules"
 EVALUATION = "evaluation"
-PRECISION = "precision and adapters"
+PRECISION = "precision"
+ADAPTERS = "rate of adapters"
 
 
 @faulty(
@@ -236,7 +237,7 @@ def evaluator_with_one_score_for_all_pairs(stage: Stage) -> None:
 
 
 @faulty(
-    PRECISION,
+    ADAPTERS,
     "Adapters are trained at 2e-5, a rate for all weights.",
     [r"(learning )?rate.{0,100}(low|small|higher|larger|raise|increase|tiny)", *STILL],
 )
