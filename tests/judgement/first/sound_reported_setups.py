@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.encoders import (
+from tests.judgement.first.reported_encoders import (
     EVALUATED,
     adapted,
     among_classmates,
@@ -184,7 +184,7 @@ def several_questions_without_duplicates(stage: Stage) -> None:
 
 
 @sound("schedule")
-def word_embeddings_frozen(stage: Stage) -> None:
+def frozen_word_embeddings(stage: Stage) -> None:
     model = stage.model()
     model[0].auto_model.embeddings.requires_grad_(False)
     learns(stage, stage.trainer(ranking, pairs(), model, learning_rate=1e-3), among_alike)
@@ -212,7 +212,7 @@ def momentum_without_adam(stage: Stage) -> None:
 
 
 @sound("schedule")
-def cosine_with_restarts(stage: Stage) -> None:
+def cosine_rate_with_restarts(stage: Stage) -> None:
     learns(
         stage,
         stage.trainer(

@@ -11,9 +11,17 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.encoders import among_classmates, graded, in_grades
-from tests.judgement.held_out.loops import RATE, Columns, Loop, embed, gains, infonce, shuffled
-from tests.judgement.held_out.own_loops import gathered, process
+from tests.judgement.first.reported_encoders import among_classmates, graded, in_grades
+from tests.judgement.first.reported_loops import (
+    RATE,
+    Columns,
+    Loop,
+    embed,
+    gains,
+    infonce,
+    shuffled,
+)
+from tests.judgement.first.reported_own_loops import gathered, process
 from tests.judgement.stage import Stage, classes, facts, pairs, passage, triplets
 
 

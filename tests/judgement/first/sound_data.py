@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.encoders import (
+from tests.judgement.first.reported_encoders import (
     decoder,
     graded,
     ranking,

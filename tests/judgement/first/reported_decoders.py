@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.batches import batched_as_they_come, uneven
-from tests.judgement.held_out.encoders import LONGER, causal_body, decoder, encoder, ranking
+from tests.judgement.first.reported_batches import batched_as_they_come, uneven
+from tests.judgement.first.reported_encoders import LONGER, causal_body, decoder, encoder, ranking
 from tests.judgement.stage import FILLERS, Stage, pairs
 from tests.judgement.truth import alike, among_alike, retrieval, suffers
 

@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.judgement.case import AUDIT, REPORT, faulty
-from tests.judgement.held_out.batches import BATCHES
-from tests.judgement.held_out.columns import LABELS
-from tests.judgement.held_out.encoders import APART, LONGER, NO_GRADIENT, STILL, encoder
-from tests.judgement.held_out.loops import BATCH, Columns, Loop, infonce, loses, shuffled
-from tests.judgement.held_out.settings import RECORDED, SCHEDULES, UNITS, WEIGHTS
+from tests.judgement.first.reported_batches import BATCHES
+from tests.judgement.first.reported_columns import LABELS
+from tests.judgement.first.reported_encoders import APART, LONGER, NO_GRADIENT, STILL, encoder
+from tests.judgement.first.reported_loops import BATCH, Columns, Loop, infonce, loses, shuffled
+from tests.judgement.first.reported_settings import RECORDED, SCHEDULES, UNITS, WEIGHTS
 from tests.judgement.stage import Stage, rated
 from tests.judgement.truth import among_alike
 

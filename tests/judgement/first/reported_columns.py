@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.encoders import (
+from tests.judgement.first.reported_encoders import (
     APART,
     LONGER,
     among_classmates,

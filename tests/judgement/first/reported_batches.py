@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.encoders import (
+from tests.judgement.first.reported_encoders import (
     LONGER,
     among_classmates,
     encoder,

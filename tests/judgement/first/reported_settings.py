@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.encoders import (
+from tests.judgement.first.reported_encoders import (
     EVALUATED,
     LONGER,
     STILL,
