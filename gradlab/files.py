@@ -275,14 +275,6 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise _unwritable(path, error) from error
 
 
-def _remove(path: Path) -> None:
-    """Delete a folder, or a file that lay in its place, as far as possible."""
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
 def recover_folder(path: str | os.PathLike[str]) -> None:
     """Restore a folder after a crash during an exchange, and delete unfinished folders."""
     path = Path(path)
@@ -332,6 +324,14 @@ def one_at_a_time(
         raise _unwritable(path, error) from error
     with held:
         yield
+
+
+def _remove(path: Path) -> None:
+    """Delete a folder, or a file that lay in its place, as far as possible."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _flush(path: Path) -> None:

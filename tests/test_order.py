@@ -1,4 +1,4 @@
-"""What is public stands before what is private, in the rooms that are in order."""
+"""What is public stands before what is private."""
 
 from __future__ import annotations
 
@@ -9,11 +9,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1] / "gradlab"
-# Rooms in which helpers still stand beside their users.
-UNSORTED = {
-    *("diagnosis", "gradient", "losses", "monitor", "report", "scale", "simulation"),
-    *("files.py", "batch/batch.py", "batch/similarity.py", "inspection/gradient_share.py"),
-}
 
 
 def early_helpers(tree: ast.Module) -> list[str]:
@@ -43,7 +38,7 @@ def names(nodes: Iterable[ast.AST]) -> list[str]:
 FILES = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.rglob("*.py"))]
 
 
-@pytest.mark.parametrize("file", [f for f in FILES if not {f, f.split("/")[0]} & UNSORTED])
+@pytest.mark.parametrize("file", FILES)
 def test_what_is_public_stands_first(file: str) -> None:
     assert early_helpers(ast.parse((ROOT / file).read_text(encoding="utf-8"))) == []
 

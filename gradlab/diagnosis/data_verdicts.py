@@ -40,10 +40,6 @@ def columns(names: Sequence[str], row: Sequence[str]) -> Iterator[Verdict]:
     yield Verdict("columns", GOOD, finding, name="columns in order")
 
 
-def _shortened(text: str, most: int = 40) -> str:
-    return repr(text if len(text) <= most else text[: most - 1] + "…")
-
-
 # Share of empty texts that is bad; shares of one text in a column that are worth a remark and bad,
 # among enough rows.
 MANY_EMPTY, REPEATED, MOSTLY_REPEATED, ENOUGH_ROWS = 0.01, 0.1, 0.4, 32
@@ -280,3 +276,7 @@ def unrelated_rows(
     change = "Read some of these rows; keep pairs that match, or use a loss with labels."
     yield Verdict("pairs", WATCH, finding, change, "part of the pairs unrelated",
                   "loss-at-chance", {"without": without, "rank": rank_without})  # fmt: skip
+
+
+def _shortened(text: str, most: int = 40) -> str:
+    return repr(text if len(text) <= most else text[: most - 1] + "…")

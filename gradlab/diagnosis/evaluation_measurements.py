@@ -61,23 +61,6 @@ def evaluator(observation: Observation) -> Numbers | None:
     }
 
 
-def _missing_prompt(evaluated: list[str], prompts: list[str], observation: Observation) -> str:
-    """Return a prompt of an evaluator that neither training nor its texts have; else empty."""
-    if prompts or OF_THE_MODEL in evaluated:
-        return ""
-    texts = [text for table in observation.tables.values() for column in table.values()
-             for text in column[:COMPARED]]  # fmt: skip
-    return next(
-        (prompt for prompt in evaluated
-         if prompt.strip() and not any(text.startswith(prompt) for text in texts)), "",
-    )  # fmt: skip
-
-
-def _row(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the texts of a row in any order, as `plain` texts."""
-    return tuple(sorted(map(plain, texts)))
-
-
 def evaluators_of(observation: Observation) -> list[Any]:
     """Return the evaluators of a trainer, and not those that hold them."""
     attached = getattr(observation.trainer, "evaluator", None)
@@ -88,25 +71,6 @@ def evaluators_of(observation: Observation) -> list[Any]:
         if outer is not None
         for inner in getattr(outer, "evaluators", [outer])
     ]
-
-
-def _held_out(observation: Observation) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of the texts of the data sets whose loss is evaluated."""
-    held: Any = getattr(observation.trainer, "eval_dataset", None)
-    for rows in held.values() if isinstance(held, Mapping) else [held]:
-        if hasattr(rows, "column_names") and hasattr(rows, "__len__"):
-            columns = [
-                list(cells) for name, cells in rows[: observation.most_rows].items()
-                if name != NAME_OF_SET and cells and all(isinstance(cell, str) for cell in cells)
-            ]  # fmt: skip
-            yield from zip(*columns, strict=True)
-
-
-def _prompts(setting: Any) -> list[str]:
-    """Return the texts of prompts by column, by data set, or for everything."""
-    if isinstance(setting, Mapping):
-        return [prompt for inner in setting.values() for prompt in _prompts(inner)]
-    return [setting] if isinstance(setting, str) else []
 
 
 def evaluated_texts(evaluator: Any, name: str) -> list[str]:
@@ -156,17 +120,6 @@ def gold(observation: Observation) -> Numbers | None:
     return {"answers": answers} if answers else None
 
 
-def _preferred(evaluator: Any, anchors: list[str]) -> Numbers:
-    """Return the share of triplets whose negative has more words of the anchor."""
-    positives, negatives = (evaluated_texts(evaluator, name) for name in ("positives", "negatives"))
-    if not len(anchors) == len(positives) == len(negatives):
-        return {}
-    count = min(len(anchors), COMPARED)
-    overlap = word_overlap([texts[:count] for texts in (anchors, positives, negatives)])
-    margins = [overlap(0, row, 1, row) - overlap(0, row, 2, row) for row in range(count)]
-    return {"exchanged": sum((m < 0) + (m == 0) / 2 for m in margins) / count}
-
-
 def held_rows(observation: Observation) -> Numbers | None:
     """Return the rows and columns of an eval_dataset, beside the columns of training."""
     rows: Any = getattr(observation.trainer, "eval_dataset", None)
@@ -177,40 +130,6 @@ def held_rows(observation: Observation) -> Numbers | None:
         "rows": len(rows), "columns": [c for c in rows.column_names if c in trained],
         "trained": trained,
     }  # fmt: skip
-
-
-def _relevance(evaluator: Any, relevant: Mapping[Any, Any]) -> Numbers:
-    """Return how often words prefer a query's right document to others, and how much they vary."""
-    queries = dict(zip(
-        getattr(evaluator, "queries_ids", []), getattr(evaluator, "queries", []), strict=False
-    ))  # fmt: skip
-    corpus = dict(zip(
-        getattr(evaluator, "corpus_ids", []), getattr(evaluator, "corpus", []), strict=False
-    ))  # fmt: skip
-    pairs = [
-        (query, corpus[next(iter(relevant[key]))]) for key, query in queries.items()
-        if relevant.get(key) and next(iter(relevant[key])) in corpus
-    ][:COMPARED]  # fmt: skip
-    documents = list(corpus.values())[:COMPARED]
-    if not pairs or len(documents) < 2:
-        return {"rank": 0.5, "nearest": 0.0, "itself": 0.0}
-    overlap = word_overlap([[query for query, _ in pairs], [text for _, text in pairs], documents])
-    ranks, nearest = list[float](), list[float]()
-    for row, (_, right) in enumerate(pairs):
-        own = overlap(0, row, 1, row)
-        far = [overlap(0, row, 2, at) for at, text in enumerate(documents) if text != right]
-        ranks.append(sum((size < own) + (size == own) / 2 for size in far) / max(1, len(far)))
-        nearest.append(max(far, default=0.0) - sum(far) / max(1, len(far)))
-    itself = sum(plain(query) == plain(text) for query, text in pairs) / len(pairs)
-    return {
-        "rank": sum(ranks) / len(ranks), "nearest": sum(nearest) / len(nearest), "itself": itself,
-    }  # fmt: skip
-
-
-def _are_numbers(cells: Any) -> bool:
-    return isinstance(cells, list) and bool(cells) and all(
-        isinstance(cell, int | float) for cell in cells
-    )  # fmt: skip
 
 
 def use(observation: Observation) -> Numbers | None:
@@ -318,6 +237,87 @@ def reach(observation: Observation) -> Numbers | None:
         "moved": rate * plan["steps"] * plan["mean"] * step / size if size else math.nan,
         "adapter": adapter, "scaling": scaling,
     }  # fmt: skip
+
+
+def _missing_prompt(evaluated: list[str], prompts: list[str], observation: Observation) -> str:
+    """Return a prompt of an evaluator that neither training nor its texts have; else empty."""
+    if prompts or OF_THE_MODEL in evaluated:
+        return ""
+    texts = [text for table in observation.tables.values() for column in table.values()
+             for text in column[:COMPARED]]  # fmt: skip
+    return next(
+        (prompt for prompt in evaluated
+         if prompt.strip() and not any(text.startswith(prompt) for text in texts)), "",
+    )  # fmt: skip
+
+
+def _row(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the texts of a row in any order, as `plain` texts."""
+    return tuple(sorted(map(plain, texts)))
+
+
+def _held_out(observation: Observation) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the texts of the data sets whose loss is evaluated."""
+    held: Any = getattr(observation.trainer, "eval_dataset", None)
+    for rows in held.values() if isinstance(held, Mapping) else [held]:
+        if hasattr(rows, "column_names") and hasattr(rows, "__len__"):
+            columns = [
+                list(cells) for name, cells in rows[: observation.most_rows].items()
+                if name != NAME_OF_SET and cells and all(isinstance(cell, str) for cell in cells)
+            ]  # fmt: skip
+            yield from zip(*columns, strict=True)
+
+
+def _prompts(setting: Any) -> list[str]:
+    """Return the texts of prompts by column, by data set, or for everything."""
+    if isinstance(setting, Mapping):
+        return [prompt for inner in setting.values() for prompt in _prompts(inner)]
+    return [setting] if isinstance(setting, str) else []
+
+
+def _preferred(evaluator: Any, anchors: list[str]) -> Numbers:
+    """Return the share of triplets whose negative has more words of the anchor."""
+    positives, negatives = (evaluated_texts(evaluator, name) for name in ("positives", "negatives"))
+    if not len(anchors) == len(positives) == len(negatives):
+        return {}
+    count = min(len(anchors), COMPARED)
+    overlap = word_overlap([texts[:count] for texts in (anchors, positives, negatives)])
+    margins = [overlap(0, row, 1, row) - overlap(0, row, 2, row) for row in range(count)]
+    return {"exchanged": sum((m < 0) + (m == 0) / 2 for m in margins) / count}
+
+
+def _relevance(evaluator: Any, relevant: Mapping[Any, Any]) -> Numbers:
+    """Return how often words prefer a query's right document to others, and how much they vary."""
+    queries = dict(zip(
+        getattr(evaluator, "queries_ids", []), getattr(evaluator, "queries", []), strict=False
+    ))  # fmt: skip
+    corpus = dict(zip(
+        getattr(evaluator, "corpus_ids", []), getattr(evaluator, "corpus", []), strict=False
+    ))  # fmt: skip
+    pairs = [
+        (query, corpus[next(iter(relevant[key]))]) for key, query in queries.items()
+        if relevant.get(key) and next(iter(relevant[key])) in corpus
+    ][:COMPARED]  # fmt: skip
+    documents = list(corpus.values())[:COMPARED]
+    if not pairs or len(documents) < 2:
+        return {"rank": 0.5, "nearest": 0.0, "itself": 0.0}
+    overlap = word_overlap([[query for query, _ in pairs], [text for _, text in pairs], documents])
+    ranks, nearest = list[float](), list[float]()
+    for row, (_, right) in enumerate(pairs):
+        own = overlap(0, row, 1, row)
+        far = [overlap(0, row, 2, at) for at, text in enumerate(documents) if text != right]
+        ranks.append(sum((size < own) + (size == own) / 2 for size in far) / max(1, len(far)))
+        nearest.append(max(far, default=0.0) - sum(far) / max(1, len(far)))
+    itself = sum(plain(query) == plain(text) for query, text in pairs) / len(pairs)
+    return {
+        "rank": sum(ranks) / len(ranks), "nearest": sum(nearest) / len(nearest), "itself": itself,
+    }  # fmt: skip
+
+
+def _are_numbers(cells: Any) -> bool:
+    return isinstance(cells, list) and bool(cells) and all(
+        isinstance(cell, int | float) for cell in cells
+    )  # fmt: skip
 
 
 def _reach_of_adapter(model: Any, sum_of_rates: float) -> tuple[float | None, float]:

@@ -162,35 +162,6 @@ def gold(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
             yield Verdict(subject, WATCH, finding, change, "gold unrelated", symptom)
 
 
-def _handfuls(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
-    """Judge whether evaluators have enough pairs or queries."""
-    nouns = {"scores": "pairs", "documents": "queries", "triplets": "triplets"}
-    for answer in answers:
-        if answer["count"] < HANDFUL and answer["distinct"] > 1:
-            finding = (
-                f"{answer['name']!r} has {answer['count']} {nouns[answer['kind']]}: a score of so "
-                "few is mostly chance."
-            )
-            change = "Evaluate on some hundred."
-            yield Verdict("evaluation", WATCH, finding, change, "small evaluation",
-                          "score-does-not-rise", {"count": float(answer["count"])})  # fmt: skip
-
-
-def _is_unrelated(answer: Mapping[str, Any]) -> str:
-    """Return in what gold answers have no relation to words; empty if they have, or may have."""
-    telling = answer.get("nearest", 0.0) > WIDE_RANGE and answer["kind"] == "documents"
-    if telling and not is_above_chance(answer["rank"], answer["count"]):
-        return (
-            f"a query's right document has more words in common with it than "
-            f"{answer['rank']:.0%} of the others, and chance gives 50%"
-        )
-    wide = answer.get("high", 0.0) - answer.get("low", 0.0) > WIDE_RANGE
-    wide = wide and (answer["distinct"] > 2 or answer["low"] < NOTHING_COMMON)
-    if wide and abs(answer["words"]) * math.sqrt(answer["count"]) < NO_RELATION:
-        return f"their rank correlation with common words is {answer['words']:.2f}"
-    return ""
-
-
 def use(
     trained: str, compared: str, unit: bool, cut: int, width: int, widths: Sequence[int]
 ) -> Iterator[Verdict]:
@@ -408,3 +379,32 @@ def unmeasured(failures: Mapping[str, str]) -> Iterator[Verdict]:
     for name, error in failures.items():
         finding = f"The check {name!r} could not be measured: {error}."
         yield Verdict("checks", NOT_JUDGED, finding, name="check failed")
+
+
+def _handfuls(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
+    """Judge whether evaluators have enough pairs or queries."""
+    nouns = {"scores": "pairs", "documents": "queries", "triplets": "triplets"}
+    for answer in answers:
+        if answer["count"] < HANDFUL and answer["distinct"] > 1:
+            finding = (
+                f"{answer['name']!r} has {answer['count']} {nouns[answer['kind']]}: a score of so "
+                "few is mostly chance."
+            )
+            change = "Evaluate on some hundred."
+            yield Verdict("evaluation", WATCH, finding, change, "small evaluation",
+                          "score-does-not-rise", {"count": float(answer["count"])})  # fmt: skip
+
+
+def _is_unrelated(answer: Mapping[str, Any]) -> str:
+    """Return in what gold answers have no relation to words; empty if they have, or may have."""
+    telling = answer.get("nearest", 0.0) > WIDE_RANGE and answer["kind"] == "documents"
+    if telling and not is_above_chance(answer["rank"], answer["count"]):
+        return (
+            f"a query's right document has more words in common with it than "
+            f"{answer['rank']:.0%} of the others, and chance gives 50%"
+        )
+    wide = answer.get("high", 0.0) - answer.get("low", 0.0) > WIDE_RANGE
+    wide = wide and (answer["distinct"] > 2 or answer["low"] < NOTHING_COMMON)
+    if wide and abs(answer["words"]) * math.sqrt(answer["count"]) < NO_RELATION:
+        return f"their rank correlation with common words is {answer['words']:.2f}"
+    return ""

@@ -45,63 +45,8 @@ def checks(args: Any = None) -> Iterator[Verdict]:
         yield Verdict(subject, GOOD, finding, name="half precision")
 
 
-def _versions() -> Verdict:
-    packages = [name for name in OLDEST if _installed(name.replace("-", "_"))]
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
-    finding = f"gradlab {__version__}, Python {platform.python_version()}, {versions}."
-    try:
-        require(*packages)
-    except UnsupportedVersionError as error:
-        why, _, command = str(error).partition("; ")
-        finding += f" {why.capitalize()}."
-        return Verdict("versions", BAD, finding, f"{command}.", "version too old")
-    return Verdict("versions", GOOD, finding, name="versions supported")
-
-
-def _extras() -> Verdict:
-    lacking = [name for name, packages in EXTRAS.items() if not all(map(_installed, packages))]
-    installed = [name for name in EXTRAS if name not in lacking]
-    finding = f"Installed: {', '.join(installed) or 'none'}."
-    if lacking:
-        finding += (
-            f" Not installed: {', '.join(lacking)}. To add one: pip install '.[{lacking[0]}]' in "
-            "the folder of gradlab."
-        )
-    return Verdict("extras", GOOD, finding, name="extras")
-
-
-def _gpu(device: torch.device) -> Verdict:
-    if device.type == "cuda":
-        return Verdict("GPU", GOOD, f"{device_name(device)}.", name="GPU")
-    if Path("/proc/driver/nvidia/version").exists():
-        finding = f"There is an NVIDIA driver, but PyTorch {torch.__version__} sees no GPU."
-        change = (
-            "Install a PyTorch with CUDA that your driver supports, and look at "
-            "CUDA_VISIBLE_DEVICES."
-        )
-        return Verdict("GPU", BAD, finding, change, "GPU not seen")
-    return Verdict("GPU", GOOD, f"No GPU: PyTorch computes on {device_name(device)}.", name="CPU")
-
-
 # Without a GPU, threads are few if they are this part of the cores or less.
 FEW_THREADS = 4
-
-
-def _threads(device: torch.device) -> Verdict:
-    threads, cores = torch.get_num_threads(), os.cpu_count() or 1
-    finding, symptom = f"PyTorch computes on {threads} of {cores} cores.", "training-slow"
-    chosen = device.type == "cpu" and "OMP_NUM_THREADS" in os.environ
-    if threads > cores:
-        finding += " Threads that share a core wait for each other."
-        change = "Set OMP_NUM_THREADS to the number of cores."
-        return Verdict("threads", WATCH, finding, change, "too many threads", symptom)
-    if chosen and threads * FEW_THREADS <= cores:
-        finding += " OMP_NUM_THREADS sets that."
-        change = (
-            "Without a GPU more threads are faster, unless several processes share the machine."
-        )
-        return Verdict("threads", WATCH, finding, change, "few threads", symptom)
-    return Verdict("threads", GOOD, finding, name="threads")
 
 
 # Cosines of unrelated sentences above which an encoder is untuned, and has collapsed.
@@ -150,6 +95,61 @@ def model(name: Any) -> Verdict:
         symptom = "cosines-above-0-9"
         return Verdict("model", WATCH, finding, change, "model untuned", symptom, evidence)
     return Verdict("model", GOOD, finding, name="model embeds", evidence=evidence)
+
+
+def _versions() -> Verdict:
+    packages = [name for name in OLDEST if _installed(name.replace("-", "_"))]
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
+    finding = f"gradlab {__version__}, Python {platform.python_version()}, {versions}."
+    try:
+        require(*packages)
+    except UnsupportedVersionError as error:
+        why, _, command = str(error).partition("; ")
+        finding += f" {why.capitalize()}."
+        return Verdict("versions", BAD, finding, f"{command}.", "version too old")
+    return Verdict("versions", GOOD, finding, name="versions supported")
+
+
+def _extras() -> Verdict:
+    lacking = [name for name, packages in EXTRAS.items() if not all(map(_installed, packages))]
+    installed = [name for name in EXTRAS if name not in lacking]
+    finding = f"Installed: {', '.join(installed) or 'none'}."
+    if lacking:
+        finding += (
+            f" Not installed: {', '.join(lacking)}. To add one: pip install '.[{lacking[0]}]' in "
+            "the folder of gradlab."
+        )
+    return Verdict("extras", GOOD, finding, name="extras")
+
+
+def _gpu(device: torch.device) -> Verdict:
+    if device.type == "cuda":
+        return Verdict("GPU", GOOD, f"{device_name(device)}.", name="GPU")
+    if Path("/proc/driver/nvidia/version").exists():
+        finding = f"There is an NVIDIA driver, but PyTorch {torch.__version__} sees no GPU."
+        change = (
+            "Install a PyTorch with CUDA that your driver supports, and look at "
+            "CUDA_VISIBLE_DEVICES."
+        )
+        return Verdict("GPU", BAD, finding, change, "GPU not seen")
+    return Verdict("GPU", GOOD, f"No GPU: PyTorch computes on {device_name(device)}.", name="CPU")
+
+
+def _threads(device: torch.device) -> Verdict:
+    threads, cores = torch.get_num_threads(), os.cpu_count() or 1
+    finding, symptom = f"PyTorch computes on {threads} of {cores} cores.", "training-slow"
+    chosen = device.type == "cpu" and "OMP_NUM_THREADS" in os.environ
+    if threads > cores:
+        finding += " Threads that share a core wait for each other."
+        change = "Set OMP_NUM_THREADS to the number of cores."
+        return Verdict("threads", WATCH, finding, change, "too many threads", symptom)
+    if chosen and threads * FEW_THREADS <= cores:
+        finding += " OMP_NUM_THREADS sets that."
+        change = (
+            "Without a GPU more threads are faster, unless several processes share the machine."
+        )
+        return Verdict("threads", WATCH, finding, change, "few threads", symptom)
+    return Verdict("threads", GOOD, finding, name="threads")
 
 
 def _installed(package: str) -> bool:

@@ -104,21 +104,6 @@ def order(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
     }
 
 
-def _ranks(words: Sequence[set[str]], pairs: Sequence[tuple[int, int]]) -> Iterator[float]:
-    """Yield the share of other rows with fewer words of a row than its neighbour in the batch."""
-    draw = random.Random(0)
-
-    def overlap(row: int, partner: int) -> float:
-        union = words[row] | words[partner]
-        return len(words[row] & words[partner]) / len(union) if union else 0.0
-
-    for row, following in pairs:
-        near = overlap(row, following)
-        rows = draw.sample(range(len(words)), OTHER_ROWS + 1)
-        far = [overlap(row, partner) for partner in rows if partner != row][:OTHER_ROWS]
-        yield sum((size < near) + (size == near) / 2 for size in far) / len(far)
-
-
 def outside(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the factor between the trainer's loss and that of the loss function."""
     factor = batches[0].factor
@@ -138,20 +123,6 @@ def margin(observation: Observation, dataset: str, batches: list[ObservedBatch])
         bounded = abs(longer / reach - 1) < 1e-3 or _are_unit(embedded)
         return {"margin": float(size), "reach": reach, "bounded": bounded}
     return None
-
-
-def _distance(distance: Any, rows: Tensor) -> float:
-    """Return the largest distance of a row to its opposite, which is the farthest of its length."""
-    try:
-        distances = distance(rows, -rows)
-    except TypeError:  # a function of one matrix, of which all rows are compared
-        distances = distance(torch.cat([rows[:1], -rows[:1]]))
-    return float(distances.max())
-
-
-def _are_unit(embedded: Sequence[Tensor]) -> bool:
-    lengths = torch.cat([rows.float().norm(dim=1) for rows in embedded])
-    return bool(((lengths - 1).abs() < 1e-2).all())
 
 
 def teacher(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
@@ -232,6 +203,35 @@ def first_token(observation: Observation) -> Numbers | None:
     ]  # fmt: skip
     begun = sum(token in special for tokens in firsts for token in tokens)
     return {"begun": begun / len(firsts)} if firsts else None
+
+
+def _ranks(words: Sequence[set[str]], pairs: Sequence[tuple[int, int]]) -> Iterator[float]:
+    """Yield the share of other rows with fewer words of a row than its neighbour in the batch."""
+    draw = random.Random(0)
+
+    def overlap(row: int, partner: int) -> float:
+        union = words[row] | words[partner]
+        return len(words[row] & words[partner]) / len(union) if union else 0.0
+
+    for row, following in pairs:
+        near = overlap(row, following)
+        rows = draw.sample(range(len(words)), OTHER_ROWS + 1)
+        far = [overlap(row, partner) for partner in rows if partner != row][:OTHER_ROWS]
+        yield sum((size < near) + (size == near) / 2 for size in far) / len(far)
+
+
+def _distance(distance: Any, rows: Tensor) -> float:
+    """Return the largest distance of a row to its opposite, which is the farthest of its length."""
+    try:
+        distances = distance(rows, -rows)
+    except TypeError:  # a function of one matrix, of which all rows are compared
+        distances = distance(torch.cat([rows[:1], -rows[:1]]))
+    return float(distances.max())
+
+
+def _are_unit(embedded: Sequence[Tensor]) -> bool:
+    lengths = torch.cat([rows.float().norm(dim=1) for rows in embedded])
+    return bool(((lengths - 1).abs() < 1e-2).all())
 
 
 # Measurements of a trainer, and of each of its losses.

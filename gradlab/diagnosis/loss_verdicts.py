@@ -68,14 +68,6 @@ def loss(
         yield Verdict("loss", GOOD, finding, name="loss usual", evidence=evidence)
 
 
-def _zero_loss(finding: str, half: bool, evidence: Mapping[str, float]) -> Verdict:
-    if half:
-        change, name = "Compute the loss in float32.", "loss zero in half precision"
-        return Verdict("loss", BAD, finding, change, name, "loss-zero-fp16", evidence)
-    change = "Use harder negatives, larger batches or views that differ more."
-    return Verdict("loss", BAD, finding, change, "loss zero", "loss-zero", evidence)
-
-
 # Factors between a temperature and the published one that are of the wrong order, and unusual.
 WRONG_ORDER, UNUSUAL = 10, 6
 
@@ -152,3 +144,11 @@ def gradient_cache(
         yield Verdict(subject, BAD, finding, change, "cached gradients differ", symptom)
     else:
         yield Verdict(subject, GOOD, finding, name="cache exact")
+
+
+def _zero_loss(finding: str, half: bool, evidence: Mapping[str, float]) -> Verdict:
+    if half:
+        change, name = "Compute the loss in float32.", "loss zero in half precision"
+        return Verdict("loss", BAD, finding, change, name, "loss-zero-fp16", evidence)
+    change = "Use harder negatives, larger batches or views that differ more."
+    return Verdict("loss", BAD, finding, change, "loss zero", "loss-zero", evidence)

@@ -77,22 +77,6 @@ def measure(observation: Observation) -> dict[str, Any]:
     return {"trainer": _measured(trainer), "losses": losses}
 
 
-def _tried(check: Callable[..., Numbers | None], failures: dict[str, str], *of: Any) -> Any:
-    """Return the numbers of a check; None, with its error in ``failures``, where it fails.
-
-    Evaluators, data sets and losses of a user's own may hold anything.
-    """
-    try:
-        return check(*of)
-    except Exception as error:
-        failures[check.__name__] = f"{type(error).__name__}: {first_line(error)}"
-        return None
-
-
-def _measured(checks: Mapping[str, Numbers | None]) -> dict[str, Numbers]:
-    return {name: numbers for name, numbers in checks.items() if numbers is not None}
-
-
 def weights(observation: Observation) -> Numbers:
     """Count trained weights, tensors and adapters."""
     trained = observation.trained
@@ -131,18 +115,6 @@ def gradient(observation: Observation) -> Numbers:
     }
 
 
-def _idle(observation: Observation, reached: set[str]) -> str:
-    """Return the first part of the encoder that is trained, and no tensor of it has a gradient."""
-    modules: dict[str, list[str]] = {}
-    for name in observation.trained:
-        path = name.split(".")
-        place = path.index("sub_modules") + 2 if "sub_modules" in path else 0
-        modules.setdefault(".".join(path[: place + 1]), []).append(name)
-    return next(
-        (module for module, names in modules.items() if not reached.intersection(names)), ""
-    )
-
-
 def optimizer(observation: Observation) -> Numbers | None:
     """Count trained tensors that an existing optimizer lacks, and frozen tensors of the loss."""
     existing = getattr(observation.trainer, "optimizer", None)
@@ -166,21 +138,6 @@ def optimizer(observation: Observation) -> Numbers | None:
         "frozen_of_loss": len(frozen),
         "frozen_name": frozen[0] if frozen else "",
     }
-
-
-def _of_loss(observation: Observation) -> dict[str, torch.Tensor]:
-    """Return weights of the loss itself, without those of the model and of guides and teachers."""
-    loss_or_losses = getattr(observation.trainer, "loss", None)
-    losses = loss_or_losses.values() if isinstance(loss_or_losses, dict) else [loss_or_losses]
-    encoders = {id(tensor) for tensor in observation.trainer.model.parameters()}
-    own: dict[str, torch.Tensor] = {}
-    for loss in (loss for loss in losses if isinstance(loss, nn.Module)):
-        for module in loss.modules():
-            if hasattr(module, "encode") or hasattr(module, "get_input_embeddings"):
-                encoders.update(map(id, module.parameters()))
-        named = loss.named_parameters()
-        own |= {f"loss.{name}": tensor for name, tensor in named if id(tensor) not in encoders}
-    return own
 
 
 def learning_rate(observation: Observation) -> Numbers:
@@ -323,6 +280,49 @@ def gradient_cache(batches: list[ObservedBatch]) -> Numbers | None:
         "batches": len(cached),
         "half": cached[0].half,
     }
+
+
+def _tried(check: Callable[..., Numbers | None], failures: dict[str, str], *of: Any) -> Any:
+    """Return the numbers of a check; None, with its error in ``failures``, where it fails.
+
+    Evaluators, data sets and losses of a user's own may hold anything.
+    """
+    try:
+        return check(*of)
+    except Exception as error:
+        failures[check.__name__] = f"{type(error).__name__}: {first_line(error)}"
+        return None
+
+
+def _measured(checks: Mapping[str, Numbers | None]) -> dict[str, Numbers]:
+    return {name: numbers for name, numbers in checks.items() if numbers is not None}
+
+
+def _idle(observation: Observation, reached: set[str]) -> str:
+    """Return the first part of the encoder that is trained, and no tensor of it has a gradient."""
+    modules: dict[str, list[str]] = {}
+    for name in observation.trained:
+        path = name.split(".")
+        place = path.index("sub_modules") + 2 if "sub_modules" in path else 0
+        modules.setdefault(".".join(path[: place + 1]), []).append(name)
+    return next(
+        (module for module, names in modules.items() if not reached.intersection(names)), ""
+    )
+
+
+def _of_loss(observation: Observation) -> dict[str, torch.Tensor]:
+    """Return weights of the loss itself, without those of the model and of guides and teachers."""
+    loss_or_losses = getattr(observation.trainer, "loss", None)
+    losses = loss_or_losses.values() if isinstance(loss_or_losses, dict) else [loss_or_losses]
+    encoders = {id(tensor) for tensor in observation.trainer.model.parameters()}
+    own: dict[str, torch.Tensor] = {}
+    for loss in (loss for loss in losses if isinstance(loss, nn.Module)):
+        for module in loss.modules():
+            if hasattr(module, "encode") or hasattr(module, "get_input_embeddings"):
+                encoders.update(map(id, module.parameters()))
+        named = loss.named_parameters()
+        own |= {f"loss.{name}": tensor for name, tensor in named if id(tensor) not in encoders}
+    return own
 
 
 # Measurements of a trainer, and of the batches of each of its losses.

@@ -156,17 +156,6 @@ class Observation:
         return batches
 
 
-def _datasets(trainer: Any) -> dict[str, Any]:
-    """Return the data sets with columns and a length by name; only one is called ``""``."""
-    rows = trainer.train_dataset
-    datasets = dict(rows) if isinstance(rows, Mapping) else {"": rows}
-    return {
-        name: rows
-        for name, rows in datasets.items()
-        if hasattr(rows, "column_names") and hasattr(rows, "__len__")
-    }
-
-
 def observe(
     trainer: Any, views: Views, batches: int, processes: int, progress: bool | None
 ) -> Observation:
@@ -196,6 +185,17 @@ def observe(
     audits = {name: _audit(trainer, batch, processes) for name, batch in audited.items()}
     title = type(trainer).__name__ + (f" with {', '.join(losses)}" if losses else "")
     return Observation(trainer, title, observed, trained, frozen, silent, audits, drawn, tried)
+
+
+def _datasets(trainer: Any) -> dict[str, Any]:
+    """Return the data sets with columns and a length by name; only one is called ``""``."""
+    rows = trainer.train_dataset
+    datasets = dict(rows) if isinstance(rows, Mapping) else {"": rows}
+    return {
+        name: rows
+        for name, rows in datasets.items()
+        if hasattr(rows, "column_names") and hasattr(rows, "__len__")
+    }
 
 
 @contextlib.contextmanager

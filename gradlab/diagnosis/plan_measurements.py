@@ -78,21 +78,6 @@ def evaluations(observation: Observation) -> Numbers | None:
     }
 
 
-def _strategy(args: Any) -> str:
-    return str(getattr(args.eval_strategy, "value", args.eval_strategy))
-
-
-def _steps_between(observation: Observation) -> int:
-    """Return the steps between evaluations; 0 if there are none, or their number is unknown."""
-    args, numbers = observation.args, steps(observation)
-    if numbers is None or _strategy(args) == "no":
-        return 0
-    if _strategy(args) == "epoch":
-        return max(1, numbers["batches"] // numbers["accumulation"]) if numbers["batches"] else 0
-    interval = float(args.eval_steps or args.logging_steps or 0)
-    return math.ceil(interval * numbers["steps"]) if interval < 1 else int(interval)
-
-
 def stopping(observation: Observation) -> Numbers | None:
     """Return after how many steps without a better score the run stops; None if it does not."""
     callbacks = getattr(getattr(observation.trainer, "callback_handler", None), "callbacks", [])
@@ -137,6 +122,21 @@ def routes(observation: Observation) -> Numbers | None:
         }  # fmt: skip
     columns = list(dict.fromkeys(name for table in observation.tables.values() for name in table))
     return {"routes": names, "mapping": flat, "columns": columns} if names else None
+
+
+def _strategy(args: Any) -> str:
+    return str(getattr(args.eval_strategy, "value", args.eval_strategy))
+
+
+def _steps_between(observation: Observation) -> int:
+    """Return the steps between evaluations; 0 if there are none, or their number is unknown."""
+    args, numbers = observation.args, steps(observation)
+    if numbers is None or _strategy(args) == "no":
+        return 0
+    if _strategy(args) == "epoch":
+        return max(1, numbers["batches"] // numbers["accumulation"]) if numbers["batches"] else 0
+    interval = float(args.eval_steps or args.logging_steps or 0)
+    return math.ceil(interval * numbers["steps"]) if interval < 1 else int(interval)
 
 
 OF_TRAINER = (steps, settings, evaluations, stopping, routes)

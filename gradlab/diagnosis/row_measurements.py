@@ -122,11 +122,6 @@ def shift(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
     return {"rows": count, **shares}
 
 
-def _texts(observation: Observation, dataset: str) -> list[Sequence[str]]:
-    columns = observation.table_of(dataset).values()
-    return [column[:WORDED_ROWS] for column in columns if column]
-
-
 def plain(text: str) -> str:
     """Return the words of a text in lower case, without punctuation; the text if it has none."""
     return " ".join(re.findall(r"\w+", text.lower())) or text
@@ -154,6 +149,11 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     if len(first) < 3 or min(first) == max(first) or min(second) == max(second):
         return 0.0
     return float(spearmanr(first, second).statistic)
+
+
+def _texts(observation: Observation, dataset: str) -> list[Sequence[str]]:
+    columns = observation.table_of(dataset).values()
+    return [column[:WORDED_ROWS] for column in columns if column]
 
 
 OF_LOSS: tuple[Callable[..., Numbers | None], ...] = (

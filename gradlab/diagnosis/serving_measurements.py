@@ -52,14 +52,6 @@ def held(observation: Observation) -> Numbers | None:
     return {"foreign": foreign[0] if foreign else "", "own_teacher": (teachers or [""])[0]}
 
 
-def _losses(loss: nn.Module) -> Iterator[nn.Module]:
-    """Yield a loss and the losses that it changes, as MatryoshkaLoss does."""
-    yield loss
-    inner = getattr(loss, "loss", None)
-    if isinstance(inner, nn.Module):
-        yield from _losses(inner)
-
-
 def saved(observation: Observation) -> Numbers | None:
     """Return the lowest cosine of embeddings before and after a model is saved and loaded.
 
@@ -144,22 +136,6 @@ def pipeline(observation: Observation) -> Numbers | None:
     }  # fmt: skip
 
 
-def _mode_of(settings: Mapping[str, Any]) -> str:
-    """Return the mode of a saved pooling, of a new or an old file of settings."""
-    mode = settings.get("pooling_mode")
-    if mode:
-        return "+".join(mode) if isinstance(mode, list) else str(mode)
-    old = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max", "lasttoken": "lasttoken"}
-    return "+".join(new for name, new in old.items() if settings.get(f"pooling_mode_{name}"))
-
-
-def _pooling_of(model: Any) -> str:
-    modes = [module.pooling_mode for module in model if hasattr(module, "pooling_mode")]
-    if not modes:
-        return ""
-    return str(modes[0]) if isinstance(modes[0], str) else "+".join(map(str, modes[0]))
-
-
 def names(observation: Observation) -> Numbers | None:
     """Return the names that several evaluators of one kind share."""
     counts = Counter(
@@ -226,15 +202,6 @@ def field(observation: Observation) -> Numbers | None:
     return {"texts": len(texts), "rows": len(nearest), "common": max(common), "halves": halves}
 
 
-def _frequencies(texts: Sequence[str]) -> dict[str, float]:
-    counts = Counter(word for text in texts for word in words_of(text))
-    return {word: count / counts.total() for word, count in counts.items()}
-
-
-def _common(first: Mapping[str, float], second: Mapping[str, float]) -> float:
-    return sum(min(share, second.get(word, 0.0)) for word, share in first.items())
-
-
 def mixed(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the share of rows of batches whose texts stand in different rows of the data set."""
     tokenizer: Any = getattr(observation.trainer.model, "tokenizer", None)
@@ -257,6 +224,39 @@ def mixed(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
             if None not in pair and -1 not in pair:
                 rows, apart = rows + 1, apart + (pair[0] != pair[1])
     return {"rows": rows, "apart": apart / rows} if rows else None
+
+
+def _losses(loss: nn.Module) -> Iterator[nn.Module]:
+    """Yield a loss and the losses that it changes, as MatryoshkaLoss does."""
+    yield loss
+    inner = getattr(loss, "loss", None)
+    if isinstance(inner, nn.Module):
+        yield from _losses(inner)
+
+
+def _mode_of(settings: Mapping[str, Any]) -> str:
+    """Return the mode of a saved pooling, of a new or an old file of settings."""
+    mode = settings.get("pooling_mode")
+    if mode:
+        return "+".join(mode) if isinstance(mode, list) else str(mode)
+    old = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max", "lasttoken": "lasttoken"}
+    return "+".join(new for name, new in old.items() if settings.get(f"pooling_mode_{name}"))
+
+
+def _pooling_of(model: Any) -> str:
+    modes = [module.pooling_mode for module in model if hasattr(module, "pooling_mode")]
+    if not modes:
+        return ""
+    return str(modes[0]) if isinstance(modes[0], str) else "+".join(map(str, modes[0]))
+
+
+def _frequencies(texts: Sequence[str]) -> dict[str, float]:
+    counts = Counter(word for text in texts for word in words_of(text))
+    return {word: count / counts.total() for word, count in counts.items()}
+
+
+def _common(first: Mapping[str, float], second: Mapping[str, float]) -> float:
+    return sum(min(share, second.get(word, 0.0)) for word, share in first.items())
 
 
 def _places(column: Sequence[str]) -> dict[str, int]:

@@ -102,6 +102,28 @@ def graded(observation: Observation, dataset: str, batches: list[ObservedBatch])
     return {"rising": values[0], "falling": values[1]}
 
 
+def prefixes(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
+    """Return the dimensions and weights of a Matryoshka loss, beside those of the embeddings."""
+    loss = batches[0].loss
+    dims = getattr(loss, "matryoshka_dims", None)
+    if not dims or not batches[0].embedded:
+        return None
+    weights = getattr(loss, "matryoshka_weights", None) or [1.0] * len(dims)
+    return {
+        "dims": [int(size) for size in dims],
+        "weights": [float(weight) for weight in weights],
+        "width": _width(observation, batches),
+    }
+
+
+def width(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
+    """Return the dimensions of the embeddings; None where they are unknown."""
+    size = _width(observation, batches)
+    return {"width": size} if size else None
+
+
 def _on_embeddings(
     observation: Observation, batch: ObservedBatch, stand_in: GivenModel, *, labelled: bool = False
 ) -> Any:
@@ -143,28 +165,6 @@ def _features(rows: Tensor, count: int) -> list[dict[str, Tensor]]:
         {"input_ids": place[:, None], "attention_mask": torch.ones(len(place), 1).long()}
         for place in torch.arange(len(rows)).split(count)
     ]
-
-
-def prefixes(
-    observation: Observation, dataset: str, batches: list[ObservedBatch]
-) -> Numbers | None:
-    """Return the dimensions and weights of a Matryoshka loss, beside those of the embeddings."""
-    loss = batches[0].loss
-    dims = getattr(loss, "matryoshka_dims", None)
-    if not dims or not batches[0].embedded:
-        return None
-    weights = getattr(loss, "matryoshka_weights", None) or [1.0] * len(dims)
-    return {
-        "dims": [int(size) for size in dims],
-        "weights": [float(weight) for weight in weights],
-        "width": _width(observation, batches),
-    }
-
-
-def width(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
-    """Return the dimensions of the embeddings; None where they are unknown."""
-    size = _width(observation, batches)
-    return {"width": size} if size else None
 
 
 def _width(observation: Observation, batches: list[ObservedBatch]) -> int:

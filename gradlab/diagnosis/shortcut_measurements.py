@@ -47,11 +47,6 @@ def markers(observation: Observation, dataset: str, batches: list[ObservedBatch]
     }
 
 
-def _is_filled(column: Sequence[str]) -> bool:
-    """Return whether most texts of a column are not empty: an empty column lacks every word."""
-    return sum(bool(text.strip()) for text in column) > len(column) / 2
-
-
 def contained(
     observation: Observation, dataset: str, batches: list[ObservedBatch]
 ) -> Numbers | None:
@@ -73,13 +68,6 @@ def contained(
         "marked": sum(map(bool, marked)) / len(rows),
         "mark": next(filter(None, marked), ""),
     }
-
-
-def _holds(text: Sequence[str], phrase: Sequence[str]) -> bool:
-    """Return whether a clearly longer text contains another one of several words, word by word."""
-    if len(phrase) < FEWEST_WORDS or len(text) < LONGER * len(phrase):
-        return False
-    return f" {' '.join(phrase)} " in f" {' '.join(text)} "
 
 
 def remains(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
@@ -152,6 +140,18 @@ def brevity(observation: Observation, dataset: str, batches: list[ObservedBatch]
 def words_of(text: str) -> list[str]:
     """Return the words of a text in lower case."""
     return re.findall(r"\w+", text.lower())
+
+
+def _is_filled(column: Sequence[str]) -> bool:
+    """Return whether most texts of a column are not empty: an empty column lacks every word."""
+    return sum(bool(text.strip()) for text in column) > len(column) / 2
+
+
+def _holds(text: Sequence[str], phrase: Sequence[str]) -> bool:
+    """Return whether a clearly longer text contains another one of several words, word by word."""
+    if len(phrase) < FEWEST_WORDS or len(text) < LONGER * len(phrase):
+        return False
+    return f" {' '.join(phrase)} " in f" {' '.join(text)} "
 
 
 def _texts(observation: Observation, dataset: str) -> list[Sequence[str]]:

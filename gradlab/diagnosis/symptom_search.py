@@ -129,15 +129,6 @@ class Index:
         return vector
 
 
-def _whole(vectors: Sequence[tuple[Vector, float]]) -> Vector:
-    """Return the largest weight of each word in all phrases of a symptom."""
-    whole: Vector = {}
-    for vector, weight in vectors:
-        for word, size in vector.items():
-            whole[word] = max(whole.get(word, 0.0), weight * size)
-    return whole
-
-
 def features(text: str) -> set[str]:
     """Return the words of a text, with synonyms as one word, and pairs of words nearby."""
     plain = text.lower().replace("’", "'")
@@ -153,6 +144,15 @@ def features(text: str) -> set[str]:
             "+".join(sorted({word, near})) for near in words[at + 1 : at + 1 + WINDOW]
         )
     return singles_and_pairs
+
+
+def _whole(vectors: Sequence[tuple[Vector, float]]) -> Vector:
+    """Return the largest weight of each word in all phrases of a symptom."""
+    whole: Vector = {}
+    for vector, weight in vectors:
+        for word, size in vector.items():
+            whole[word] = max(whole.get(word, 0.0), weight * size)
+    return whole
 
 
 def _stem(word: str) -> str:

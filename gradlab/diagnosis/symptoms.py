@@ -49,11 +49,6 @@ def symptoms() -> dict[str, Symptom]:
     return {name: Symptom(name, **entry) for name, entry in _read().items() if name != ELSEWHERE}
 
 
-@functools.cache
-def _read() -> dict[str, Any]:
-    return read_packaged("gradlab.diagnosis", "symptoms.toml")
-
-
 def find_symptom(words: str) -> Symptom:
     """Return the symptom with a name, or the one that fits words such as ``"loss is nan"``.
 
@@ -84,6 +79,11 @@ def nearest(
     (name, score), (_, second) = scores[:2]
     sure = name != ELSEWHERE and score >= FLOOR and second <= AS_WELL * score
     return (name if sure else ""), scores
+
+
+@functools.cache
+def _read() -> dict[str, Any]:
+    return read_packaged("gradlab.diagnosis", "symptoms.toml")
 
 
 @functools.cache

@@ -65,28 +65,6 @@ def dependence(
     }  # fmt: skip
 
 
-def _exchanged(loss: Any, columns: Sequence[Any], labels: Any) -> list[float]:
-    """Return values of a loss where rows exchange labels; empty where that says nothing."""
-    if not isinstance(labels, Tensor) or len(labels) < 4 or bool((labels == labels[:1]).all()):
-        return []
-    generator = torch.Generator().manual_seed(0)
-    orders = [torch.randperm(len(labels), generator=generator) for _ in range(2)]
-    return [_value(loss, columns, labels[order.to(labels.device)]) for order in orders]
-
-
-def _seed() -> None:
-    """Let losses that draw numbers draw the same; the caller restores the generators."""
-    random.seed(0)
-    np.random.seed(0)  # noqa: NPY002  # libraries draw from it
-    torch.manual_seed(0)
-
-
-def _value(loss: Any, columns: Sequence[Any], labels: Any) -> float:
-    _seed()
-    value = loss([dict(column) for column in columns], labels)
-    return float(sum(value.values()) if isinstance(value, Mapping) else value)
-
-
 def accumulation(trainer: Any, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return whether the trainer, and else the loss, divides by the accumulation; None if unknown.
 
@@ -156,14 +134,6 @@ def embedding_in_half_a_batch(
     return {"cosine": cosine, "half": _is_half(model)} if math.isfinite(cosine) else None
 
 
-def _first_rows(rows: Any, most: int) -> Any:
-    return rows[:most] if isinstance(rows, Tensor) and rows.ndim else rows
-
-
-def _is_half(model: nn.Module) -> bool:
-    return any(weight.dtype in (torch.float16, torch.bfloat16) for weight in model.parameters())
-
-
 def tokens(model: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return the share of tokens that an embedding depends on, and that of last tokens.
 
@@ -190,25 +160,6 @@ def tokens(model: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any] |
     if not any(bool(rows.any()) for rows in reached):  # no gradient reaches anything
         return None
     return {"share": float(torch.cat(reached).mean()), "last": float(torch.cat(ends).mean())}
-
-
-def _reached_tokens(
-    model: nn.Module, words: nn.Module, column: Mapping[str, Any]
-) -> tuple[Tensor, Tensor]:
-    """Return whether each token has a gradient, and whether it is no padding; both (N, L)."""
-    held: list[Tensor] = []
-
-    def keep(module: nn.Module, args: Any, output: Tensor) -> Tensor:
-        held.append(output.detach().requires_grad_())
-        return held[-1]
-
-    mask = column["attention_mask"].bool().clone()
-    with words.register_forward_hook(keep), torch.enable_grad():
-        rows = model(dict(column))["sentence_embedding"]
-        weights = torch.linspace(0.5, 1.5, rows.shape[1], device=rows.device, dtype=rows.dtype)
-        (gradient,) = torch.autograd.grad((rows * weights).sum(), held[:1])
-    sizes = gradient.abs().sum(-1)
-    return sizes > 1e-9 * sizes.max(), mask
 
 
 def beside(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
@@ -269,32 +220,6 @@ def schedule(trainer: Any, batches: int | None) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _factors(scheduler: Any, steps: int) -> list[float]:
-    """Return the rate over the run relative to the initial rate; empty if it cannot be known."""
-    functions = getattr(scheduler, "lr_lambdas", None)
-    stride = max(1, steps // RATES)
-    if functions:
-        return [max(float(f(step)) for f in functions) for step in range(0, steps, stride)]
-    groups = getattr(getattr(scheduler, "optimizer", None), "param_groups", None)
-    if not groups or steps > MOST_STEPS:
-        return []
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1)) for _ in groups], lr=1.0)
-    optimizer.param_groups = [
-        {**inner, **{n: v for n, v in group.items() if n != "params"}, "params": inner["params"]}
-        for inner, group in zip(optimizer.param_groups, groups, strict=True)
-    ]
-    clone = copy.copy(scheduler)
-    clone.optimizer, factors = optimizer, []
-    first = max(group.get("initial_lr", group["lr"]) for group in groups) or 1.0
-    try:
-        for _ in range(steps):
-            factors.append(max(float(group["lr"]) for group in optimizer.param_groups) / first)
-            type(clone).step(clone)
-    except Exception:  # a schedule of something else than steps
-        return []
-    return factors
-
-
 def draws(loader: Any, sizes: Mapping[str, int]) -> dict[str, dict[str, Any]]:
     """Return the rows of each data set that the batches of a loader hold, without loading them.
 
@@ -327,3 +252,78 @@ def draws(loader: Any, sizes: Mapping[str, int]) -> dict[str, dict[str, Any]]:
         name: {"batches": rows[name], "epoch": len(drawn[name]) if whole else None}
         for name in sizes
     }
+
+
+def _exchanged(loss: Any, columns: Sequence[Any], labels: Any) -> list[float]:
+    """Return values of a loss where rows exchange labels; empty where that says nothing."""
+    if not isinstance(labels, Tensor) or len(labels) < 4 or bool((labels == labels[:1]).all()):
+        return []
+    generator = torch.Generator().manual_seed(0)
+    orders = [torch.randperm(len(labels), generator=generator) for _ in range(2)]
+    return [_value(loss, columns, labels[order.to(labels.device)]) for order in orders]
+
+
+def _seed() -> None:
+    """Let losses that draw numbers draw the same; the caller restores the generators."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002  # libraries draw from it
+    torch.manual_seed(0)
+
+
+def _value(loss: Any, columns: Sequence[Any], labels: Any) -> float:
+    _seed()
+    value = loss([dict(column) for column in columns], labels)
+    return float(sum(value.values()) if isinstance(value, Mapping) else value)
+
+
+def _first_rows(rows: Any, most: int) -> Any:
+    return rows[:most] if isinstance(rows, Tensor) and rows.ndim else rows
+
+
+def _is_half(model: nn.Module) -> bool:
+    return any(weight.dtype in (torch.float16, torch.bfloat16) for weight in model.parameters())
+
+
+def _reached_tokens(
+    model: nn.Module, words: nn.Module, column: Mapping[str, Any]
+) -> tuple[Tensor, Tensor]:
+    """Return whether each token has a gradient, and whether it is no padding; both (N, L)."""
+    held: list[Tensor] = []
+
+    def keep(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+        held.append(output.detach().requires_grad_())
+        return held[-1]
+
+    mask = column["attention_mask"].bool().clone()
+    with words.register_forward_hook(keep), torch.enable_grad():
+        rows = model(dict(column))["sentence_embedding"]
+        weights = torch.linspace(0.5, 1.5, rows.shape[1], device=rows.device, dtype=rows.dtype)
+        (gradient,) = torch.autograd.grad((rows * weights).sum(), held[:1])
+    sizes = gradient.abs().sum(-1)
+    return sizes > 1e-9 * sizes.max(), mask
+
+
+def _factors(scheduler: Any, steps: int) -> list[float]:
+    """Return the rate over the run relative to the initial rate; empty if it cannot be known."""
+    functions = getattr(scheduler, "lr_lambdas", None)
+    stride = max(1, steps // RATES)
+    if functions:
+        return [max(float(f(step)) for f in functions) for step in range(0, steps, stride)]
+    groups = getattr(getattr(scheduler, "optimizer", None), "param_groups", None)
+    if not groups or steps > MOST_STEPS:
+        return []
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1)) for _ in groups], lr=1.0)
+    optimizer.param_groups = [
+        {**inner, **{n: v for n, v in group.items() if n != "params"}, "params": inner["params"]}
+        for inner, group in zip(optimizer.param_groups, groups, strict=True)
+    ]
+    clone = copy.copy(scheduler)
+    clone.optimizer, factors = optimizer, []
+    first = max(group.get("initial_lr", group["lr"]) for group in groups) or 1.0
+    try:
+        for _ in range(steps):
+            factors.append(max(float(group["lr"]) for group in optimizer.param_groups) / first)
+            type(clone).step(clone)
+    except Exception:  # a schedule of something else than steps
+        return []
+    return factors

@@ -111,15 +111,6 @@ def embedding_statistics(
     )
 
 
-def _cosines_of_pairs(
-    anchors: Float[Array, "n d"], positives: Float[Array, "n d"]
-) -> dict[str, Float[Array, "_"]]:
-    """Return the cosines ``h_i·h_i'`` and, of j ≠ i, ``h_i·h_j'``, each in one row."""
-    xp, cosines = array_namespace(anchors), anchors @ positives.T
-    own = xp.eye(*cosines.shape, dtype=xp.bool, device=anchors.device)
-    return {"positive_cosine": cosines[own], "negative_cosine": cosines[~own]}
-
-
 def gradient_statistics(gradient: Components) -> dict[str, float]:
     """Return the statistics of a loss's components on one batch.
 
@@ -158,16 +149,6 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
         **(two_sided_statistics(gradient, gradient.counterpart) if gradient.counterpart else {}),
         **{name: float(value) for name, value in gradient.statistics.items()},
     }
-
-
-def _negatives_of_each(gradient: Components) -> Int[Array, "n"]:
-    """Return how many negatives each anchor has, (n,); a sentence's two views count once."""
-    xp, negative = array_namespace(gradient.weight), gradient.is_negative
-    if gradient.views is not None and gradient.columns.keys() >= {"other", "same"}:
-        of_other, of_same = (negative[:, gradient.columns[name]] for name in ("other", "same"))
-        of_further = negative[:, gradient.columns["same"].stop :]
-        negative = xp.concat([of_other | of_same, of_further], axis=-1)
-    return xp.count_nonzero(negative, axis=-1)
 
 
 def two_sided_statistics(anchors: Components, positives: Components) -> dict[str, float]:
@@ -217,13 +198,6 @@ def gini(values: Float[Array, "n"]) -> float:
     count, total = ordered.shape[0], float(xp.sum(ordered))
     rank = 2 * xp.arange(count, dtype=ordered.dtype, device=ordered.device) - (count - 1)
     return float(xp.sum(rank * ordered)) / (count * total) if total > 0 else math.nan
-
-
-def _finite_median(values: Float[Array, "n"]) -> float:
-    xp = array_namespace(values)
-    values = xp.sort(values[xp.isfinite(values)])
-    count = values.shape[0]
-    return float(values[(count - 1) // 2] + values[count // 2]) / 2 if count else math.nan
 
 
 def diagnose(
@@ -287,6 +261,32 @@ def distributions(
             "ratio": gradient.scalar_ratio[active],
         } | values_by_name
     return _histograms(values_by_name)
+
+
+def _cosines_of_pairs(
+    anchors: Float[Array, "n d"], positives: Float[Array, "n d"]
+) -> dict[str, Float[Array, "_"]]:
+    """Return the cosines ``h_i·h_i'`` and, of j ≠ i, ``h_i·h_j'``, each in one row."""
+    xp, cosines = array_namespace(anchors), anchors @ positives.T
+    own = xp.eye(*cosines.shape, dtype=xp.bool, device=anchors.device)
+    return {"positive_cosine": cosines[own], "negative_cosine": cosines[~own]}
+
+
+def _negatives_of_each(gradient: Components) -> Int[Array, "n"]:
+    """Return how many negatives each anchor has, (n,); a sentence's two views count once."""
+    xp, negative = array_namespace(gradient.weight), gradient.is_negative
+    if gradient.views is not None and gradient.columns.keys() >= {"other", "same"}:
+        of_other, of_same = (negative[:, gradient.columns[name]] for name in ("other", "same"))
+        of_further = negative[:, gradient.columns["same"].stop :]
+        negative = xp.concat([of_other | of_same, of_further], axis=-1)
+    return xp.count_nonzero(negative, axis=-1)
+
+
+def _finite_median(values: Float[Array, "n"]) -> float:
+    xp = array_namespace(values)
+    values = xp.sort(values[xp.isfinite(values)])
+    count = values.shape[0]
+    return float(values[(count - 1) // 2] + values[count // 2]) / 2 if count else math.nan
 
 
 def _histograms(values_by_name: Mapping[str, Float[Array, "_"]]) -> dict[str, dict[float, float]]:

@@ -132,25 +132,6 @@ def components(
         return of_anchors.beside(counterpart=of_positives), of_positives
 
 
-def _with_left_out(from_gradients: Components, closed: Components) -> Components:
-    """Return components from gradients, which cannot tell a left-out pair from one without push."""
-    return dataclasses.replace(from_gradients, left_out=closed.left_out)
-
-
-def _as_code(loss: Loss, views: Batch) -> Loss:
-    """Return a loss as code, with the values of ``loss`` on batches in the context of ``views``."""
-    in_torch = views.in_torch()
-
-    def value(anchors: Any, positives: Any, extra: Any = None, *, own_negatives: Any = None) -> Any:
-        rows = {"extra_negatives": extra, "own_negatives": own_negatives}
-        return loss.value_of(
-            dataclasses.replace(in_torch, anchors=anchors, positives=positives, **rows)
-        ).sum()
-
-    value.__name__ = str(loss)
-    return get_loss(value)  # type: ignore[arg-type]  # any function of two views, as its docstring says
-
-
 def with_relative_push(components: Components, loss: Loss, batch: Batch) -> Components:
     """Return components whose `Components.relative_push` is computed when it is first read."""
 
@@ -310,6 +291,25 @@ def autograd_split(
         shifts = shift_positive, shift_negatives
         by_positive, by_negatives = torch.autograd.grad(value.sum(), shifts)
     return by_negatives, -by_positive
+
+
+def _with_left_out(from_gradients: Components, closed: Components) -> Components:
+    """Return components from gradients, which cannot tell a left-out pair from one without push."""
+    return dataclasses.replace(from_gradients, left_out=closed.left_out)
+
+
+def _as_code(loss: Loss, views: Batch) -> Loss:
+    """Return a loss as code, with the values of ``loss`` on batches in the context of ``views``."""
+    in_torch = views.in_torch()
+
+    def value(anchors: Any, positives: Any, extra: Any = None, *, own_negatives: Any = None) -> Any:
+        rows = {"extra_negatives": extra, "own_negatives": own_negatives}
+        return loss.value_of(
+            dataclasses.replace(in_torch, anchors=anchors, positives=positives, **rows)
+        ).sum()
+
+    value.__name__ = str(loss)
+    return get_loss(value)  # type: ignore[arg-type]  # any function of two views, as its docstring says
 
 
 class _DotProducts(Comparison):

@@ -81,13 +81,6 @@ def measure(
     return BatchPush(push, cosine, gate, components.scalar_pull, positive, hidden)
 
 
-def _cosines(views: Batch, same: bool) -> NDArray[np.float64]:
-    """Return the cosines of anchors to the sentences of one view and the hard negatives, (N, K)."""
-    columns = [views.anchors if same else views.positives, views.extra_negatives]
-    vectors = np.concatenate([rows for rows in columns if rows is not None])
-    return np.clip(views.anchors @ vectors.T, -1, 1)
-
-
 class PushTotals:
     """Sums over batches of a corpus of ``count`` sentences, N."""
 
@@ -215,25 +208,6 @@ def measure_pairs_together(
     return pd.DataFrame.from_dict(pushes, orient="index", columns=names, dtype=float)
 
 
-def _pair_push(
-    texts: NDArray[np.int64], count: int, places: dict[int, int], batch: BatchPush
-) -> tuple[float, float, float]:
-    """Return ``push``, ``share`` and ``hidden`` of a pair, see `measure_pairs_together`."""
-    columns = texts // count
-    places_of_pair = [places[row] for row in (texts % count).tolist()]
-    push = total = 0.0
-    hidden = []
-    for anchor, text in ((0, 1), (1, 0)):
-        if columns[anchor] > 1:  # hard negatives are not anchors
-            continue
-        row, column = places_of_pair[anchor], max(int(columns[text]) - 1, 0) * len(places)
-        column += places_of_pair[text]
-        push += batch.push[row, column]
-        total += batch.push[row].sum()
-        hidden.append(np.nan if batch.hidden is None else batch.hidden[row, column])
-    return push, push / total if total else float("nan"), float(np.mean(hidden))
-
-
 def share_of_candidates(
     lines: pd.DataFrame, totals: PushTotals, batch_size: int
 ) -> tuple[float, float]:
@@ -254,3 +228,29 @@ def share_of_candidates(
     # If few random batches hold a candidate, their mean push can be less than what all candidates
     # take. If all lines were measured, there is no sampling error, but still that of dropout.
     return min(float(weighted.mean()), 1.0), error
+
+
+def _cosines(views: Batch, same: bool) -> NDArray[np.float64]:
+    """Return the cosines of anchors to the sentences of one view and the hard negatives, (N, K)."""
+    columns = [views.anchors if same else views.positives, views.extra_negatives]
+    vectors = np.concatenate([rows for rows in columns if rows is not None])
+    return np.clip(views.anchors @ vectors.T, -1, 1)
+
+
+def _pair_push(
+    texts: NDArray[np.int64], count: int, places: dict[int, int], batch: BatchPush
+) -> tuple[float, float, float]:
+    """Return ``push``, ``share`` and ``hidden`` of a pair, see `measure_pairs_together`."""
+    columns = texts // count
+    places_of_pair = [places[row] for row in (texts % count).tolist()]
+    push = total = 0.0
+    hidden = []
+    for anchor, text in ((0, 1), (1, 0)):
+        if columns[anchor] > 1:  # hard negatives are not anchors
+            continue
+        row, column = places_of_pair[anchor], max(int(columns[text]) - 1, 0) * len(places)
+        column += places_of_pair[text]
+        push += batch.push[row, column]
+        total += batch.push[row].sum()
+        hidden.append(np.nan if batch.hidden is None else batch.hidden[row, column])
+    return push, push / total if total else float("nan"), float(np.mean(hidden))

@@ -54,46 +54,6 @@ _imported: set[Any] = set()
 _importing = threading.RLock()
 
 
-def _import_own_files() -> None:
-    for file in own_files():
-        _import_once(file, functools.partial(import_module, file))
-
-
-def _load_entry_points() -> None:
-    for entry_point in _entry_points():
-        _import_once(entry_point, entry_point.load)
-
-
-@functools.cache
-def _entry_points() -> metadata.EntryPoints:
-    return metadata.entry_points(group=ENTRY_POINTS)
-
-
-def _import_once(source: Any, load: Callable[[], Any]) -> None:
-    if source in _imported:
-        return
-    with _importing:  # another thread waits here until the losses are registered
-        if source in _begun:  # own losses may ask for a loss while they are imported
-            return
-        _begun.add(source)
-        try:
-            load()
-        except Exception:
-            _begun.remove(source)
-            raise
-        _imported.add(source)
-
-
-def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:
-    """Turn a function or module into a loss."""
-    # By name, as gradlab.decomposition imports this package. It cannot register itself here
-    # instead: rooms are loaded when they are first asked for.
-    adapted: Loss = importlib.import_module("gradlab.decomposition.own_loss").own_loss(
-        loss, settings
-    )
-    return adapted
-
-
 @dataclass_transform(frozen_default=True)
 def register(name: str, *, cites: str = "") -> Callable[[L], L]:
     """Class decorator: make a loss a frozen dataclass, registered for `get_loss` and all commands.
@@ -141,10 +101,6 @@ def taught_names() -> list[str]:
 def combinator_names() -> list[str]:
     """Return the names of the combinators, such as ``symmetric``."""
     return _names(lambda cls: cls.is_combinator)
-
-
-def _names(selected: Callable[[type[Loss]], bool]) -> list[str]:
-    return [name for name in _registry.names() if selected(_registry.classes[name])]
 
 
 def loss_classes() -> dict[str, type[Loss]]:
@@ -264,34 +220,9 @@ def parse_hyperparameters(cls: type[Loss], texts: Mapping[str, str]) -> dict[str
     return preset | parse_settings(cls, own)
 
 
-@functools.cache
-def _table() -> dict[str, dict[str, str]]:
-    """Return the papers' tables: losses in the order of the rows, with their components in TeX."""
-    return tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
-
-
-@functools.cache
-def _papers() -> dict[str, str]:
-    entries = Path(__file__).with_name("papers.bib").read_text(encoding="utf-8").split("\n\n")
-    return {
-        entry[entry.index("{") + 1 : entry.index(",")]: f"\n{entry.strip()}\n" for entry in entries
-    }
-
-
 def cited(key: str) -> str:
     """Return the BibTeX entry of a key in ``papers.bib``, for a loss's ``bibtex``."""
     return _papers()[key]
-
-
-def _reference(entry: str) -> str:
-    """Return a reference to a BibTeX entry, such as ``Wang and Isola (2020)``."""
-    authors, year = (
-        re.findall(rf"^ *{field} = {{(.*)}},", entry, re.MULTILINE)[0]
-        for field in ("author", "year")
-    )
-    names = [author.partition(",")[0] for author in authors.split(" and ")]
-    who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
-    return f"{who} ({year})"
 
 
 def check_closed_form(loss: Loss, purpose: str) -> None:
@@ -308,6 +239,75 @@ def is_own(text: str) -> bool:
     """Return True if a text names an unregistered loss: ``module:Name`` or a ``.py`` file."""
     name = text.partition("(")[0]
     return ":" in name or name.endswith(".py")
+
+
+def _import_own_files() -> None:
+    for file in own_files():
+        _import_once(file, functools.partial(import_module, file))
+
+
+def _load_entry_points() -> None:
+    for entry_point in _entry_points():
+        _import_once(entry_point, entry_point.load)
+
+
+@functools.cache
+def _entry_points() -> metadata.EntryPoints:
+    return metadata.entry_points(group=ENTRY_POINTS)
+
+
+def _import_once(source: Any, load: Callable[[], Any]) -> None:
+    if source in _imported:
+        return
+    with _importing:  # another thread waits here until the losses are registered
+        if source in _begun:  # own losses may ask for a loss while they are imported
+            return
+        _begun.add(source)
+        try:
+            load()
+        except Exception:
+            _begun.remove(source)
+            raise
+        _imported.add(source)
+
+
+def _adapt(loss: Any, settings: Mapping[str, Any]) -> Loss:
+    """Turn a function or module into a loss."""
+    # By name, as gradlab.decomposition imports this package. It cannot register itself here
+    # instead: rooms are loaded when they are first asked for.
+    adapted: Loss = importlib.import_module("gradlab.decomposition.own_loss").own_loss(
+        loss, settings
+    )
+    return adapted
+
+
+def _names(selected: Callable[[type[Loss]], bool]) -> list[str]:
+    return [name for name in _registry.names() if selected(_registry.classes[name])]
+
+
+@functools.cache
+def _table() -> dict[str, dict[str, str]]:
+    """Return the papers' tables: losses in the order of the rows, with their components in TeX."""
+    return tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _papers() -> dict[str, str]:
+    entries = Path(__file__).with_name("papers.bib").read_text(encoding="utf-8").split("\n\n")
+    return {
+        entry[entry.index("{") + 1 : entry.index(",")]: f"\n{entry.strip()}\n" for entry in entries
+    }
+
+
+def _reference(entry: str) -> str:
+    """Return a reference to a BibTeX entry, such as ``Wang and Isola (2020)``."""
+    authors, year = (
+        re.findall(rf"^ *{field} = {{(.*)}},", entry, re.MULTILINE)[0]
+        for field in ("author", "year")
+    )
+    names = [author.partition(",")[0] for author in authors.split(" and ")]
+    who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
+    return f"{who} ({year})"
 
 
 def _from_text(text: str) -> Loss:

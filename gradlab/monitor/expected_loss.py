@@ -52,6 +52,42 @@ def loss_of_guessing(loss: Loss, cosine: float, sentences: int, extra: int = 0) 
     return value if math.isfinite(value) else None
 
 
+def expected_component(
+    loss: Loss, quantity: str, history: History
+) -> tuple[list[int], list[float]]:
+    """Simulate a loss component for independent normal angles with recorded means and spreads.
+
+    What the loss learns has the values that were recorded.
+
+    Returns up to `MOMENTS` steps and their values, those before the first that cannot be simulated.
+    """
+    means: dict[int, float] = {}
+    with contextlib.suppress(GradlabError):
+        for step, mu, sigma, count in _angles(loss, history, MOMENTS):
+            simulation = simulate(
+                _as_learned(loss, history, step), quantity, mu_pos=mu[:1], mu_neg=mu[1:],
+                sigma_pos=sigma[0], sigma_neg=sigma[1], negatives=count, batches=BATCHES,
+                progress=False,
+            )  # fmt: skip
+            means[step] = float(simulation.value[0, 0])
+    return list(means), list(means.values())
+
+
+def loss_at_first(loss: Loss, history: History) -> tuple[int, float] | None:
+    """Return the first record's step, and its mean loss for independent normal angles.
+
+    The angles have the means and spreads of that record, and the mean is by Monte Carlo. The result
+    is None if the loss is not a loss of pairs, or without angles.
+    """
+    for step, mu, sigma, count in _angles(loss, history, 1):
+        assert isinstance(loss, PairLoss)
+        draw, anchors = np.random.default_rng(0).standard_normal, max(1, ANGLES // count)
+        positive = PairSimilarity.from_angles(mu[0] + sigma[0] * draw(anchors))
+        negatives = Negatives.from_angles(mu[1] + sigma[1] * draw((anchors, count)))
+        return step, float(np.mean(loss.value(positive, negatives)))
+    return None
+
+
 def _of_equal_pairs(loss: PairLoss, cosine: float, negatives: int) -> float:
     """Return the loss of an anchor whose positive and negatives have one cosine."""
     angle = math.acos(min(1.0, max(-1.0, cosine)))
@@ -74,27 +110,6 @@ def _of_equal_rows(loss: Loss, cosine: float, sentences: int, extra: int) -> flo
     return float(loss(anchors, positives, extra_negatives if extra else None, normalize=True))
 
 
-def expected_component(
-    loss: Loss, quantity: str, history: History
-) -> tuple[list[int], list[float]]:
-    """Simulate a loss component for independent normal angles with recorded means and spreads.
-
-    What the loss learns has the values that were recorded.
-
-    Returns up to `MOMENTS` steps and their values, those before the first that cannot be simulated.
-    """
-    means: dict[int, float] = {}
-    with contextlib.suppress(GradlabError):
-        for step, mu, sigma, count in _angles(loss, history, MOMENTS):
-            simulation = simulate(
-                _as_learned(loss, history, step), quantity, mu_pos=mu[:1], mu_neg=mu[1:],
-                sigma_pos=sigma[0], sigma_neg=sigma[1], negatives=count, batches=BATCHES,
-                progress=False,
-            )  # fmt: skip
-            means[step] = float(simulation.value[0, 0])
-    return list(means), list(means.values())
-
-
 def _as_learned(loss: Loss, history: History, step: int) -> Loss:
     """Return the loss with the settings that it had learned by a step, as far as recorded."""
     settings = {}
@@ -106,21 +121,6 @@ def _as_learned(loss: Loss, history: History, step: int) -> Loss:
         elif log is not None:
             settings[name] = math.exp(min(log, LARGEST_LOG))
     return dataclasses.replace(loss, **settings)
-
-
-def loss_at_first(loss: Loss, history: History) -> tuple[int, float] | None:
-    """Return the first record's step, and its mean loss for independent normal angles.
-
-    The angles have the means and spreads of that record, and the mean is by Monte Carlo. The result
-    is None if the loss is not a loss of pairs, or without angles.
-    """
-    for step, mu, sigma, count in _angles(loss, history, 1):
-        assert isinstance(loss, PairLoss)
-        draw, anchors = np.random.default_rng(0).standard_normal, max(1, ANGLES // count)
-        positive = PairSimilarity.from_angles(mu[0] + sigma[0] * draw(anchors))
-        negatives = Negatives.from_angles(mu[1] + sigma[1] * draw((anchors, count)))
-        return step, float(np.mean(loss.value(positive, negatives)))
-    return None
 
 
 def _angles(

@@ -100,18 +100,6 @@ def scan_metrics(path: str | Path) -> tuple[list[Row], list[int]]:
     return rows, left_out
 
 
-def _row_of(line: str) -> Row | None:
-    """Return the row of a complete line, or None; a lone quote must not swallow later lines."""
-    if not line.endswith("\n") or "\ufffd" in line:  # the replacement for bytes that are not UTF-8
-        return None
-    try:
-        ((step, group, name, value),) = csv.reader([line])
-        # Digits that ran together from two lines are no step either.
-        return (int(step), group, name, float(value)) if 0 <= int(step) < 2**53 else None
-    except (ValueError, csv.Error):
-        return None
-
-
 @dataclass
 class History:
     """Numbers by group, name and step, as in metrics files of `gradlab train` and watched runs."""
@@ -245,14 +233,6 @@ class History:
         return pd.DataFrame(columns).sort_index().rename_axis("step")
 
 
-def _number(text: str) -> float:
-    """Return the number of a text; NaN if it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
 def of_dataset(name: str, dataset: str) -> str:
     """Return the name of a group or number of one dataset, such as ``"batch_loss quora"``."""
     return f"{name} {dataset}".strip()
@@ -340,3 +320,23 @@ def readable(name: str) -> str:
             return f"{subject}: {words}" if subject else words[:1].upper() + words[1:]
     plain = plain.replace("_", " ")
     return plain[:1].upper() + plain[1:]
+
+
+def _row_of(line: str) -> Row | None:
+    """Return the row of a complete line, or None; a lone quote must not swallow later lines."""
+    if not line.endswith("\n") or "\ufffd" in line:  # the replacement for bytes that are not UTF-8
+        return None
+    try:
+        ((step, group, name, value),) = csv.reader([line])
+        # Digits that ran together from two lines are no step either.
+        return (int(step), group, name, float(value)) if 0 <= int(step) < 2**53 else None
+    except (ValueError, csv.Error):
+        return None
+
+
+def _number(text: str) -> float:
+    """Return the number of a text; NaN if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

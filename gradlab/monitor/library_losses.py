@@ -66,14 +66,6 @@ def recognise(loss: Any, columns: int = 2) -> Loss | str:
     return f"{name} {UNKNOWN.get(name, 'has no closed form in gradlab')}"
 
 
-def _within_cache(loss: Any) -> Any:
-    """Return the loss that a gradient cache computes in pieces, or the loss itself."""
-    held = getattr(loss, "loss", None)
-    # A loss that changes another one, as MatryoshkaLoss does, has its cache.
-    cached = getattr(loss, "uses_gradient_cache", False) and type(loss).__name__ not in MAKERS
-    return held if cached and callable(held) else loss
-
-
 def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict[str, Any]:
     """Return the `gradlab.monitor.probe.Snapshot` fields that a loss sees in columns and labels.
 
@@ -146,6 +138,14 @@ def share_in_order(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) 
     if not len(differences) or not bool(differences.isfinite().all()):
         return None
     return float(((differences > 0).double() + (differences == 0).double() / 2).mean())
+
+
+def _within_cache(loss: Any) -> Any:
+    """Return the loss that a gradient cache computes in pieces, or the loss itself."""
+    held = getattr(loss, "loss", None)
+    # A loss that changes another one, as MatryoshkaLoss does, has its cache.
+    cached = getattr(loss, "uses_gradient_cache", False) and type(loss).__name__ not in MAKERS
+    return held if cached and callable(held) else loss
 
 
 def _one_view(rows: Tensor, labels: Tensor, lonely: bool) -> dict[str, Any]:

@@ -39,11 +39,6 @@ class Movement:
         return float((moved / size).sqrt()) if self._begins and float(size) else math.nan
 
 
-def _sample(weight: Tensor) -> Tensor:
-    numbers = weight.detach().reshape(-1)
-    return numbers[:: max(1, len(numbers) // SAMPLED)][:SAMPLED].double().clone()
-
-
 def trained_weights(value: Tensor) -> list[Tensor]:
     """Return the parameters that a loss was computed from, by its graph."""
     waiting, seen, weights = [value.grad_fn], set(), list[Tensor]()
@@ -76,3 +71,8 @@ def look_at_next_gradient(weights: Sequence[Tensor], tell: Callable[[float], Non
             tell(float((weight.grad - own[-1]).norm()) / size)
 
     handles = [weight.register_hook(before), weight.register_post_accumulate_grad_hook(after)]
+
+
+def _sample(weight: Tensor) -> Tensor:
+    numbers = weight.detach().reshape(-1)
+    return numbers[:: max(1, len(numbers) // SAMPLED)][:SAMPLED].double().clone()

@@ -135,10 +135,6 @@ def in_double(structure: Any, device: torch.device) -> Any:
     return tree_map_only(Tensor, change, structure)
 
 
-def _order_of(snapshot: Snapshot) -> dict[str, float]:
-    return {} if snapshot.order is None else {"order": snapshot.order}
-
-
 class Probe:
     """Measures batches of one loss by the best available method.
 
@@ -362,3 +358,7 @@ class Probe:
 
     def _not_recorded(self, why: str) -> None:
         self.note = self.note or f"The components of the loss are not recorded: {why}."
+
+
+def _order_of(snapshot: Snapshot) -> dict[str, float]:
+    return {} if snapshot.order is None else {"order": snapshot.order}

@@ -188,18 +188,6 @@ def told_apart(runs: Sequence[Recording]) -> list[Recording]:
     return [dataclasses.replace(run, label=labels.get(run._places, "")) for run in runs]
 
 
-def _metrics_of(folder: Path) -> Path | None:
-    """Return the metrics file of a run or a watched trainer; None if there is none."""
-    return next(filter(Path.is_file, (folder / METRICS, folder / WATCHED / METRICS)), None)
-
-
-def _runs_in(folder: Path) -> list[Recording]:
-    """Return the runs with measurements in subfolders of ``folder`` or of ``folder/runs``."""
-    places = sorted([*folder.glob("*/"), *folder.glob("runs/*/")])
-    runs = [_read(metrics) for place in places if (metrics := _metrics_of(place))]
-    return [run for run in runs if run.history.groups()]
-
-
 def read_recording(place: str | Path) -> Recording:
     """Read a recorded run.
 
@@ -226,6 +214,41 @@ def read_recording(place: str | Path) -> Recording:
     return run
 
 
+def recording_of(measurements: Mapping[str, Any]) -> Recording:
+    """Return the recording of measurements as `gradlab.monitor.verdicts.judge` takes them.
+
+    Raises:
+        GradlabError: a manifest that is not of a run.
+    """
+    rows = [(int(step), group, name, float(number)) for step, group, name, number in (
+        measurements["rows"]
+    )]  # fmt: skip
+    manifest = _checked(measurements.get("manifest", {}), "the manifest")
+    return Recording(Path("run"), _history(rows, manifest), manifest)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a run; empty if there is none.
+
+    Raises:
+        GradlabError: a manifest that cannot be read, is not a JSON object, or is not of a run.
+    """
+    path = folder / MANIFEST
+    return _checked(read_object(path) if path.exists() else {}, repr(str(path)))
+
+
+def _metrics_of(folder: Path) -> Path | None:
+    """Return the metrics file of a run or a watched trainer; None if there is none."""
+    return next(filter(Path.is_file, (folder / METRICS, folder / WATCHED / METRICS)), None)
+
+
+def _runs_in(folder: Path) -> list[Recording]:
+    """Return the runs with measurements in subfolders of ``folder`` or of ``folder/runs``."""
+    places = sorted([*folder.glob("*/"), *folder.glob("runs/*/")])
+    runs = [_read(metrics) for place in places if (metrics := _metrics_of(place))]
+    return [run for run in runs if run.history.groups()]
+
+
 def _read(metrics: Path) -> Recording:
     """Return the run of a metrics file, which may hold no measurements yet.
 
@@ -247,34 +270,11 @@ def _read(metrics: Path) -> Recording:
     return Recording(metrics.parent, history, manifest, written, tuple(left_out))
 
 
-def recording_of(measurements: Mapping[str, Any]) -> Recording:
-    """Return the recording of measurements as `gradlab.monitor.verdicts.judge` takes them.
-
-    Raises:
-        GradlabError: a manifest that is not of a run.
-    """
-    rows = [(int(step), group, name, float(number)) for step, group, name, number in (
-        measurements["rows"]
-    )]  # fmt: skip
-    manifest = _checked(measurements.get("manifest", {}), "the manifest")
-    return Recording(Path("run"), _history(rows, manifest), manifest)
-
-
 def _history(rows: list[tuple[int, str, str, float]], manifest: Mapping[str, Any]) -> History:
     places = ("watch", "total_steps"), ("results", "steps"), ("config", "max_steps")
     lengths = (manifest.get(section, {}).get(name) for section, name in places)
     total = next(filter(_is_count, lengths), None)
     return History.of(rows, total, manifest.get("watch", {}).get("primary", ""))
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a run; empty if there is none.
-
-    Raises:
-        GradlabError: a manifest that cannot be read, is not a JSON object, or is not of a run.
-    """
-    path = folder / MANIFEST
-    return _checked(read_object(path) if path.exists() else {}, repr(str(path)))
 
 
 def _checked(content: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -141,6 +141,46 @@ def capture_of(trainer: Any, views: Views) -> Capture:
     return snapshot
 
 
+def columns_of(
+    trainer: Any, inputs: Mapping[str, Any]
+) -> tuple[list[Mapping[str, Any]], Tensor | None]:
+    """Return tokenised columns and labels of a batch; no columns without sentence-transformers."""
+    if not hasattr(trainer, "collect_features"):
+        return [], None
+    features = {name: value for name, value in inputs.items() if name != "dataset_name"}
+    columns, labels = trainer.collect_features(features)
+    return columns, labels
+
+
+def in_order(rows: Tensor, pieces: Sequence[Mapping[str, Any]], count: int) -> Tensor:
+    """Return the rows of all pieces in the order of their columns, of ``count`` rows each."""
+    if not all(ROWS in piece for piece in pieces):
+        return rows
+    columns = torch.arange(len(rows), device=rows.device) // count
+    places = torch.cat([piece[ROWS] for piece in pieces]).to(rows.device)
+    return torch.zeros_like(rows).index_copy(0, columns * count + places, rows)
+
+
+def batch_size(features: Mapping[str, Any], otherwise: int) -> int:
+    """Return a tokenised column's number of sentences, or ``otherwise`` if it does not tell."""
+    for name in ("attention_mask", "input_ids", "pixel_values", "sentence_embedding"):
+        values = features.get(name)
+        if isinstance(values, Tensor) and values.ndim >= 2 and "cu_seq_lens_q" not in features:
+            return len(values)
+    return otherwise
+
+
+def with_guide(snapshot: Snapshot, outputs: list[Any]) -> Snapshot:
+    """Return the snapshot with the guide's embeddings of its rows, which come column by column."""
+    rows = torch.cat([output["sentence_embedding"].detach() for output in outputs])
+    n, extra = len(snapshot.anchors), snapshot.extra_negatives
+    sizes = [n, n] + ([] if extra is None else [len(extra)])
+    if snapshot.positives is None or len(rows) < sum(sizes):
+        return snapshot
+    guide = rows[: sum(sizes)].split(sizes)
+    return dataclasses.replace(snapshot, context={**snapshot.context, "guide": guide})
+
+
 def _fields(outputs: list[Any], views: Sequence[str] | str) -> list[Tensor]:
     """Return the fields that the names of ``views`` mean; see `watch`."""
     names = [views] if isinstance(views, str) else views
@@ -169,17 +209,6 @@ def _field(output: Any, name: str) -> Tensor:
 
 def _is_half(trainer: Any) -> bool:
     return bool(trainer.args.fp16 or trainer.args.bf16)
-
-
-def columns_of(
-    trainer: Any, inputs: Mapping[str, Any]
-) -> tuple[list[Mapping[str, Any]], Tensor | None]:
-    """Return tokenised columns and labels of a batch; no columns without sentence-transformers."""
-    if not hasattr(trainer, "collect_features"):
-        return [], None
-    features = {name: value for name, value in inputs.items() if name != "dataset_name"}
-    columns, labels = trainer.collect_features(features)
-    return columns, labels
 
 
 def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: Tensor) -> Snapshot:
@@ -234,32 +263,3 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
         order=share_in_order(loss, columns[: len(features)], labels),
         **(seen_by(loss, columns[: len(features)], labels) or by_columns),
     )
-
-
-def in_order(rows: Tensor, pieces: Sequence[Mapping[str, Any]], count: int) -> Tensor:
-    """Return the rows of all pieces in the order of their columns, of ``count`` rows each."""
-    if not all(ROWS in piece for piece in pieces):
-        return rows
-    columns = torch.arange(len(rows), device=rows.device) // count
-    places = torch.cat([piece[ROWS] for piece in pieces]).to(rows.device)
-    return torch.zeros_like(rows).index_copy(0, columns * count + places, rows)
-
-
-def batch_size(features: Mapping[str, Any], otherwise: int) -> int:
-    """Return a tokenised column's number of sentences, or ``otherwise`` if it does not tell."""
-    for name in ("attention_mask", "input_ids", "pixel_values", "sentence_embedding"):
-        values = features.get(name)
-        if isinstance(values, Tensor) and values.ndim >= 2 and "cu_seq_lens_q" not in features:
-            return len(values)
-    return otherwise
-
-
-def with_guide(snapshot: Snapshot, outputs: list[Any]) -> Snapshot:
-    """Return the snapshot with the guide's embeddings of its rows, which come column by column."""
-    rows = torch.cat([output["sentence_embedding"].detach() for output in outputs])
-    n, extra = len(snapshot.anchors), snapshot.extra_negatives
-    sizes = [n, n] + ([] if extra is None else [len(extra)])
-    if snapshot.positives is None or len(rows) < sum(sizes):
-        return snapshot
-    guide = rows[: sum(sizes)].split(sizes)
-    return dataclasses.replace(snapshot, context={**snapshot.context, "guide": guide})

@@ -82,19 +82,6 @@ def works_ahead(rows: Tensor) -> bool:
     return rows.device.type == "cuda"
 
 
-@contextlib.contextmanager
-def _beside_training(held: _Held) -> Iterator[None]:
-    """Let the GPU measure in its own stream, which waits for the copies but not for training."""
-    if held.mark is None:
-        yield
-        return
-    stream = torch.cuda.Stream(held.snapshot.anchors.device)
-    with torch.cuda.stream(stream):
-        stream.wait_event(held.mark)
-        yield
-    stream.synchronize()  # before the copies are freed
-
-
 class Watch(Recorder):
     """Records what a run's loss does, on a schedule, into a folder that `gradlab report` reads.
 
@@ -418,6 +405,24 @@ class Watch(Recorder):
             self._end(CRASHED if error else ENDED, _text_of(error) if error else "")
 
 
+def caution(message: str) -> None:
+    """Warn without a source line, because no line of the user's code is to blame."""
+    warnings.warn_explicit(message, TrainingWarning, "gradlab.watch", 1)
+
+
+@contextlib.contextmanager
+def _beside_training(held: _Held) -> Iterator[None]:
+    """Let the GPU measure in its own stream, which waits for the copies but not for training."""
+    if held.mark is None:
+        yield
+        return
+    stream = torch.cuda.Stream(held.snapshot.anchors.device)
+    with torch.cuda.stream(stream):
+        stream.wait_event(held.mark)
+        yield
+    stream.synchronize()  # before the copies are freed
+
+
 def _text_of(error: Exception) -> str:
     return f"{type(error).__name__}: {first_line(error)}"
 
@@ -439,8 +444,3 @@ def _before(row: Row, step: int) -> bool:
         (BATCH_LOSS, LEARNED, WEIGHTS_MOVED, STALE_GRADIENT, *SIGNS)
     )
     return at < step if measured else at <= step
-
-
-def caution(message: str) -> None:
-    """Warn without a source line, because no line of the user's code is to blame."""
-    warnings.warn_explicit(message, TrainingWarning, "gradlab.watch", 1)

@@ -123,17 +123,6 @@ def diagnostics(run: Recording, plans: Sequence[Card] = PLANS) -> list[Card]:
     return cards
 
 
-def _of_code(plan: Card, name: str, histories: Iterable[History], group: str) -> Card:
-    """Return a chart titled by what runs record of a loss given as code, if one has such a loss."""
-    recorded = {history.recorded_as(group, name) for history in histories}
-    if recorded <= {name} or not recorded <= {name, OF_CODE[name]}:
-        return plan
-    title = readable(OF_CODE[name])
-    if name in recorded:
-        title = f"{plan.title}; {title} of losses given as code"
-    return dataclasses.replace(plan, title=title, hint=OF_PUSHED)
-
-
 def overlaid(histories: dict[str, History], plans: Sequence[Card] = PLANS) -> list[Card]:
     """Return charts of several runs' losses and embeddings: one per quantity, one line per run."""
     cards = []
@@ -176,11 +165,6 @@ def remaining(histories: dict[str, History]) -> list[Card]:
     return cards
 
 
-def _names(histories: dict[str, History], group: str) -> list[str]:
-    """Return the names of a group in all histories, in order of appearance."""
-    return list(dict.fromkeys(n for history in histories.values() for n in history.names(group)))
-
-
 def average(histories: Sequence[History]) -> History:
     """Return the mean of several runs, at the steps that all of them recorded."""
     mean = History(max((h.total_steps or 0 for h in histories), default=0) or None)
@@ -192,6 +176,22 @@ def average(histories: Sequence[History]) -> History:
                     step, group, {name: sum(by_step[step] for by_step in points) / len(points)}
                 )
     return mean
+
+
+def _of_code(plan: Card, name: str, histories: Iterable[History], group: str) -> Card:
+    """Return a chart titled by what runs record of a loss given as code, if one has such a loss."""
+    recorded = {history.recorded_as(group, name) for history in histories}
+    if recorded <= {name} or not recorded <= {name, OF_CODE[name]}:
+        return plan
+    title = readable(OF_CODE[name])
+    if name in recorded:
+        title = f"{plan.title}; {title} of losses given as code"
+    return dataclasses.replace(plan, title=title, hint=OF_PUSHED)
+
+
+def _names(histories: dict[str, History], group: str) -> list[str]:
+    """Return the names of a group in all histories, in order of appearance."""
+    return list(dict.fromkeys(n for history in histories.values() for n in history.names(group)))
 
 
 def _drawn(

@@ -78,16 +78,6 @@ def render_run(run: Recording, refresh: int | None = None, markdown: bool = Fals
     )
 
 
-def _terms(run: Recording, verdict: Verdict) -> dict[str, str]:
-    """Return the statistics behind a verdict by name: where they began and where they are."""
-    records = Records(run.history, verdict.dataset)
-    courses = {}
-    for name, series in TERMS.get(verdict.subject, {}).items():
-        recorded = records.recorded_as(series)
-        courses[name if recorded == series else readable(recorded)] = records.ends(series)
-    return {name: course_of(ends) for name, ends in courses.items() if ends}
-
-
 def score_line(run: Recording) -> str:
     """Return the main score of a run in one line; empty if there is none."""
     scores = run.history.scores()
@@ -97,6 +87,16 @@ def score_line(run: Recording) -> str:
         f"{when} {note} {value}" if when == "before" else f"{when} {value} at {note}"
         for when, value, note in _ends(scores[0])
     )
+
+
+def _terms(run: Recording, verdict: Verdict) -> dict[str, str]:
+    """Return the statistics behind a verdict by name: where they began and where they are."""
+    records = Records(run.history, verdict.dataset)
+    courses = {}
+    for name, series in TERMS.get(verdict.subject, {}).items():
+        recorded = records.recorded_as(series)
+        courses[name if recorded == series else readable(recorded)] = records.ends(series)
+    return {name: course_of(ends) for name, ends in courses.items() if ends}
 
 
 def _ends(score: Score) -> list[tuple[str, str, str]]:

@@ -132,14 +132,6 @@ def vector_forces(loss: Loss, setting: Setting) -> ForcesOf:
     return forces
 
 
-def _agree(probes: list[np.ndarray]) -> bool:
-    """Return whether the displaced pushes of all `PROBES` rows of cells are the same."""
-    if len(probes) < PROBES:
-        return False
-    size = np.abs(probes).max()
-    return bool(np.abs(np.subtract(probes[1:], probes[0])).max() <= ROUNDING * size)
-
-
 class _AnchorGradients:
     """Coefficients of the first anchor in drawn batches, from gradients of a function of two views.
 
@@ -209,6 +201,40 @@ class _AnchorGradients:
 def probes_first(rows: int) -> list[int]:
     """Return row numbers with the first, the last and the middle row in front."""
     return list(dict.fromkeys([0, rows - 1, rows // 2, *range(rows)]))
+
+
+def views(
+    positive: Float[Tensor, "sentences"], negative: Float[Tensor, "k"], *, shared: bool = False
+) -> tuple[Float[Tensor, "sentences d"], Float[Tensor, "sentences d"]]:
+    """Return anchors and positives of 1 + K sentences in 2 + 2K dimensions.
+
+    The angles are those of each anchor to its positive, and of the first anchor to the positives of
+    the others. ``shared`` gives the other anchors one dimension in place of K, which changes the
+    cosines among them but none with a positive or with the first anchor: 3 + K dimensions. A loss
+    written with broadcasting takes time by their number.
+    """
+    count = len(negative)
+    angles = torch.cat([positive[:1], negative])
+    positives = torch.cat([angles.cos()[:, None], torch.diag(angles.sin())], 1)
+    away = positive[1:].sin()
+    if shared:
+        signs = (-1.0) ** torch.arange(count, dtype=away.dtype, device=away.device)
+        directions = (signs * away)[:, None]
+    else:
+        directions = torch.diag(away)
+    positives = pad(positives, (0, directions.shape[1]))
+    own = pad(directions, (2 + count, 0))
+    remaining = positive[1:].cos()[:, None] * positives[1:] + own
+    first = pad(torch.ones_like(positive[:1])[:, None], (0, positives.shape[1] - 1))
+    return torch.cat([first, remaining]), positives
+
+
+def _agree(probes: list[np.ndarray]) -> bool:
+    """Return whether the displaced pushes of all `PROBES` rows of cells are the same."""
+    if len(probes) < PROBES:
+        return False
+    size = np.abs(probes).max()
+    return bool(np.abs(np.subtract(probes[1:], probes[0])).max() <= ROUNDING * size)
 
 
 def _first_axis(count: int, dimensions: int) -> Float[Tensor, "{count} {dimensions}"]:
@@ -295,29 +321,3 @@ def _batch_at(
     generator = torch.Generator().manual_seed(0)
     z = torch.randn(2, 1, setting.columns + 1, generator=generator, dtype=torch.float64)
     return mu_pos + setting.sigma_pos * z[0], mu_neg + setting.sigma_neg * z[1, :, 1:]
-
-
-def views(
-    positive: Float[Tensor, "sentences"], negative: Float[Tensor, "k"], *, shared: bool = False
-) -> tuple[Float[Tensor, "sentences d"], Float[Tensor, "sentences d"]]:
-    """Return anchors and positives of 1 + K sentences in 2 + 2K dimensions.
-
-    The angles are those of each anchor to its positive, and of the first anchor to the positives of
-    the others. ``shared`` gives the other anchors one dimension in place of K, which changes the
-    cosines among them but none with a positive or with the first anchor: 3 + K dimensions. A loss
-    written with broadcasting takes time by their number.
-    """
-    count = len(negative)
-    angles = torch.cat([positive[:1], negative])
-    positives = torch.cat([angles.cos()[:, None], torch.diag(angles.sin())], 1)
-    away = positive[1:].sin()
-    if shared:
-        signs = (-1.0) ** torch.arange(count, dtype=away.dtype, device=away.device)
-        directions = (signs * away)[:, None]
-    else:
-        directions = torch.diag(away)
-    positives = pad(positives, (0, directions.shape[1]))
-    own = pad(directions, (2 + count, 0))
-    remaining = positive[1:].cos()[:, None] * positives[1:] + own
-    first = pad(torch.ones_like(positive[:1])[:, None], (0, positives.shape[1] - 1))
-    return torch.cat([first, remaining]), positives

@@ -158,6 +158,22 @@ class Moments(NamedTuple):
 Samples = tuple[Float[Array, "*#n"], Bool[Array, "*#n"] | None]
 
 
+def moments_of(values: Float[Array, "*n b"], counts: Bool[Array, "*n b"] | None = None) -> Moments:
+    """Return the moments of each row's entries that count, or of all; the mean of none is 0."""
+    xp = array_namespace(values)
+    binary = bool(xp.all((values == 0) | (values == 1)))
+    if counts is None:
+        mean = xp.mean(values, axis=-1)
+        count = xp.full_like(mean, values.shape[-1])
+        squares = xp.sum((values - mean[..., None]) ** 2, axis=-1)
+    else:
+        selected = xp.astype(counts, values.dtype)
+        count = xp.sum(selected, axis=-1)
+        mean = xp.sum(values * selected, axis=-1) / xp.where(count > 0, count, xp.ones_like(count))
+        squares = xp.sum(selected * (values - mean[..., None]) ** 2, axis=-1)
+    return Moments(to_numpy(count), to_numpy(mean), to_numpy(squares), binary)
+
+
 def _accumulate(
     setting: Setting, samples: Callable[[PairSimilarity, Negatives], Samples], sampling: Sampling
 ) -> Moments:
@@ -186,22 +202,6 @@ def _accumulate(
     total = count.sum(axis=0)
     merged = divide((count * mean).sum(axis=0), total)
     return Moments(total, merged, (squares + count * (mean - merged) ** 2).sum(axis=0), all(binary))
-
-
-def moments_of(values: Float[Array, "*n b"], counts: Bool[Array, "*n b"] | None = None) -> Moments:
-    """Return the moments of each row's entries that count, or of all; the mean of none is 0."""
-    xp = array_namespace(values)
-    binary = bool(xp.all((values == 0) | (values == 1)))
-    if counts is None:
-        mean = xp.mean(values, axis=-1)
-        count = xp.full_like(mean, values.shape[-1])
-        squares = xp.sum((values - mean[..., None]) ** 2, axis=-1)
-    else:
-        selected = xp.astype(counts, values.dtype)
-        count = xp.sum(selected, axis=-1)
-        mean = xp.sum(values * selected, axis=-1) / xp.where(count > 0, count, xp.ones_like(count))
-        squares = xp.sum(selected * (values - mean[..., None]) ** 2, axis=-1)
-    return Moments(to_numpy(count), to_numpy(mean), to_numpy(squares), binary)
 
 
 def _draw(setting: Setting, sampling: Sampling, block: int) -> Iterator[Draws]:

@@ -89,11 +89,6 @@ def unrelated(records: Records) -> Verdict | None:
     )
 
 
-def _nearness(positive: float, negative: float) -> float:
-    """Return how far the mean cosine of positives is on the way from that of others to 1."""
-    return abs(positive - negative) / (1 - negative) if negative < 1 else math.inf
-
-
 def opposed(records: Records) -> Verdict | None:
     """Judge whether pairs are driven to opposite directions."""
     shares = _points(records, OPPOSED)
@@ -164,6 +159,11 @@ def set_back(history: History) -> Verdict | None:
         symptom="score-does-not-rise",
         evidence={"moved": max(moved), "kept": points[-1]},
     )
+
+
+def _nearness(positive: float, negative: float) -> float:
+    """Return how far the mean cosine of positives is on the way from that of others to 1."""
+    return abs(positive - negative) / (1 - negative) if negative < 1 else math.inf
 
 
 def _points(records: Records, name: str) -> dict[int, float]:

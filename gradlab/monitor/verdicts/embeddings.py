@@ -202,22 +202,6 @@ def spread(records: Records, running: bool) -> Verdict:
     )
 
 
-def _come_apart(records: Records) -> bool:
-    """Whether sentences are told apart better than at first, in the last three records.
-
-    Three signs are due: the difference of cosines has grown, views are closer than different
-    sentences, and these are no closer to each other than they were.
-    """
-    first = records.first("positive_cosine") - records.first("negative_cosine")
-    start = records.first("negative_cosine")
-    rows = records.recent("positive_cosine", "negative_cosine")
-    return bool(rows) and all(
-        positive - negative > GROWN * first and negative < start
-        and not is_indistinct(positive, negative)
-        for positive, negative in rows
-    )  # fmt: skip
-
-
 def order(records: Records) -> Verdict | None:
     """Judge whether cosines stand in the order of labels, or positives above own negatives.
 
@@ -245,20 +229,6 @@ def order(records: Records) -> Verdict | None:
                        evidence)  # fmt: skip
     grade = GOOD if last > max(IN_ORDER, first - NARROW) else NOT_JUDGED
     return Verdict("Order", grade, finding, name="order", evidence=evidence)
-
-
-def _is_reversed(records: Records, values: list[float]) -> bool:
-    """Whether fewer than half of all comparisons are in order, clearly, and will not soon be.
-
-    A loss of reversed labels brings them into its order, while the score falls.
-    """
-    if len(values) < ENOUGH_RECORDS:
-        return False
-    mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
-    if records.score_falls():
-        return mean < REVERSED_AS_WELL and mean + CLEARLY_AS_WELL * error < 0.5
-    early, late = map(statistics.fmean, records.parts("order"))
-    return mean < REVERSED and mean + CLEARLY * error < 0.5 and late < (early + 0.5) / 2
 
 
 def duplicates(records: Records) -> Verdict | None:
@@ -300,12 +270,6 @@ def duplicates(records: Records) -> Verdict | None:
     )
 
 
-def _median_bin(shares: Mapping[float, float]) -> float:
-    """Return the lower edge of the bin that holds the median."""
-    reached = np.cumsum(list(shares.values()))
-    return list(shares)[int(np.searchsorted(reached, reached[-1] / 2))]
-
-
 def queue_advice(config: Mapping[str, Any] | None) -> str:
     """Return why the settings of `gradlab train` allow a collapse; empty if they do not."""
     if config is None or not config.get("queue_size") or config.get("in_batch_negatives", True):
@@ -331,3 +295,39 @@ def queue_advice(config: Mapping[str, Any] | None) -> str:
         "nothing holds the keys back (MoCoSE, A.2). Raise momentum, add predictor_layers, or turn "
         "in_batch_negatives on."
     )
+
+
+def _come_apart(records: Records) -> bool:
+    """Whether sentences are told apart better than at first, in the last three records.
+
+    Three signs are due: the difference of cosines has grown, views are closer than different
+    sentences, and these are no closer to each other than they were.
+    """
+    first = records.first("positive_cosine") - records.first("negative_cosine")
+    start = records.first("negative_cosine")
+    rows = records.recent("positive_cosine", "negative_cosine")
+    return bool(rows) and all(
+        positive - negative > GROWN * first and negative < start
+        and not is_indistinct(positive, negative)
+        for positive, negative in rows
+    )  # fmt: skip
+
+
+def _is_reversed(records: Records, values: list[float]) -> bool:
+    """Whether fewer than half of all comparisons are in order, clearly, and will not soon be.
+
+    A loss of reversed labels brings them into its order, while the score falls.
+    """
+    if len(values) < ENOUGH_RECORDS:
+        return False
+    mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
+    if records.score_falls():
+        return mean < REVERSED_AS_WELL and mean + CLEARLY_AS_WELL * error < 0.5
+    early, late = map(statistics.fmean, records.parts("order"))
+    return mean < REVERSED and mean + CLEARLY * error < 0.5 and late < (early + 0.5) / 2
+
+
+def _median_bin(shares: Mapping[float, float]) -> float:
+    """Return the lower edge of the bin that holds the median."""
+    reached = np.cumsum(list(shares.values()))
+    return list(shares)[int(np.searchsorted(reached, reached[-1] / 2))]

@@ -88,107 +88,12 @@ def nothing_to_learn(records: Records) -> Verdict | None:
     )  # fmt: skip
 
 
-def _no_push(records: Records, since: int) -> Verdict | None:
-    """Judge whether the push is reversed, or never was while weights moved until ``since``."""
-    dissipation = records.latest("gradient_dissipation")
-    evidence = {"gradient_dissipation": dissipation}
-    if dissipation < -VANISHED:
-        finding = (
-            f"The push is reversed: the mean dissipation is {dissipation:.2g}, below 0, and the "
-            "loss draws a sentence to its negatives."
-        )
-        change = (
-            "Check the sign of the loss, whether it takes distances or similarities, and that its "
-            "temperature and margin are above 0."
-        )
-        return Verdict("Learning", BAD, finding, change, "push reversed", "score-falls", evidence)
-    moved = records.history.points(TRAIN, WEIGHTS_MOVED)
-    early = max((value for step, value in moved.items() if step <= since), default=math.nan)
-    pushes = any(value > VANISHED for value in records.points("gradient_dissipation").values())
-    moves = early > MOVES or collapse(records) is not None
-    if pushes or records.dataset or not moves:
-        return None
-    finding = (
-        f"Nothing pushes sentences apart (mean dissipation {dissipation:.1g}), while the weights "
-        "move all the same."
-    )
-    change = (
-        "Check that the negatives have a gradient (no detach), and that the loss compares what it "
-        "should: look at the shapes. Labels that say how close each pair should be need no push."
-    )
-    return Verdict("Learning", WATCH, finding, change, "nothing pushes", "score-falls", evidence)
-
-
 def learning(records: Records, unmeasured: str) -> Verdict:
     """Judge whether sentences receive a gradient; ``unmeasured`` says why it is not known."""
     rows = records.recent("gradient_dissipation", "active", count=1)
     if not rows:
         return Verdict("Learning", NOT_JUDGED, unmeasured, name="learning not measured")
     return nothing_to_learn(records) or _share_that_learns(records)
-
-
-def _share_that_learns(records: Records) -> Verdict:
-    count = min(PERSISTENT, len(records.points("gradient_dissipation")))
-    rows = records.recent("gradient_dissipation", "active", count=count)
-    shares = [active for _, active in rows if math.isfinite(active)]
-    dissipation = rows[-1][0]
-    evidence = {"gradient_dissipation": dissipation}
-    if not shares:
-        finding = "No share of learning sentences was recorded."
-        return Verdict("Learning", NOT_JUDGED, finding, name="learning not measured")
-    share = statistics.fmean(shares)
-    evidence["active"] = share
-    if max(shares) == 0:
-        return _nothing_learns(records, evidence)
-    if share > ALL_LEARN:
-        finding, name = "All sentences of a batch are learning.", "all learn"
-        return Verdict("Learning", GOOD, finding, name=name, evidence=evidence)
-    has_teacher = any("teacher" in base.looks_at for base in records.used.bases)
-    reason = "agree with the teacher" if has_teacher else "are far enough from their negatives"
-    text = percent(share) if share >= 0.001 else "Fewer than 0.1%"
-    finding, name = (
-        f"{text} of the sentences in a batch are learning; the others {reason}.",
-        "some learn",
-    )
-    if share < FEW_LEARN and not has_teacher:
-        name = "few learn"
-        finding += (
-            " That is usual for a loss that works; harder negatives or larger batches would give "
-            "it more to learn."
-        )
-    return Verdict("Learning", GOOD, finding, name=name, evidence=evidence)
-
-
-def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
-    if all(map(math.isnan, records.points("gradient_dissipation").values())):
-        # No record has a negative that acts, as of a loss that compares the cosines of pairs.
-        return Verdict("Learning", NOT_JUDGED, NO_NEGATIVES, name="learning not measured")
-    easier = alternative(records.used, LEARNING, raises=True)
-    change = f"Stop here, or make the task harder: harder negatives, larger batches{easier}."
-    change = EQUAL_LABELS if records.used.has_labels else change
-    change = "See to the collapse first." if collapse(records) else change
-    recent = records.recent("gradient_dissipation", count=1)
-    latest = records.recent("gradient_dissipation") or recent
-    largest = max(dissipation for (dissipation,) in latest)
-    if largest < -VANISHED and (reversed_ := _no_push(records, 0)):
-        return reversed_
-    if largest < VANISHED:
-        finding = (
-            "No sentence learns any more: the gradient has vanished (mean dissipation "
-            f"{evidence['gradient_dissipation']:.1g})."
-        )
-        return Verdict(
-            "Learning", BAD, finding, change, "gradient has vanished", "loss-zero", evidence
-        )
-    finding = "No sentence of the last batches learns any more."
-    gap = records.end("positive_cosine") - records.end("negative_cosine")
-    if gap > SOLVED and records.score_suffers() is not True:
-        finding += (
-            f" Their positives are nearer than others by {gap:.2f} in cosine: the training data "
-            "are learned. Training longer would teach no more; harder negatives would."
-        )
-        return Verdict("Learning", GOOD, finding, name="all is learned", evidence=evidence)
-    return Verdict("Learning", WATCH, finding, change, "none learns", "loss-zero", evidence)
 
 
 def temperature_too_high(records: Records) -> Verdict | None:
@@ -210,11 +115,6 @@ def temperature_too_high(records: Records) -> Verdict | None:
         symptom="temperature",
         evidence={"hardest_share": share, "uniform_share": equal},
     )
-
-
-def _weighs_alike(hot: bool, share: float, equal: float, cosine: float) -> bool:
-    few = not 0 < equal * ENOUGH <= 1
-    return not few and share < NEAR_UNIFORM * equal and (hot or not cosine >= TUNED)
 
 
 def hard_negatives(records: Records, unmeasured: str) -> Verdict:
@@ -282,11 +182,6 @@ def ratio_too_low(records: Records) -> Verdict | None:
     )
 
 
-def _is_outweighed(lemma_share: float, dissipation: float, positive_cosine: float) -> bool:
-    can_move = dissipation >= NOTHING and not positive_cosine >= COINCIDE
-    return can_move and lemma_share < MOST
-
-
 def pull_and_push(records: Records, unmeasured: str) -> Verdict:
     """Judge whether steps bring sentences closer to their positives (Lemma 1)."""
     share = records.end("lemma_share")
@@ -306,3 +201,108 @@ def pull_and_push(records: Records, unmeasured: str) -> Verdict:
     steps = "Steps" if share >= NEARLY_ALL else "Most steps"
     finding = f"{steps} bring sentences closer to their positives."
     return Verdict("Pull and push", GOOD, finding, name="steps bring closer", evidence=evidence)
+
+
+def _no_push(records: Records, since: int) -> Verdict | None:
+    """Judge whether the push is reversed, or never was while weights moved until ``since``."""
+    dissipation = records.latest("gradient_dissipation")
+    evidence = {"gradient_dissipation": dissipation}
+    if dissipation < -VANISHED:
+        finding = (
+            f"The push is reversed: the mean dissipation is {dissipation:.2g}, below 0, and the "
+            "loss draws a sentence to its negatives."
+        )
+        change = (
+            "Check the sign of the loss, whether it takes distances or similarities, and that its "
+            "temperature and margin are above 0."
+        )
+        return Verdict("Learning", BAD, finding, change, "push reversed", "score-falls", evidence)
+    moved = records.history.points(TRAIN, WEIGHTS_MOVED)
+    early = max((value for step, value in moved.items() if step <= since), default=math.nan)
+    pushes = any(value > VANISHED for value in records.points("gradient_dissipation").values())
+    moves = early > MOVES or collapse(records) is not None
+    if pushes or records.dataset or not moves:
+        return None
+    finding = (
+        f"Nothing pushes sentences apart (mean dissipation {dissipation:.1g}), while the weights "
+        "move all the same."
+    )
+    change = (
+        "Check that the negatives have a gradient (no detach), and that the loss compares what it "
+        "should: look at the shapes. Labels that say how close each pair should be need no push."
+    )
+    return Verdict("Learning", WATCH, finding, change, "nothing pushes", "score-falls", evidence)
+
+
+def _share_that_learns(records: Records) -> Verdict:
+    count = min(PERSISTENT, len(records.points("gradient_dissipation")))
+    rows = records.recent("gradient_dissipation", "active", count=count)
+    shares = [active for _, active in rows if math.isfinite(active)]
+    dissipation = rows[-1][0]
+    evidence = {"gradient_dissipation": dissipation}
+    if not shares:
+        finding = "No share of learning sentences was recorded."
+        return Verdict("Learning", NOT_JUDGED, finding, name="learning not measured")
+    share = statistics.fmean(shares)
+    evidence["active"] = share
+    if max(shares) == 0:
+        return _nothing_learns(records, evidence)
+    if share > ALL_LEARN:
+        finding, name = "All sentences of a batch are learning.", "all learn"
+        return Verdict("Learning", GOOD, finding, name=name, evidence=evidence)
+    has_teacher = any("teacher" in base.looks_at for base in records.used.bases)
+    reason = "agree with the teacher" if has_teacher else "are far enough from their negatives"
+    text = percent(share) if share >= 0.001 else "Fewer than 0.1%"
+    finding, name = (
+        f"{text} of the sentences in a batch are learning; the others {reason}.",
+        "some learn",
+    )
+    if share < FEW_LEARN and not has_teacher:
+        name = "few learn"
+        finding += (
+            " That is usual for a loss that works; harder negatives or larger batches would give "
+            "it more to learn."
+        )
+    return Verdict("Learning", GOOD, finding, name=name, evidence=evidence)
+
+
+def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
+    if all(map(math.isnan, records.points("gradient_dissipation").values())):
+        # No record has a negative that acts, as of a loss that compares the cosines of pairs.
+        return Verdict("Learning", NOT_JUDGED, NO_NEGATIVES, name="learning not measured")
+    easier = alternative(records.used, LEARNING, raises=True)
+    change = f"Stop here, or make the task harder: harder negatives, larger batches{easier}."
+    change = EQUAL_LABELS if records.used.has_labels else change
+    change = "See to the collapse first." if collapse(records) else change
+    recent = records.recent("gradient_dissipation", count=1)
+    latest = records.recent("gradient_dissipation") or recent
+    largest = max(dissipation for (dissipation,) in latest)
+    if largest < -VANISHED and (reversed_ := _no_push(records, 0)):
+        return reversed_
+    if largest < VANISHED:
+        finding = (
+            "No sentence learns any more: the gradient has vanished (mean dissipation "
+            f"{evidence['gradient_dissipation']:.1g})."
+        )
+        return Verdict(
+            "Learning", BAD, finding, change, "gradient has vanished", "loss-zero", evidence
+        )
+    finding = "No sentence of the last batches learns any more."
+    gap = records.end("positive_cosine") - records.end("negative_cosine")
+    if gap > SOLVED and records.score_suffers() is not True:
+        finding += (
+            f" Their positives are nearer than others by {gap:.2f} in cosine: the training data "
+            "are learned. Training longer would teach no more; harder negatives would."
+        )
+        return Verdict("Learning", GOOD, finding, name="all is learned", evidence=evidence)
+    return Verdict("Learning", WATCH, finding, change, "none learns", "loss-zero", evidence)
+
+
+def _weighs_alike(hot: bool, share: float, equal: float, cosine: float) -> bool:
+    few = not 0 < equal * ENOUGH <= 1
+    return not few and share < NEAR_UNIFORM * equal and (hot or not cosine >= TUNED)
+
+
+def _is_outweighed(lemma_share: float, dissipation: float, positive_cosine: float) -> bool:
+    can_move = dissipation >= NOTHING and not positive_cosine >= COINCIDE
+    return can_move and lemma_share < MOST

@@ -42,87 +42,8 @@ def judge_scores(
     return Verdict("Scores", NOT_JUDGED, "No score was recorded.", EVALUATE, name="no score")
 
 
-def _open(verdicts: list[Verdict]) -> list[Verdict]:
-    return [verdict for verdict in verdicts if verdict.grade == NOT_JUDGED]
-
-
-def _one_score(
-    score: Score,
-    history: History,
-    running: bool,
-    queue_advice: str,
-    keeps_best: bool,
-    has_negatives: bool,
-) -> Verdict:
-    last, best = score.last, score.best
-    if last is None:
-        finding = f"{score.title} was evaluated only before training."
-        return Verdict("Scores", NOT_JUDGED, finding, EVALUATE, name="no score")
-    if score.is_loss:
-        return _held_out_loss(score)
-    if not math.isfinite(last[1]):
-        before = score.before
-        was = f", and was {before:.3f} before training" if before is not None else ""
-        finding = (
-            f"{score.title} cannot be computed at step {last[0]}: the embeddings are constant{was}."
-        )
-        change = queue_advice or "Lower the learning rate, and use an earlier encoder."
-        name, symptom = "score is undefined", "cosines-above-0-9"
-        return Verdict("Scores", BAD, finding, change, name, symptom)
-    fallen = training_hurts(score, running, queue_advice, has_negatives)
-    fallen = fallen or score_fell(score, history, keeps_best)
-    if fallen:
-        return fallen
-    before = score.before
-    assert best is not None
-    end = f", last {number(last[1])}" if last != best else ""
-    course = f"best {number(best[1])} at step {best[0]}{end}"
-    evidence = {"last": last[1], "best": best[1]}
-    if before is None:
-        finding = f"{score.title}: {course}. Without a score from before training it is not judged."
-        return Verdict(
-            "Scores", NOT_JUDGED, finding, EVALUATE, name="no baseline", evidence=evidence
-        )
-    evidence["before"] = before
-    if unchanged := _unchanged(score, before):
-        return unchanged
-    if score.is_quality and best[1] <= before and not running:
-        finding = (
-            f"{score.title} has not improved: {number(before)} before training, at best "
-            f"{number(best[1])} (step {best[0]})."
-        )
-        change = (
-            "Check that the evaluator asks for what is trained: its right answers, its prompts and "
-            "its kind of texts. If it does, use data nearer to it."
-        )
-        if last[1] < before - SCORE_CHANGE / 2:
-            change = "Lower the learning rate, or use data nearer to what the score measures."
-        name, symptom = "score does not improve", "score-does-not-rise"
-        return Verdict("Scores", WATCH, finding, change, name, symptom, evidence)
-    finding = f"{score.title}: {number(before)} before training, {course}."
-    return Verdict("Scores", GOOD, finding, name="score", evidence=evidence)
-
-
 # A score from which on there is no room above; fewest evaluations that all have the same value.
 PERFECT, SAME_VALUES = 0.999, 3
-
-
-def _unchanged(score: Score, before: float) -> Verdict | None:
-    """Judge whether a score cannot tell encoders apart: it is the same, whatever is trained."""
-    values = [value for _, value in score.points]
-    if not score.is_quality or len(values) < SAME_VALUES or any(v != before for v in values):
-        return None
-    finding = f"{score.title} has been exactly {number(before)} in all {len(values)} evaluations."
-    change = "Let the evaluator embed with the model that it is given, the one that is trained."
-    name = "score never changes"
-    if before >= PERFECT:
-        finding += " It was perfect before training, which leaves no room to improve."
-        change = "Evaluate on harder data: more documents, or negatives that are nearer."
-        name = "score perfect before"
-    else:
-        finding += " It may be that of another model, or of one from before training."
-    evidence = {"before": before}
-    return Verdict("Scores", WATCH, finding, change, name, "score-does-not-rise", evidence)
 
 
 def training_hurts(
@@ -186,6 +107,85 @@ def score_fell(score: Score, history: History, keeps_best: bool = False) -> Verd
         symptom="score-falls",
         evidence={"best": best[1], "last": last[1]},
     )
+
+
+def _open(verdicts: list[Verdict]) -> list[Verdict]:
+    return [verdict for verdict in verdicts if verdict.grade == NOT_JUDGED]
+
+
+def _one_score(
+    score: Score,
+    history: History,
+    running: bool,
+    queue_advice: str,
+    keeps_best: bool,
+    has_negatives: bool,
+) -> Verdict:
+    last, best = score.last, score.best
+    if last is None:
+        finding = f"{score.title} was evaluated only before training."
+        return Verdict("Scores", NOT_JUDGED, finding, EVALUATE, name="no score")
+    if score.is_loss:
+        return _held_out_loss(score)
+    if not math.isfinite(last[1]):
+        before = score.before
+        was = f", and was {before:.3f} before training" if before is not None else ""
+        finding = (
+            f"{score.title} cannot be computed at step {last[0]}: the embeddings are constant{was}."
+        )
+        change = queue_advice or "Lower the learning rate, and use an earlier encoder."
+        name, symptom = "score is undefined", "cosines-above-0-9"
+        return Verdict("Scores", BAD, finding, change, name, symptom)
+    fallen = training_hurts(score, running, queue_advice, has_negatives)
+    fallen = fallen or score_fell(score, history, keeps_best)
+    if fallen:
+        return fallen
+    before = score.before
+    assert best is not None
+    end = f", last {number(last[1])}" if last != best else ""
+    course = f"best {number(best[1])} at step {best[0]}{end}"
+    evidence = {"last": last[1], "best": best[1]}
+    if before is None:
+        finding = f"{score.title}: {course}. Without a score from before training it is not judged."
+        return Verdict(
+            "Scores", NOT_JUDGED, finding, EVALUATE, name="no baseline", evidence=evidence
+        )
+    evidence["before"] = before
+    if unchanged := _unchanged(score, before):
+        return unchanged
+    if score.is_quality and best[1] <= before and not running:
+        finding = (
+            f"{score.title} has not improved: {number(before)} before training, at best "
+            f"{number(best[1])} (step {best[0]})."
+        )
+        change = (
+            "Check that the evaluator asks for what is trained: its right answers, its prompts and "
+            "its kind of texts. If it does, use data nearer to it."
+        )
+        if last[1] < before - SCORE_CHANGE / 2:
+            change = "Lower the learning rate, or use data nearer to what the score measures."
+        name, symptom = "score does not improve", "score-does-not-rise"
+        return Verdict("Scores", WATCH, finding, change, name, symptom, evidence)
+    finding = f"{score.title}: {number(before)} before training, {course}."
+    return Verdict("Scores", GOOD, finding, name="score", evidence=evidence)
+
+
+def _unchanged(score: Score, before: float) -> Verdict | None:
+    """Judge whether a score cannot tell encoders apart: it is the same, whatever is trained."""
+    values = [value for _, value in score.points]
+    if not score.is_quality or len(values) < SAME_VALUES or any(v != before for v in values):
+        return None
+    finding = f"{score.title} has been exactly {number(before)} in all {len(values)} evaluations."
+    change = "Let the evaluator embed with the model that it is given, the one that is trained."
+    name = "score never changes"
+    if before >= PERFECT:
+        finding += " It was perfect before training, which leaves no room to improve."
+        change = "Evaluate on harder data: more documents, or negatives that are nearer."
+        name = "score perfect before"
+    else:
+        finding += " It may be that of another model, or of one from before training."
+    evidence = {"before": before}
+    return Verdict("Scores", WATCH, finding, change, name, "score-does-not-rise", evidence)
 
 
 def _held_out_loss(score: Score) -> Verdict:

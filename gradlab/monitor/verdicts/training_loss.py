@@ -81,6 +81,14 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
     return Verdict("Loss", GOOD, finding, name="loss falls", evidence=evidence)
 
 
+def course_of(ends: tuple[float, float]) -> str:
+    """Return the course of a series in words; its end is the median of the last three values."""
+    first, last = short(ends[0]), short(ends[1])
+    if first == last:
+        return f"stayed at {first}"
+    return f"went from {first} in the first record to {last} (median of the last three)"
+
+
 def _came_back(
     losses: list[float], guessing: float | None, evidence: dict[str, float]
 ) -> Verdict | None:
@@ -132,14 +140,6 @@ def _jumps(run: Recording, names: list[str], evidence: dict[str, float]) -> Verd
     )
     evidence |= {"before": was, "after": became}
     return Verdict("Loss", WATCH, finding, change, "jump on resuming", "", evidence)
-
-
-def course_of(ends: tuple[float, float]) -> str:
-    """Return the course of a series in words; its end is the median of the last three values."""
-    first, last = short(ends[0]), short(ends[1])
-    if first == last:
-        return f"stayed at {first}"
-    return f"went from {first} in the first record to {last} (median of the last three)"
 
 
 def _rises(losses: list[float]) -> bool:

@@ -57,45 +57,6 @@ def progress(history: History, settings: Mapping[str, Any]) -> Verdict | None:
     )
 
 
-def _reason(history: History, settings: Mapping[str, Any], moved: float) -> tuple[str, str]:
-    """Return why weights stand still, as far as the trainer's logs tell, and what to change."""
-    rate = max(_finite(history, "learning_rate"), default=math.nan)
-    norms, plain_sgd = _finite(history, "grad_norm"), str(settings.get("optim", "")) == "sgd"
-    clip = settings.get("max_grad_norm")
-    norm = statistics.median(norms) if norms else math.nan
-    if norms and not any(norms):
-        return (
-            "The norm of the gradient is 0.",
-            "Let a gradient reach the encoder: look for detach, torch.no_grad and frozen weights.",
-        )
-    if plain_sgd and isinstance(clip, int | float) and 0 < clip < CLIPPED * norm:
-        return (
-            f"Gradients of norm {short(norm)} are clipped to max_grad_norm={clip:g} before SGD.",
-            "Set max_grad_norm=1, or use AdamW, which rescales gradients.",
-        )
-    if plain_sgd:
-        return (
-            f"SGD multiplies the gradient by the learning rate, at most {rate:.1g} here.",
-            "Use AdamW at that learning rate, or raise the learning rate of SGD to 0.01 or more.",
-        )
-    if moved:
-        own = ", and by SGD at 0.01 or more; check what clipping leaves of the gradient"
-        return (
-            f"The learning rate was at most {rate:.1g}." if rate == rate else "",
-            "Raise the learning rate: encoders are tuned at 1e-5 to 1e-4, adapters at 1e-4 to "
-            f"1e-3{'' if 'optim' in settings else own}.",
-        )
-    return (
-        f"The learning rate was at most {rate:.1g}." if rate == rate else "",
-        "Check that the learning rate is above 0, that the encoder's weights require gradients and "
-        "are in the optimiser, and that the embeddings are not detached.",
-    )
-
-
-def _finite(history: History, name: str) -> list[float]:
-    return [value for value in history.series(TRAIN, name)[1] if math.isfinite(value)]
-
-
 # Share of the largest rate that is none; share of the logs of a run at such a rate that is too
 # much, and fewest logs.
 NO_RATE, MOST_LOGS, FEWEST_LOGS = 1e-3, 0.4, 5
@@ -177,13 +138,6 @@ def stale_gradient(history: History) -> Verdict | None:
     )
 
 
-def _adds_up(history: History) -> bool:
-    """Whether gradients of earlier steps are there in every late record."""
-    shares = list(history.points(TRAIN, STALE_GRADIENT).values())
-    late = shares[len(shares) // 2 :]
-    return len(late) >= PERSISTENT and min(late) > STALE
-
-
 # Movement between two records, relative to the size of the weights and to the largest one before,
 # that no step makes. Sound runs move less and less, or at most 4 times as far as before.
 LEAP, TIMES = 0.3, 6.0
@@ -241,6 +195,52 @@ def standstill(records: Records) -> Verdict | None:
         symptom="weights-do-not-move",
         evidence={"largest trend in standard errors": max(measured)},
     )
+
+
+def _reason(history: History, settings: Mapping[str, Any], moved: float) -> tuple[str, str]:
+    """Return why weights stand still, as far as the trainer's logs tell, and what to change."""
+    rate = max(_finite(history, "learning_rate"), default=math.nan)
+    norms, plain_sgd = _finite(history, "grad_norm"), str(settings.get("optim", "")) == "sgd"
+    clip = settings.get("max_grad_norm")
+    norm = statistics.median(norms) if norms else math.nan
+    if norms and not any(norms):
+        return (
+            "The norm of the gradient is 0.",
+            "Let a gradient reach the encoder: look for detach, torch.no_grad and frozen weights.",
+        )
+    if plain_sgd and isinstance(clip, int | float) and 0 < clip < CLIPPED * norm:
+        return (
+            f"Gradients of norm {short(norm)} are clipped to max_grad_norm={clip:g} before SGD.",
+            "Set max_grad_norm=1, or use AdamW, which rescales gradients.",
+        )
+    if plain_sgd:
+        return (
+            f"SGD multiplies the gradient by the learning rate, at most {rate:.1g} here.",
+            "Use AdamW at that learning rate, or raise the learning rate of SGD to 0.01 or more.",
+        )
+    if moved:
+        own = ", and by SGD at 0.01 or more; check what clipping leaves of the gradient"
+        return (
+            f"The learning rate was at most {rate:.1g}." if rate == rate else "",
+            "Raise the learning rate: encoders are tuned at 1e-5 to 1e-4, adapters at 1e-4 to "
+            f"1e-3{'' if 'optim' in settings else own}.",
+        )
+    return (
+        f"The learning rate was at most {rate:.1g}." if rate == rate else "",
+        "Check that the learning rate is above 0, that the encoder's weights require gradients and "
+        "are in the optimiser, and that the embeddings are not detached.",
+    )
+
+
+def _finite(history: History, name: str) -> list[float]:
+    return [value for value in history.series(TRAIN, name)[1] if math.isfinite(value)]
+
+
+def _adds_up(history: History) -> bool:
+    """Whether gradients of earlier steps are there in every late record."""
+    shares = list(history.points(TRAIN, STALE_GRADIENT).values())
+    late = shares[len(shares) // 2 :]
+    return len(late) >= PERSISTENT and min(late) > STALE
 
 
 def _trend(points: Mapping[int, float]) -> float | None:
