@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from gradlab.diagnosis import row_measurements
+from gradlab.diagnosis import agreement_measurements
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 
 WORDED_ROWS, COMPARED_ROWS = 512, 16  # rows whose words are compared, each with so many other rows
@@ -30,7 +30,7 @@ def of_texts(
     labelled, is_registered = batch.labelled, batch.registered is not None
     names, cells = list(table), list(table.values())
     counts = [Counter(column) for column in cells]
-    alike = [[row_measurements.plain(text) for text in column] for column in cells[:2]]
+    alike = [[agreement_measurements.plain(text) for text in column] for column in cells[:2]]
     rows, pairs = len(cells[0]), sum(_repeats(Counter(column)) for column in alike)
     if len(cells) > 1:
         pairs -= _repeats(Counter(zip(*alike, strict=True)))

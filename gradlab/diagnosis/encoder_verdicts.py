@@ -1,4 +1,4 @@
-"""Does a text embed alike in every batch, by all of its tokens, and is the rate reached?
+"""Does a text embed alike in every batch, by all of its tokens, and without too much dropout?
 
 Arguments are measured by the functions of the same names in `gradlab.diagnosis.trials` and
 `gradlab.diagnosis.label_measurements`.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gradlab.errors import counted
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 
@@ -146,69 +145,56 @@ def vocabulary(unknown: Mapping[str, float]) -> Iterator[Verdict]:
                   evidence)  # fmt: skip
 
 
-def accumulation(steps: int, left_to_loss: bool, divides: bool) -> Iterator[Verdict]:
-    """Judge whether somebody divides by the number of accumulated batches."""
-    if left_to_loss and not divides:
-        finding = (
-            f"The trainer leaves the division by gradient_accumulation_steps ({steps}) to the "
-            f"model, which does not divide: loss and gradient are {steps} times as large."
-        )
-        change = (
-            "Remove **kwargs from the model's forward, set model.accepts_loss_kwargs = False, or "
-            "divide by num_items_in_batch."
-        )
-        yield Verdict("accumulation", BAD, finding, change, "accumulation multiplies", "loss-value",
-                      {"steps": steps})  # fmt: skip
+# Share of activations that dropout may set to 0.
+TOO_MUCH_DROPOUT = 0.5
 
 
-# Share of the learning rate that a schedule should reach; share of the steps after the first tenth
-# in which it may be none.
-REACHED, MOST_STILL = 0.5, 0.4
-# Multiple of the learning rate to which a schedule may raise it.
-RAISED = 3.0
-
-
-def schedule(
-    steps: int, warmup: int, peak: float, mean: float = 1.0, still: float = 0.0, end: float = 0.0
-) -> Iterator[Verdict]:
-    """Judge whether the schedule reaches the learning rate within the run, and lasts.
+def dropout(silent: int, name: str, largest: float = 0.0) -> Iterator[Verdict]:
+    """Judge whether dropout is on in training, and not too much.
 
     Args:
-        steps: steps of the run.
-        warmup: steps of the warm-up; 0 if unknown.
-        peak: largest share of the learning rate within the run.
-        mean: mean share of the learning rate.
-        still: share of the steps, without the first tenth, in which it is below a thousandth of
-            its peak.
-        end: share of the learning rate at the end.
+        silent: dropout layers that stay off in training.
+        name: name of the first of them.
+        largest: largest share that a layer drops.
     """
-    subject, evidence = "schedule", {"steps": steps, "peak": peak}
-    within = counted(steps, "step")
-    finding = f"The schedule reaches {percent(peak)} of the learning rate within {within}."
-    if peak >= REACHED and still > MOST_STILL:
-        finding += f" It is 0, or below a thousandth of that, in {percent(still)} of them."
+    if largest > TOO_MUCH_DROPOUT:
+        finding = f"Dropout sets {largest:.0%} of the activations of a layer to 0."
+        change = "Lower dropout to 0.1, or 0.3 at most."
+        evidence = {"dropout": largest}
+        yield Verdict("dropout", WATCH, finding, change, "dropout too high", "score-does-not-rise",
+                      evidence)  # fmt: skip
+    if silent:
+        finding = f"{silent} dropout layers stay off in training, such as {name}."
         change = (
-            "Let the schedule count the steps of the optimizer, not batches, and end where the run "
-            "ends; a decay at each step should leave a rate at the end."
+            "Do not override train(). Where dropout makes the views, nothing is learnt without it."
         )
-        name = "rate ends early"
-        yield Verdict(subject, BAD, finding, change, name, "weights-do-not-move", evidence)
-        return
-    if peak > RAISED and end > REACHED * peak:
+        yield Verdict("training mode", WATCH, finding, change, "dropout off", "loss-zero")
+
+
+# Share of truncated texts that is worth a remark; share and length from which on it is bad.
+SOME_CUT, MOST_CUT, VERY_SHORT = 0.25, 0.75, 16
+
+
+def length(truncated: float, limit: int, positions: int = 0) -> Iterator[Verdict]:
+    """Judge how many texts are truncated at ``limit`` tokens.
+
+    ``positions`` are the tokens for which the encoder has learned positions; 0 if unlimited.
+    """
+    if 0 < positions < limit:
         finding = (
-            f"The schedule raises the learning rate to {peak:.3g} times its first value within "
-            f"{within}, as a search for a rate does."
+            f"max_seq_length is {limit}, and the encoder has {positions} positions: a longer text "
+            "ends training with an error."
         )
-        change = "Use a schedule that ends low: lr_scheduler_type='linear' or 'cosine'."
-        yield Verdict(subject, BAD, finding, change, "rate rises", "score-falls", evidence)
+        change = f"Set model.max_seq_length = {positions}."
+        yield Verdict("length", BAD, finding, change, "beyond positions", "score-does-not-rise")
         return
-    if peak >= REACHED:
-        yield Verdict(subject, GOOD, finding, name="rate reached", evidence=evidence)
-        return
-    reason = (
-        f"The warm-up takes {counted(warmup, 'step')}." if warmup else "It may hold the rate at 0."
+    finding = (
+        f"{truncated:.0%} of the texts reach max_seq_length ({limit} tokens), where they are "
+        "truncated."
     )
-    change = "Let the warm-up end within the first tenth of the run: warmup_ratio=0.1."
-    name = "schedule does not reach the rate"
-    yield Verdict(subject, BAD, f"{finding} {reason}", change, name, "weights-do-not-move",
-                  evidence)  # fmt: skip
+    if truncated < SOME_CUT:
+        yield Verdict("length", GOOD, finding, name="length fits")
+        return
+    grade = BAD if truncated > MOST_CUT and limit <= VERY_SHORT else WATCH
+    change = "Raise model.max_seq_length if the rest of a text matters."
+    yield Verdict("length", grade, finding, change, "cut off", "score-does-not-rise")

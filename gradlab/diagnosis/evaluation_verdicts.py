@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gradlab.diagnosis.agreement_verdicts import REVERSED
 from gradlab.diagnosis.data_verdicts import is_above_chance
-from gradlab.diagnosis.row_verdicts import REVERSED
 from gradlab.errors import counted
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict

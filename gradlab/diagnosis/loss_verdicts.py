@@ -1,4 +1,4 @@
-"""Is the first loss usual, its temperature of the published order, and its gradient cache exact?
+"""Is the first loss usual, and are its temperature, gradient cache and gathered rows right?
 
 Arguments are measured by the functions of the same names in `gradlab.diagnosis.measurements`.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from gradlab.monitor.probe import HALF_ROUNDING, ROUNDING
-from gradlab.verdict import BAD, GOOD, WATCH, Verdict
+from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
 # The first loss is worse than guessing above this multiple of log(candidates); a batch with fewer
 # candidates teaches little.
@@ -144,6 +145,37 @@ def gradient_cache(
         yield Verdict(subject, BAD, finding, change, "cached gradients differ", symptom)
     else:
         yield Verdict(subject, GOOD, finding, name="cache exact")
+
+
+def processes(
+    audits: Mapping[str, Mapping[str, Any]], count: int, gathers: bool, is_registered: bool
+) -> Iterator[Verdict]:
+    """Judge whether losses that gather have one process's gradients, and whether they gather.
+
+    Args:
+        audits: for each loss that gathers, ``error`` or ``processes`` and ``faults``, each with
+            ``finding`` and ``change``.
+        count: processes that train.
+        gathers: whether some loss gathers the rows of all processes.
+        is_registered: whether gradlab has the formula of some loss.
+    """
+    subject, symptom = "several processes", "several-gpus-worse"
+    for loss, audit in audits.items():
+        if "error" in audit:
+            finding = f"The audit of {loss} did not run: {audit['error']}."
+            change = "Run `gradlab audit` on it by its name."
+            yield Verdict(subject, NOT_JUDGED, finding, change, "not audited", symptom)
+            continue
+        for fault in audit["faults"]:
+            finding = f"{loss} on {audit['processes']} processes: {fault['finding']}"
+            yield Verdict(subject, BAD, finding, fault["change"], "gathered wrongly", symptom)
+        if audit["passed"]:
+            finding = f"{loss} has the gradients of one process."
+            yield Verdict(subject, GOOD, finding, name="gathered rightly")
+    if count > 1 and is_registered and not gathers:
+        finding = f"Each of {count} processes compares its own sentences only."
+        change = "Set gather_across_devices=True in the loss."
+        yield Verdict(subject, WATCH, finding, change, "not gathered", symptom)
 
 
 def _zero_loss(finding: str, half: bool, evidence: Mapping[str, float]) -> Verdict:

@@ -16,11 +16,10 @@ import torch
 from torch import nn
 
 from gradlab.diagnosis import (
+    agreement_measurements,
     evaluation_measurements,
     label_measurements,
     plan_measurements,
-    rating_measurements,
-    row_measurements,
     serving_measurements,
     shape_measurements,
     shortcut_measurements,
@@ -332,9 +331,8 @@ TRAINER_CHECKS = (
 LOSS_CHECKS = (views, loss, unrelated_rows, hard_negatives, temperature, logits, gradient_cache)
 OF_LOSS = (
     *label_measurements.OF_LOSS,
-    *row_measurements.OF_LOSS,
+    *agreement_measurements.OF_LOSS,
     *plan_measurements.OF_LOSS,
-    *rating_measurements.OF_LOSS,
     *shape_measurements.OF_LOSS,
     *shortcut_measurements.OF_LOSS,
     *serving_measurements.OF_LOSS,

@@ -1,6 +1,7 @@
-"""Has the run enough steps, evaluations that happen, and time to improve?
+"""Do steps, batches, evaluations and the schedule of the rate let a run improve?
 
-Arguments are measured by the functions of the same names in `gradlab.diagnosis.plan_measurements`.
+Arguments are measured by the functions of the same names in `gradlab.diagnosis.plan_measurements`
+and `gradlab.diagnosis.trials`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gradlab.diagnosis.evaluation_verdicts import role_of
 from gradlab.errors import counted
 from gradlab.numbers import percent
-from gradlab.verdict import BAD, WATCH, Verdict
+from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 
 # Fewest steps of the optimizer that train an encoder.
 ENOUGH_STEPS = 10
@@ -159,3 +160,71 @@ def routes(
         )
         change = "Exchange the routes in router_mapping, or rename the columns."
         yield Verdict(subject, BAD, finding, change, "routes exchanged", symptom)
+
+
+def accumulation(steps: int, left_to_loss: bool, divides: bool) -> Iterator[Verdict]:
+    """Judge whether somebody divides by the number of accumulated batches."""
+    if left_to_loss and not divides:
+        finding = (
+            f"The trainer leaves the division by gradient_accumulation_steps ({steps}) to the "
+            f"model, which does not divide: loss and gradient are {steps} times as large."
+        )
+        change = (
+            "Remove **kwargs from the model's forward, set model.accepts_loss_kwargs = False, or "
+            "divide by num_items_in_batch."
+        )
+        yield Verdict("accumulation", BAD, finding, change, "accumulation multiplies", "loss-value",
+                      {"steps": steps})  # fmt: skip
+
+
+# Share of the learning rate that a schedule should reach; share of the steps after the first tenth
+# in which it may be none.
+REACHED, MOST_STILL = 0.5, 0.4
+# Multiple of the learning rate to which a schedule may raise it.
+RAISED = 3.0
+
+
+def schedule(
+    steps: int, warmup: int, peak: float, mean: float = 1.0, still: float = 0.0, end: float = 0.0
+) -> Iterator[Verdict]:
+    """Judge whether the schedule reaches the learning rate within the run, and lasts.
+
+    Args:
+        steps: steps of the run.
+        warmup: steps of the warm-up; 0 if unknown.
+        peak: largest share of the learning rate within the run.
+        mean: mean share of the learning rate.
+        still: share of the steps, without the first tenth, in which it is below a thousandth of
+            its peak.
+        end: share of the learning rate at the end.
+    """
+    subject, evidence = "schedule", {"steps": steps, "peak": peak}
+    within = counted(steps, "step")
+    finding = f"The schedule reaches {percent(peak)} of the learning rate within {within}."
+    if peak >= REACHED and still > MOST_STILL:
+        finding += f" It is 0, or below a thousandth of that, in {percent(still)} of them."
+        change = (
+            "Let the schedule count the steps of the optimizer, not batches, and end where the run "
+            "ends; a decay at each step should leave a rate at the end."
+        )
+        name = "rate ends early"
+        yield Verdict(subject, BAD, finding, change, name, "weights-do-not-move", evidence)
+        return
+    if peak > RAISED and end > REACHED * peak:
+        finding = (
+            f"The schedule raises the learning rate to {peak:.3g} times its first value within "
+            f"{within}, as a search for a rate does."
+        )
+        change = "Use a schedule that ends low: lr_scheduler_type='linear' or 'cosine'."
+        yield Verdict(subject, BAD, finding, change, "rate rises", "score-falls", evidence)
+        return
+    if peak >= REACHED:
+        yield Verdict(subject, GOOD, finding, name="rate reached", evidence=evidence)
+        return
+    reason = (
+        f"The warm-up takes {counted(warmup, 'step')}." if warmup else "It may hold the rate at 0."
+    )
+    change = "Let the warm-up end within the first tenth of the run: warmup_ratio=0.1."
+    name = "schedule does not reach the rate"
+    yield Verdict(subject, BAD, f"{finding} {reason}", change, name, "weights-do-not-move",
+                  evidence)  # fmt: skip

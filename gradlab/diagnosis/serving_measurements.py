@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from gradlab.diagnosis.agreement_measurements import plain
 from gradlab.diagnosis.evaluation_measurements import EVALUATED, evaluated_texts, evaluators_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
-from gradlab.diagnosis.row_measurements import plain
 from gradlab.diagnosis.shortcut_measurements import words_of
 from gradlab.seeds import undisturbed
 

@@ -11,6 +11,19 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from gradlab.diagnosis.agreement_verdicts import (
+    agreement,
+    balance,
+    contradictions,
+    grouping,
+    met,
+    opposite,
+    preference,
+    relation,
+    scales,
+    shift,
+    taught_embeddings,
+)
 from gradlab.diagnosis.data_verdicts import (
     columns,
     duplicates,
@@ -21,12 +34,12 @@ from gradlab.diagnosis.data_verdicts import (
     views,
 )
 from gradlab.diagnosis.encoder_verdicts import (
-    accumulation,
     beside,
+    dropout,
     embedding_in_half_a_batch,
     first_token,
     last_token,
-    schedule,
+    length,
     tokens,
     vocabulary,
 )
@@ -50,7 +63,7 @@ from gradlab.diagnosis.label_verdicts import (
     outside,
     teacher,
 )
-from gradlab.diagnosis.loss_verdicts import gradient_cache, logits, loss, temperature
+from gradlab.diagnosis.loss_verdicts import gradient_cache, logits, loss, processes, temperature
 from gradlab.diagnosis.optimizer_verdicts import (
     gradient,
     learning_rate,
@@ -61,22 +74,14 @@ from gradlab.diagnosis.optimizer_verdicts import (
     weights,
 )
 from gradlab.diagnosis.plan_verdicts import (
+    accumulation,
     evaluations,
     last_batch,
     routes,
+    schedule,
     steps,
     stopping,
 )
-from gradlab.diagnosis.rating_verdicts import (
-    balance,
-    contradictions,
-    grouping,
-    met,
-    opposite,
-    relation,
-    scales,
-)
-from gradlab.diagnosis.row_verdicts import agreement, preference, shift, taught_embeddings
 from gradlab.diagnosis.serving_verdicts import (
     field,
     fresh,
@@ -90,7 +95,6 @@ from gradlab.diagnosis.serving_verdicts import (
 )
 from gradlab.diagnosis.shape_verdicts import direction, graded, prefixes, shape, width
 from gradlab.diagnosis.shortcut_verdicts import beginning, brevity, contained, markers, remains
-from gradlab.diagnosis.training_verdicts import dropout, length, processes
 from gradlab.verdict import GOOD, NOT_JUDGED, Verdict, with_causes
 
 # Name of a verdict -> names of the verdicts that it explains. Causes that come first are the first
