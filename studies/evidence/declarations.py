@@ -32,8 +32,8 @@ def _read(name: str) -> dict[str, Any]:
 # The first round's contrasts; the protocol and the parts of the second round; the papers' claims.
 CONTRASTS = _read("evidence/first_round_contrasts.toml")["parts"]
 DECLARATION = _read("second_round/declaration.toml")
-CLAIMS = {name: _read(f"second_round/{name}.toml")["parts"] for name in ("papers", "tables")}
-CLAIM_DESIGNS = CLAIMS["papers"] | CLAIMS["tables"]
+CLAIMS = {name: _read(f"second_round/papers_{name}.toml")["parts"] for name in ("claims", "tables")}
+CLAIM_DESIGNS = CLAIMS["claims"] | CLAIMS["tables"]
 DESIGNS = DECLARATION["parts"] | CLAIM_DESIGNS
 # STS average x 100 of the encoder before any training.
 UNTRAINED = 100 * DECLARATION["protocol"]["untrained"]
@@ -134,8 +134,8 @@ def judged_table(contrasts: Sequence[tuple[Mapping[str, Any], Entry, Interval]])
 def judge_claim(contrasts: pd.DataFrame, claim: str = "better") -> str:
     """Judge a paper's claim by its judged contrasts: reproduced, contradicted or inconclusive.
 
-    ``claim`` is "better", by papers.toml's rule, or "equal": reproduced if every difference is
-    shown to be within its margin, contradicted if one differs from 0 and is not.
+    ``claim`` is "better", by papers_claims.toml's rule, or "equal": reproduced if every difference
+    is shown to be within its margin, contradicted if one differs from 0 and is not.
     """
     significant = contrasts.holm < 0.05
     if claim == "equal":

@@ -58,8 +58,7 @@ def second_round(
         ),
     }  # fmt: skip
     drawings |= {name: (_over_rates, over_rates(name, rows[name])) for name in OVER_RATES}
-    pictures = {"claims": "papers", "tables": "tables"}
-    drawings |= {name: (_claims, tables["contrasts"], file) for name, file in pictures.items()}
+    drawings |= {name: (_claims, tables["contrasts"], name) for name in CLAIMS}
     for name, (runs, design) in prediction.designs(rows).items():
         drawings[name] = (_prediction, features, runs, design, tables[f"{name}-errors"])
     return drawings
