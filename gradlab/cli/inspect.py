@@ -23,7 +23,7 @@ from gradlab.cli.options import (
     require_options,
 )
 from gradlab.cli.outcome import end_with, fail_option, json_option, print_json, worst
-from gradlab.cli.training_file import open_training_file, training_file_options
+from gradlab.cli.training_file_options import open_training_file, training_file_options
 from gradlab.errors import GradlabError, reason
 from gradlab.files import check_writable
 from gradlab.verdict import GRADES, NOT_JUDGED, Grade, Verdict

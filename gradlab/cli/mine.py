@@ -17,7 +17,7 @@ from gradlab.cli.options import (
     option,
     pooler_option,
 )
-from gradlab.cli.training_file import open_training_file, training_file_options
+from gradlab.cli.training_file_options import open_training_file, training_file_options
 from gradlab.errors import GradlabError
 from gradlab.files import check_writable
 

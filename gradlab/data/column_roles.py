@@ -9,7 +9,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
-from gradlab.data.table import FORMATS, Table
+from gradlab.data.endings import FORMATS
+from gradlab.data.table import Table
 from gradlab.errors import GradlabError
 
 # Names by role, in the order of preference, without case; "-" and spaces count as "_".

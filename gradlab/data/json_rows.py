@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from gradlab.data.table import Table, explained, form_of, numbered, open_text
+from gradlab.data.endings import form_of
+from gradlab.data.table import Table, explained, numbered, open_text
 from gradlab.errors import GradlabError
 
 # Rows whose keys are columns, beyond which a new key goes unnoticed.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import csv
 import gzip
@@ -14,15 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from gradlab.data.endings import FORMATS, form_of
 from gradlab.errors import GradlabError
 
-FORMATS = (
-    ".txt, .jsonl, .json, .csv, .tsv (these also with .gz, .xz or .bz2), .parquet, .arrow, "
-    "a dataset saved to disk, or a folder in BEIR's layout"
-)
-JSON, PARQUET, ARROW = (".jsonl", ".ndjson", ".json"), (".parquet", ".pq"), (".arrow",)
-SEPARATED = (".csv", ".tsv")
-_OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 Reader = Callable[[Sequence[str]], Iterator[tuple[Any, ...]]]
 
 
@@ -74,13 +67,6 @@ def check_file(path: Path, encoding: str = "utf-8") -> None:
         "a".encode(encoding)
     except (LookupError, UnicodeError) as error:
         raise GradlabError(f"unknown encoding {encoding!r}; utf-8 and latin-1 are usual") from error
-
-
-def form_of(path: Path) -> tuple[str, Any]:
-    """Return the lower-case ending of a file's format, without compression, and its opener."""
-    endings = [ending.lower() for ending in path.suffixes]
-    opener = _OPENERS[endings.pop()] if endings and endings[-1] in _OPENERS else open
-    return endings[-1] if endings else "", opener
 
 
 def open_text(path: Path, encoding: str) -> IO[str]:

@@ -30,7 +30,7 @@ def render(
     from gradlab.templates import render as fill
     from gradlab.templates import script_json
 
-    entries = read_packaged("gradlab.inspection", "lists.toml")["lists"]
+    entries = read_packaged("gradlab.inspection", "page_lists.toml")["lists"]
     lists = [filled for entry in entries if (filled := _list(table, several, **entry)) is not None]
     return fill(
         "gradlab.inspection",
@@ -53,7 +53,7 @@ def _list(
     only: str = "",
     by: str = "",
 ) -> dict[str, Any] | None:
-    """Return an entry of ``lists.toml`` with its rows; None if there are none."""
+    """Return an entry of ``page_lists.toml`` with its rows; None if there are none."""
     rows = tables(table)
     if only:
         rows = rows[rows[only] > 0]
