@@ -134,5 +134,6 @@ def test_a_request_that_nobody_looks_at_interrupts(monkeypatch):
     with Interruption() as interruption:
         send(signal.SIGTERM)
         assert interruption.requested
+        interruption.accept()
         time.sleep(0.4)
     assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL

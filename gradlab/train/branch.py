@@ -108,9 +108,9 @@ class Branch:
     def _at_once(
         self, packed: Packed, changed: Tensor | None, embedded: Embedded | None = None
     ) -> tuple[Tensor, ...]:
+        if embedded is None:
+            embedded = self.look_up(packed, changed)
         with self.computing():
-            if embedded is None:
-                embedded = self.look_up(packed, changed)
             encoded_groups = []
             for place, group in enumerate(packed.groups):
                 options: dict[str, Any] = {}

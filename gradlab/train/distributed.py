@@ -59,9 +59,13 @@ class RunProcesses:
         return self.rank == 0
 
     def share(self, rows: Any) -> Any:
-        """Return this process's part of a batch's rows: equal parts, in the order of the ranks."""
-        size = len(rows) // self.count
-        return rows[self.rank * size : (self.rank + 1) * size]
+        """Return this process's part of a batch's rows."""
+        return rows[self.part(len(rows))]
+
+    def part(self, size: int) -> slice:
+        """Return where this process's rows of a batch are: equal parts, in the order of ranks."""
+        own = size // self.count
+        return slice(self.rank * own, (self.rank + 1) * own)
 
     def gather(self, rows: Tensor) -> Tensor:
         """Return the rows of all processes, by rank; gradient flows only into this process's rows.

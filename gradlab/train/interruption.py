@@ -18,23 +18,20 @@ class Interruption:
     """Turns SIGINT or SIGTERM within the block into a request; a later SIGINT interrupts at once.
 
     A second SIGTERM does not, because schedulers send it to every process of a job, and a parent
-    may pass it on; launchers of several processes pass on a SIGINT, too. A request that is not read
-    within :data:`PATIENCE` seconds also interrupts; a resumed run then begins at the previous
-    checkpoint.
+    may pass it on; launchers of several processes pass on a SIGINT, too. A request that is not
+    accepted within :data:`PATIENCE` seconds also interrupts; a resumed run then begins at the
+    previous checkpoint.
     """
 
     def __init__(self, processes: int = 1) -> None:
         """Set the number of ``processes`` that train together."""
         self._launched = processes > 1
         self._previous: dict[int, Any] = {}  # handlers by signal
-        self._asked = False
+        self.requested = False  # whether the process was asked to stop
 
-    @property
-    def requested(self) -> bool:
-        """True if the process was asked to stop; reading it then cancels the time limit."""
-        if self._asked:
-            self._alarm(0)
-        return self._asked
+    def accept(self) -> None:
+        """Take the time limit off a request, to stop at leisure."""
+        self._alarm(0)
 
     def __enter__(self) -> Self:
         for number in (signal.SIGINT, signal.SIGTERM) if in_main_thread() else ():
@@ -54,11 +51,11 @@ class Interruption:
             signal.signal(number, handler)
 
     def _request(self, number: int, frame: FrameType | None) -> None:
-        if not self._asked:
+        if not self.requested:
             self._alarm(PATIENCE)
         elif number == signal.SIGINT and not self._launched:
             raise KeyboardInterrupt
-        self._asked = True
+        self.requested = True
 
     def _alarm(self, seconds: float) -> None:
         if getattr(signal, "SIGALRM", None) in self._previous:

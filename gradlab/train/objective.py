@@ -87,6 +87,9 @@ class Objective(nn.Module):
         # In this order, which is that of the optimiser's state.
         self.encoder, self.head = encoder, head
         self._criterion = _criterion(loss, self.processes, config.chunked).to(device)
+        # A loss that learns nothing and sees the whole batch is called as it is.
+        is_plain = not (config.chunked or self._criterion.values)
+        self._plain_loss = loss if is_plain else None
         self.projection, self.predictor = projection, predictor
         self._shared_loss = shared_loss(loss, self.processes)
         # Gradients of the loss's parameters in the last step.
@@ -364,7 +367,7 @@ class Objective(nn.Module):
 
     def _value(self, views: Views, context: dict[str, Any], shared: int, gathered: bool) -> Tensor:
         """Return the loss of views, whose extra negatives begin with ``shared`` hard columns."""
-        criterion, (anchors, positives, _) = self._criterion, views
+        criterion, (anchors, positives, _) = self._plain_loss or self._criterion, views
         # Owners are rows of the whole batch, while each process evaluates its own rows.
         if self._shared_loss and gathered and "owners" not in context:
             criterion = self._shared_loss

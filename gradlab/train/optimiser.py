@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,18 +13,20 @@ from gradlab.train.default_settings import OptimiserSettings
 from gradlab.train.objective import Objective
 
 
-def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
-    """Return the learning rate of ``step`` (from 0) of ``steps``: warm-up from 0, then a schedule.
+def learning_rates(settings: OptimiserSettings, steps: int) -> list[float]:
+    """Return the learning rate of each step: warm-up from 0, then a schedule.
 
     It depends on the step only, so that a resumed run needs no state of a scheduler.
     """
-    if step < settings.warmup_steps:
-        return settings.learning_rate * step / settings.warmup_steps
-    progress = (step - settings.warmup_steps) / max(1, steps - settings.warmup_steps)
-    factors = {
-        "linear": 1 - progress, "cosine": (1 + math.cos(math.pi * progress)) / 2, "constant": 1.0
-    }  # fmt: skip
-    return settings.learning_rate * factors[settings.schedule]
+    peak, warmup = settings.learning_rate, settings.warmup_steps
+    factor: Callable[[float], float] = {
+        "linear": lambda progress: 1 - progress,
+        "cosine": lambda progress: (1 + math.cos(math.pi * progress)) / 2,
+        "constant": lambda progress: 1.0,
+    }[settings.schedule]
+    length = max(1, steps - warmup)
+    rising = [peak * step / warmup for step in range(warmup)]
+    return rising + [peak * factor(step / length) for step in range(steps - warmup)]
 
 
 def build_optimiser(objective: Objective, settings: OptimiserSettings) -> torch.optim.AdamW:

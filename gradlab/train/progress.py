@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -20,40 +19,23 @@ def say(message: str) -> None:
 
 
 class Progress(tqdm):  # type: ignore[type-arg]  # no generic at run time
-    """A progress bar over steps; also measures mean loss and throughput between measurements."""
+    """A progress bar over steps, beside which stand mean loss and throughput."""
 
-    def __init__(self, sentences: int, losses: Iterable[float] = (), **bar: Any) -> None:
-        """Set ``sentences`` per step (all processes), resumed ``losses``, and tqdm's options."""
+    def __init__(self, sentences: int, **bar: Any) -> None:
+        """Set ``sentences`` per step (all processes), and tqdm's options."""
         super().__init__(
             unit="step", desc="Training", mininterval=bar_interval(EVERY_LINE_OF_TRAINING), **bar
         )
         self._sentences = sentences
-        self._losses: list[Tensor | float] = [*losses]
-        self._seconds, self._steps = 0.0, 0
 
-    @contextlib.contextmanager
-    def working(self) -> Iterator[None]:
-        """Time one training step; throughput excludes the time of evaluation and diagnostics."""
+    def show(self, losses: Sequence[Tensor | float], seconds: Sequence[float]) -> dict[str, float]:
+        """Return the mean loss of batches, and the sentences per second of steps that took so long.
+
+        The seconds are of training alone, without evaluation and diagnostics.
+        """
         began = time.perf_counter()
-        yield
-        self._seconds += time.perf_counter() - began
-        self._steps += 1
-
-    def add(self, loss: Tensor) -> None:
-        """Store the loss of a batch without waiting for the device to compute it."""
-        self._losses.append(loss.detach())
-
-    @property
-    def losses(self) -> list[float]:
-        """Losses of the batches since the last measurement."""
-        return list(map(float, self._losses))
-
-    def measure(self) -> dict[str, float]:
-        """Return the mean loss and the sentences per second since the last call."""
-        began = time.perf_counter()
-        loss = sum(self.losses) / len(self._losses)
-        self._seconds += time.perf_counter() - began  # summing waits until the device has finished
-        rate = self._steps * self._sentences / self._seconds
-        self._losses, self._seconds, self._steps = [], 0.0, 0
+        loss = sum(map(float, losses)) / len(losses)
+        waited = time.perf_counter() - began  # summing waits until the device has finished
+        rate = len(seconds) * self._sentences / (sum(seconds) + waited)
         self.set_postfix_str(f"loss {loss:.4f}, {rate:.0f} sentences/s", refresh=False)
         return {"loss": loss, "sentences_per_second": rate}

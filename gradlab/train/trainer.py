@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from gradlab.errors import Diverged, GradlabError, first_line
 from gradlab.evaluate.selection import STSB_DEV, Selection, selection
@@ -34,7 +34,7 @@ from gradlab.train.hardware import Precision, choose_precision, encode_in
 from gradlab.train.interruption import Interruption
 from gradlab.train.manifest import data_entry, recorded_precision, run_manifest, write_status
 from gradlab.train.objective import Objective, freeze_unused, load_encoder
-from gradlab.train.optimiser import build_optimiser, learning_rate
+from gradlab.train.optimiser import build_optimiser, learning_rates
 from gradlab.train.outputs import Output
 from gradlab.train.progress import Progress, say
 from gradlab.train.run_folder import (
@@ -92,26 +92,26 @@ class Trainer:
         with processes.together():
             check_pairs(loss, len(self.corpus.tokens))
         self.steps = self.corpus.steps
-        self.objective = objective(
-            encoder, loss, config, processes=self.processes, steps=self.steps
-        )
+        self.objective = objective(encoder, loss, config, processes=processes, steps=self.steps)
         self._guides = guides_of(config, self.corpus, processes)
         self._give_loss_inputs()
         self._parallel = self._in_parallel()
         self.optimiser = build_optimiser(self.objective, config)
         self.probe = Probe(loss)
+        settings, losses = config.to_dict(), {"": self.probe.in_use}
         self.recorder = Recorder(
-            self.folder.path,
-            total_steps=self.steps,
-            config=config.to_dict(),
-            losses={"": self.probe.in_use},
+            self.folder.path, total_steps=self.steps, config=settings, losses=losses
         )
         self.scores: dict[int, float] = {}
         self.step = 0
         self._under_way = False  # whether the status in the manifest is that of this run
         self._keeps_best = False
-        # Of a resumed run: losses since the last record, and seconds in total and of diagnostics.
-        self._losses: Sequence[float] = ()
+        self._rates = learning_rates(config, self.steps)
+        self._own_rows = processes.part(config.batch_size)
+        # Since the last record: losses of batches, and seconds of training steps.
+        self._losses: list[Tensor | float] = []
+        self._step_seconds: list[float] = []
+        # Of a resumed run: seconds in total and of diagnostics.
         self._before: Sequence[float] = (0.0, 0.0)
 
     def run(self) -> TrainResult:
@@ -219,19 +219,17 @@ class Trainer:
         self._began = time.perf_counter()
         self._begin()
         size = self.config.batch_size * self.config.accumulation
-        bar: dict[str, Any] = {"initial": self.step, "total": self.steps}
-        progress = Progress(size, self._losses, disable=not self.processes.is_main, **bar)
-        self._progress = progress
-        config = self.config
+        hidden, config = not self.processes.is_main, self.config
+        progress = Progress(size, initial=self.step, total=self.steps, disable=hidden)
         intervals = (
             config.log_every, config.diagnostics_every, config.eval_every, config.save_every
         )  # fmt: skip
         with progress, Interruption(self.processes.count) as interruption:
             while self.step < self.steps:
-                output, step_numbers = self._step(progress)
+                output, step_numbers = self._step()
                 log, measure, evaluate, save = map(self.due, intervals)
                 if log:
-                    self._log(progress.measure(), step_numbers, output)
+                    self._log(progress, step_numbers, output)
                 progress.update()
                 if (measure or evaluate or self.step == self.steps) and not self._finite():
                     problem = f"the weights are not finite after step {self.step}"
@@ -242,8 +240,12 @@ class Trainer:
                     callback.on_step(self, output)
                 if evaluate:
                     self._evaluate()
+                stop = interruption.requested
                 # A signal may reach the processes in different steps, and some of them only.
-                stop = self.processes.any(interruption.requested)
+                if self.processes.count > 1:
+                    stop = self.processes.any(stop)
+                if stop:
+                    interruption.accept()
                 if save or stop or self._keeps_best:
                     self._save()
                 if stop:
@@ -305,43 +307,43 @@ class Trainer:
         if not checkpoint and self.config.eval_start:
             self._evaluate()
 
-    def _step(self, progress: Progress) -> tuple[Output, dict[str, Any]]:
+    def _step(self) -> tuple[Output, dict[str, Any]]:
         """Take an optimiser step; return the last batch's output, gradient norm, learning rate."""
-        config = self.config
-        rate = learning_rate(config, self.step, self.steps)
+        began, config, rate = time.perf_counter(), self.config, self._rates[self.step]
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["factor"]
         loss_factor = self.processes.count / config.accumulation
-        with progress.working():
-            for number in range(config.accumulation):
-                row_numbers = self.corpus.order[self.step * config.accumulation + number]
-                sequences = self.corpus.take(self.processes.share(row_numbers))
-                batch = self.objective.prepare(*sequences, row_numbers=row_numbers)
-                if config.chunked:
-                    output: Output = self.objective.backward_in_chunks(batch, loss_factor)
-                else:
-                    # Gradients are averaged over processes once per step, with the last batch.
-                    synchronise = self.processes.count == 1 or number == config.accumulation - 1
-                    with contextlib.nullcontext() if synchronise else self._parallel.no_sync():
-                        output = self._parallel(batch)
-                        (output.loss * loss_factor).backward()
-                self.objective.after_batch(output)
-                progress.add(output.loss)
+        for number in range(config.accumulation):
+            row_numbers = self.corpus.order[self.step * config.accumulation + number]
+            sequences = self.corpus.take(row_numbers[self._own_rows])
+            batch = self.objective.prepare(*sequences, row_numbers=row_numbers)
             if config.chunked:
-                self.processes.average(self.objective.parameters())
-            self.objective.before_step()
-            norm = nn.utils.clip_grad_norm_(self.objective.parameters(), config.clip or math.inf)
-            self.optimiser.step()
-            self.optimiser.zero_grad(set_to_none=True)
-            with torch.no_grad():
-                self.objective.after_step(output)
+                output: Output = self.objective.backward_in_chunks(batch, loss_factor)
+            else:
+                # Gradients are averaged over processes once per step, with the last batch.
+                synchronise = self.processes.count == 1 or number == config.accumulation - 1
+                with contextlib.nullcontext() if synchronise else self._parallel.no_sync():
+                    output = self._parallel(batch)
+                    (output.loss * loss_factor).backward()
+            self.objective.after_batch(output)
+            # Kept without waiting for the device to compute it.
+            self._losses.append(output.loss.detach())
+        if config.chunked:
+            self.processes.average(self.objective.parameters())
+        self.objective.before_step()
+        norm = nn.utils.clip_grad_norm_(self.objective.parameters(), config.clip or math.inf)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        with torch.no_grad():
+            self.objective.after_step(output)
+        self._step_seconds.append(time.perf_counter() - began)
         self.step += 1
         return output, {"gradient_norm": norm, "learning_rate": rate}
 
-    def _log(
-        self, measured: dict[str, float], step_numbers: dict[str, Any], output: Output
-    ) -> None:
+    def _log(self, progress: Progress, step_numbers: dict[str, Any], output: Output) -> None:
         """Record loss and throughput since the last record, and the numbers of this step."""
+        measured = progress.show(self._losses, self._step_seconds)
+        self._losses, self._step_seconds = [], []
         measured |= {name: float(number) for name, number in step_numbers.items()}
         self.record(TRAIN, measured | self.objective.statistics(output))
         if not math.isfinite(loss := measured["loss"]):
@@ -387,7 +389,7 @@ class Trainer:
             "selection": self.selected_by,
             "scores": list(for_json(self.scores).items()),
             "callbacks": states_of(self.callbacks),
-            "losses": self._progress.losses,
+            "losses": list(map(float, self._losses)),
             "seconds": self._seconds(),
         }
         place, keep = self.folder.checkpoints, self.config.keep
@@ -406,7 +408,7 @@ class Trainer:
             self.optimiser,
             lambda file: self.processes.tensors_from_main(lambda: load_file(file)),
         )
-        self._losses = state.get("losses", ())
+        self._losses = list(state.get("losses", ()))
         self._before = state.get("seconds", self._before)
         self.step = checkpoint.step
         self.scores = scores_from_json(state["scores"])
