@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from gradlab.monitor.batch_signs import BatchSigns
+from gradlab.monitor.batch_signs import MOST_ROWS, BatchSigns
 from gradlab.monitor.formula_trials import values_on_known_batches
 from gradlab.monitor.probe import Snapshot
 from gradlab.monitor.verdicts import formula
@@ -21,49 +21,61 @@ def near(embedded, seed=9):
     return F.normalize(embedded + 0.1 * rows(len(embedded), seed=seed), dim=1)
 
 
+def signs_of(anchors, positives, signs=None):
+    views = Snapshot(anchors, positives).pairs(MOST_ROWS)
+    return (signs or BatchSigns()).of(views)
+
+
 def test_fresh_batches_of_pairs_have_no_signs():
     signs = BatchSigns()
     for seed in range(4):
         anchors = rows(seed=seed)
-        assert signs.of(Snapshot(anchors, near(anchors))) == {}
+        assert signs_of(anchors, near(anchors), signs) == {}
 
 
 def test_a_batch_that_comes_again_is_noted():
     signs, anchors = BatchSigns(), rows()
-    assert signs.of(Snapshot(anchors, near(anchors))) == {}
+    assert signs_of(anchors, near(anchors), signs) == {}
     moved = near(anchors, seed=5)
-    assert signs.of(Snapshot(moved, near(moved))) == {"repeated_rows": 1.0}
+    assert signs_of(moved, near(moved), signs) == {"repeated_rows": 1.0}
     order = torch.randperm(16, generator=torch.Generator().manual_seed(0))
-    assert signs.of(Snapshot(moved[order], near(moved)[order])) == {}
+    assert signs_of(moved[order], near(moved)[order], signs) == {}
 
 
 def test_alternating_views_are_told_from_sorted_rows():
     texts = rows()
     alternating = torch.stack([texts, near(texts)], dim=1).flatten(0, 1)
     first, second = alternating.view(2, 16, -1)
-    assert BatchSigns().of(Snapshot(first, second))["alternating_rows"] > 0.9
+    assert signs_of(first, second)["alternating_rows"] > 0.9
     drawn_near = torch.cumsum(rows(seed=3), dim=0)  # each row is near the one before
-    assert "alternating_rows" not in BatchSigns().of(Snapshot(drawn_near, near(drawn_near)))
+    assert "alternating_rows" not in signs_of(drawn_near, near(drawn_near))
 
 
 def test_pairs_in_opposite_directions_are_counted():
     anchors = rows()
     positives = torch.cat([-anchors[:4], anchors[4:]])
-    assert BatchSigns().of(Snapshot(anchors, positives)) == {"opposed_pairs": 0.25}
+    assert signs_of(anchors, positives) == {"opposed_pairs": 0.25}
+
+
+def test_rows_that_are_no_pairs_or_not_finite_are_not_compared():
+    anchors = rows(count=70)
+    assert [len(view) for view in Snapshot(anchors, near(anchors)).pairs(MOST_ROWS)] == [64, 64]
+    assert Snapshot(anchors, None).pairs(MOST_ROWS) == []
+    assert Snapshot(anchors, anchors[1:]).pairs(MOST_ROWS) == []
+    assert Snapshot(anchors, anchors.log()).pairs(MOST_ROWS) == []
 
 
 def test_a_view_without_gradient_is_followed():
-    signs, positives = BatchSigns(), rows(seed=1)
-    first = rows().requires_grad_()
-    assert signs.of(Snapshot(first, positives)) == {"anchor_drift": 0.0, "constant_drift": 0.0}
-    assert BatchSigns().of(Snapshot(first, positives).copy()) == {
-        "anchor_drift": 0.0,
-        "constant_drift": 0.0,
-    }
-    moved = F.normalize(rows() + 0.5, dim=1).requires_grad_()
-    drift = signs.of(Snapshot(moved, positives))
+    first, positives = rows().requires_grad_(), rows(seed=1)
+    assert Snapshot(first, positives).is_one_sided
+    assert Snapshot(first, positives).copy().is_one_sided
+    assert not Snapshot(first, near(first)).is_one_sided
+    signs = BatchSigns()
+    still = signs.of([first.detach(), positives], is_one_sided=True)
+    assert still == {"anchor_drift": 0.0, "constant_drift": 0.0}
+    moved = F.normalize(rows() + 0.5, dim=1)
+    drift = signs.of([moved, positives], is_one_sided=True)
     assert drift["anchor_drift"] > 10 * drift["constant_drift"]
-    assert BatchSigns().of(Snapshot(first, near(first))) == {}
 
 
 def logits(anchors, positives):

@@ -418,7 +418,8 @@ def test_what_is_told_while_training_is_what_a_recording_shows(records, resumed)
         if number == resumed:
             watch = watch.restart(history)
         else:
-            watch.add(10 * number, {"diagnostics": record})
+            watch.history.add(10 * number, "diagnostics", record)
+            watch.judge(10 * number, {"diagnostics": record})
     assert watch.failures == failures_in(history)
 
 

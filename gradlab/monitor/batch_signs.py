@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+from collections.abc import Sequence
 
-from gradlab.monitor.probe import Snapshot, in_double
+import torch
+from torch import Tensor
 
 # Rows that are compared; share of rows that are nearest to themselves in the batch before, of
 # farther rows than a neighbour, and of pairs below a cosine, from which on they are noted.
@@ -27,18 +26,14 @@ class BatchSigns:
         self._before: Tensor | None = None
         self._means: list[Tensor] | None = None
 
-    def of(self, snapshot: Snapshot) -> dict[str, float]:
-        """Return numbers of the signs that a batch shows; none of a sound one.
+    def of(self, views: Sequence[Tensor], is_one_sided: bool = False) -> dict[str, float]:
+        """Return numbers of the signs that the unit rows of two views show; none of sound ones.
 
         They are the share of rows that are nearest to themselves in the record before; the share of
         other rows that are farther than the neighbour of the same view in turn; the share of pairs
         in opposite directions; and, where one view has no gradient, how far the mean of each has
         moved.
         """
-        if not snapshot.fits or snapshot.positives is None or snapshot.not_finite():
-            return {}
-        rows = [snapshot.anchors[:MOST_ROWS], snapshot.positives[:MOST_ROWS]]
-        views = [F.normalize(view, dim=1) for view in in_double(rows, torch.device("cpu"))]
         numbers = {
             REPEATED: (_repeated(self._before, views[0]), SAME),
             ALTERNATING: (_alternating(views), NEIGHBOURS),
@@ -47,7 +42,7 @@ class BatchSigns:
         self._before = views[0]
         signs = {name: share for name, (share, least) in numbers.items() if share >= least}
         means = [view.mean(0) for view in views]
-        if snapshot.is_one_sided:
+        if is_one_sided:
             self._means = self._means or means
             drift = [float((new - old).norm()) for new, old in zip(means, self._means, strict=True)]
             signs |= dict(zip((ANCHOR_DRIFT, STALE_DRIFT), drift, strict=True))
@@ -62,7 +57,7 @@ def _repeated(before: Tensor | None, rows: Tensor) -> float:
     return float(((rows @ before.T).argmax(1) == own).double().mean())
 
 
-def _alternating(views: list[Tensor]) -> float:
+def _alternating(views: Sequence[Tensor]) -> float:
     """Return the share of rows that are farther from a row than its neighbour in turn.
 
     Rows 0 and 1, 2 and 3 ... of one view are neighbours in turn. 0 where rows 1 and 2, 3 and 4 ...

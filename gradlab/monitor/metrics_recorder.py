@@ -96,12 +96,13 @@ class Recorder:
         began = time.perf_counter()
         if self.begun:
             append_metrics(self.folder / METRICS, step, groups)
+        self.history.add_groups(step, groups)
         for group, values in groups.items() if self._listeners else ():
             named = {f"{group}/{name}": float(v) for name, v in values.items() if v == v}
             for listener in self._listeners if group != HISTOGRAM else ():
                 with undisturbed():
                     listener(named, step)
-        self._failures.add(step, groups)
+        self._failures.judge(step, groups)
         self.seconds += time.perf_counter() - began
 
     def measure(

@@ -100,6 +100,16 @@ class Snapshot:
             finite &= torch.isfinite(self.positives).all(dim=1)
         return 1 - float(finite.double().mean())
 
+    def pairs(self, most: int) -> list[Tensor]:
+        """Return the first rows of both views as float64 unit rows on the CPU.
+
+        Nothing of a batch that is not finite or whose rows are no pairs.
+        """
+        if not self.fits or self.not_finite():
+            return []
+        rows = in_double([self.anchors[:most], self.positives[:most]], torch.device("cpu"))
+        return [nn.functional.normalize(view, dim=1) for view in rows]
+
     def alone(self) -> Snapshot:
         """Return a snapshot without positives that do not fit, extra negatives and context."""
         positives = self.positives if self.fits else None
@@ -232,14 +242,20 @@ class Probe:
             self._give_up(first_line(error))
             snapshot = snapshot.alone()
             views = snapshot.views()
-        why = "it has labels, so that its columns are not two views of the same sentences"
-        if snapshot.positives is None:
-            why = "it sees one view of each sentence, so that there are no positives"
-        elif not snapshot.labels or (self.loss is not None and not self._why):
-            return self._two_views(snapshot, views, further)
-        self._give_up(self._why or why)
-        values = diagnostics.embedding_statistics(views.anchors[:MOST_ANCHORS])
-        return {DIAGNOSTICS: values | _order_of(snapshot)}
+        if snapshot.positives is not None and (
+            not snapshot.labels or (self.loss is not None and not self._why)
+        ):
+            measurement = self._two_views(snapshot, views, further)
+        else:
+            why = "it has labels, so that its columns are not two views of the same sentences"
+            if snapshot.positives is None:
+                why = "it sees one view of each sentence, so that there are no positives"
+            self._give_up(self._why or why)
+            statistics = diagnostics.embedding_statistics(views.anchors[:MOST_ANCHORS])
+            measurement = {DIAGNOSTICS: statistics}
+        if snapshot.order is not None:
+            measurement[DIAGNOSTICS]["order"] = snapshot.order
+        return measurement
 
     def _two_views(
         self, snapshot: Snapshot, views: Batch, further: Sequence[Statistics]
@@ -254,7 +270,6 @@ class Probe:
             encoded = unit_rows(in_double(snapshot.encoded[:MOST_ANCHORS], anchors.device))
             cosine, rank = diagnostics.mean_cosine(encoded), diagnostics.effective_rank(encoded)
             values |= {"encoder_cosine": cosine, "encoder_rank": rank}
-        values |= _order_of(snapshot)
         distributions = diagnostics.distributions(anchors, positives, gradient)
         if gradient is not None and self.loss is None:
             values = {n: v for n, v in values.items() if n != "gradient_dissipation"}
@@ -281,7 +296,7 @@ class Probe:
         if not self._was_trained(snapshot, views, lambda batch: loss.value_of(batch).mean()):
             return None
         extra = views.extra_negatives
-        count = views.count
+        count = len(views.anchors)
         candidates = count + (0 if extra is None else len(extra))
         most = min(MOST_ANCHORS, max(2, MOST_SIMILARITIES // candidates))
         if count > most and measured_anchors(loss, views, most).count < count:
@@ -358,7 +373,3 @@ class Probe:
 
     def _not_recorded(self, why: str) -> None:
         self.note = self.note or f"The components of the loss are not recorded: {why}."
-
-
-def _order_of(snapshot: Snapshot) -> dict[str, float]:
-    return {} if snapshot.order is None else {"order": snapshot.order}

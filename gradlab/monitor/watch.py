@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import collections
 import contextlib
 import dataclasses
 import sys
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from gradlab.errors import check_whole, counted, first_line
 from gradlab.files import clear_unfinished, versions, write_json
-from gradlab.monitor.batch_signs import SIGNS, BatchSigns
+from gradlab.monitor.batch_signs import MOST_ROWS, SIGNS, BatchSigns
 from gradlab.monitor.history import (
     BATCH_LOSS,
     DIAGNOSTICS,
@@ -132,7 +133,7 @@ class Watch(Recorder):
         super().__init__(output, total_steps=total_steps, losses=used)
         self.settings, self._primary, self._encoders = dict(settings or {}), primary, encoders
         self._movement: Movement | None = None
-        self._signs: dict[str, BatchSigns] = {}
+        self._signs: dict[str, BatchSigns] = collections.defaultdict(BatchSigns)
         self._problems = problems
         self._every, self._listening, self._began = every, list(listeners), time.perf_counter()
         self._alerts = list(alerts)
@@ -212,7 +213,8 @@ class Watch(Recorder):
                 self._open(0)
             value = snapshot.loss
             numbers = ({} if value is None else {BATCH_LOSS: value}) | held.numbers
-            numbers |= self._signs.setdefault(held.dataset, BatchSigns()).of(snapshot)
+            if pairs := snapshot.pairs(MOST_ROWS):
+                numbers |= self._signs[held.dataset].of(pairs, snapshot.is_one_sided)
             measured = self.measure(self._probes[held.dataset], [snapshot])
             groups = {TRAIN: numbers, **measured}
             if dataset := held.dataset:
@@ -251,7 +253,7 @@ class Watch(Recorder):
         """
         self._held = None
         self._status, self._last, self._from, self._movement = RUNNING, {}, step, None
-        self._signs = {}
+        self._signs.clear()
         if total_steps is not None:
             self.history.total_steps = total_steps
         with self._safely(step):

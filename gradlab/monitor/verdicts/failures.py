@@ -65,7 +65,7 @@ ALARMS = (
 
 
 class FailureWatch:
-    """Names known failures of a run, each once; it is given its records in the order of steps."""
+    """Names known failures of a run, each once; its history is added to in the order of steps."""
 
     def __init__(
         self,
@@ -91,9 +91,8 @@ class FailureWatch:
         self._alarms = [alarm for alarm in ALARMS if config is not None or not alarm.of_train]
         self._names: set[tuple[str, str]] = set()
 
-    def add(self, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
-        """Add numbers of one step, by group, and name the failures that they confirm."""
-        self.history.add_groups(step, groups)
+    def judge(self, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
+        """Name the failures that numbers of one step confirm, which are now in the history."""
         for group, values in groups.items():
             if group in UNJUDGED:
                 continue
@@ -115,7 +114,8 @@ class FailureWatch:
         fresh = FailureWatch(history.total_steps, self._config, self._losses)
         fresh.history.primary = history.primary
         for step, group, values in history.records():
-            fresh.add(step, {group: values})
+            fresh.history.add(step, group, values)
+            fresh.judge(step, {group: values})
         return fresh
 
     def _begin(self, dataset: str) -> Records:
