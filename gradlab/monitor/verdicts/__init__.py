@@ -18,7 +18,7 @@ from gradlab.monitor.setup import setup
 from gradlab.monitor.verdicts import batches, embeddings, formula, gradient, weights
 from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.monitor.verdicts.headline import headline_of
-from gradlab.monitor.verdicts.records import ENOUGH_RECORDS
+from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, Records
 from gradlab.monitor.verdicts.scores import judge_scores
 from gradlab.monitor.verdicts.status import judge_status
 from gradlab.monitor.verdicts.training_loss import judge_loss
@@ -188,22 +188,7 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         finding = "No embeddings were recorded."
         yield Verdict("Spread", NOT_JUDGED, finding, name="no embeddings")
     for dataset, records in failures.records.items():
-        questions = (
-            gradient.learning(records, unmeasured),
-            gradient.hard_negatives(records, unmeasured),
-            gradient.pull_and_push(records, unmeasured),
-            embeddings.identical_views(records),
-            embeddings.spread(records, running),
-            embeddings.order(records),
-            weights.standstill(records),
-            embeddings.duplicates(records),
-            batches.repeated(records),
-            batches.alternating(records),
-            batches.unrelated(records),
-            batches.opposed(records),
-            batches.constant(records),
-        )
-        for verdict in filter(None, questions):
+        for verdict in _of_records(records, unmeasured, running):
             numbers = verdict.evidence.items()
             evidence = {records.recorded_as(name): number for name, number in numbers}
             yield dataclasses.replace(verdict.of(dataset), evidence=evidence)
@@ -229,6 +214,26 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
     advice = embeddings.queue_advice(run.config)
     keeps_best = run.config is not None
     yield judge_scores(run.history, running, advice, keeps_best, failures.has_negatives)
+
+
+def _of_records(records: Records, unmeasured: str, running: bool) -> list[Verdict]:
+    """Return the verdicts on the records of one dataset."""
+    questions = (
+        gradient.learning(records, unmeasured),
+        gradient.hard_negatives(records, unmeasured),
+        gradient.pull_and_push(records, unmeasured),
+        embeddings.identical_views(records),
+        embeddings.spread(records, running),
+        embeddings.order(records),
+        weights.standstill(records),
+        embeddings.duplicates(records),
+        batches.repeated(records),
+        batches.alternating(records),
+        batches.unrelated(records),
+        batches.opposed(records),
+        batches.constant(records),
+    )
+    return [verdict for verdict in questions if verdict is not None]
 
 
 def _why_unmeasured(run: Recording) -> str:

@@ -170,23 +170,11 @@ def spread(records: Records, running: bool) -> Verdict:
         distance = "clearly told apart" if gap > WIDE else "told apart, though not by much"
         finding = f"Sentences are {distance}: {cosines}."
         return Verdict("Spread", GOOD, finding, name="told apart", evidence=evidence)
-    if records.score_rises():
-        finding = f"The score rises although cosines lie close together: {cosines}."
-        return Verdict("Spread", GOOD, finding, name="told apart closely", evidence=evidence)
-    if records.end("order") > IN_ORDER:
-        finding = f"Cosines lie close together, but most stand in the right order: {cosines}."
-        return Verdict("Spread", NOT_JUDGED, finding, name="close in order", evidence=evidence)
-    if any("teacher" in base.looks_at for base in records.used.bases):
-        finding = f"A teacher says how close sentences should be. At present {cosines}."
-        return Verdict("Spread", NOT_JUDGED, finding, name="as a teacher says", evidence=evidence)
-    if _come_apart(records):
-        finding = (
-            f"Cosines lie close together, but the difference has grown to {short(gap)}, from "
-            f"{short(positive[0] - negative[0])} in the first record: {cosines}."
-        )
-        return Verdict("Spread", NOT_JUDGED, finding, name="coming apart", evidence=evidence)
+    first_gap = positive[0] - negative[0]
+    if explained := _close_for_a_reason(records, cosines, (first_gap, gap), evidence):
+        return explained
     change = f"Train longer, or at a higher learning rate. {PAIRS_MAY_NOT_FIT}"
-    if gap < REMAINDER * (positive[0] - negative[0]):
+    if gap < REMAINDER * first_gap:
         change = (
             "They were told apart better in the first record: lower the learning rate, and check "
             "the sign and the margins of the loss."
@@ -295,6 +283,32 @@ def queue_advice(config: Mapping[str, Any] | None) -> str:
         "nothing holds the keys back (MoCoSE, A.2). Raise momentum, add predictor_layers, or turn "
         "in_batch_negatives on."
     )
+
+
+def _close_for_a_reason(
+    records: Records, cosines: str, gaps: tuple[float, float], evidence: Mapping[str, float]
+) -> Verdict | None:
+    """Judge cosines that lie close together by what else speaks of order among them.
+
+    ``gaps`` are the differences between positives and negatives in the first and the last records.
+    """
+    first_gap, gap = gaps
+    if records.score_rises():
+        finding = f"The score rises although cosines lie close together: {cosines}."
+        return Verdict("Spread", GOOD, finding, name="told apart closely", evidence=evidence)
+    if records.end("order") > IN_ORDER:
+        finding = f"Cosines lie close together, but most stand in the right order: {cosines}."
+        return Verdict("Spread", NOT_JUDGED, finding, name="close in order", evidence=evidence)
+    if any("teacher" in base.looks_at for base in records.used.bases):
+        finding = f"A teacher says how close sentences should be. At present {cosines}."
+        return Verdict("Spread", NOT_JUDGED, finding, name="as a teacher says", evidence=evidence)
+    if _come_apart(records):
+        finding = (
+            f"Cosines lie close together, but the difference has grown to {short(gap)}, from "
+            f"{short(first_gap)} in the first record: {cosines}."
+        )
+        return Verdict("Spread", NOT_JUDGED, finding, name="coming apart", evidence=evidence)
+    return None
 
 
 def _come_apart(records: Records) -> bool:

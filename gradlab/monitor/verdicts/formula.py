@@ -121,57 +121,18 @@ def reaction(values: Mapping[str, Any]) -> Verdict | None:
     names = ("others", "nearer", "all_nearer", "rest", "slope", "random_slope")
     if not all(isinstance(values.get(name), int | float) for name in names):
         return None
-    negatives, nearer, all_nearer, value, slope, random_slope = (
-        float(values[name]) for name in names
-    )
-    evidence = {name: float(values[name]) for name in names}
-    loss = f"The loss is {short(value)} where each positive is the nearest (cosine 0.6)"
-    if slope == 0 and random_slope == 0 and value != 0:
-        finding = (
-            f"{loss}, and neither there nor for random embeddings does it have a gradient: its "
-            "gradient is zero everywhere."
-        )
-        change = (
-            "Look for sign(), round(), argmax() and other steps without a derivative (use tanh, "
-            "softmax or a straight-through gradient), and for detach()."
-        )
-        return Verdict("Formula", BAD, finding, change, "no gradient", "weights-do-not-move",
-                       evidence)  # fmt: skip
-    if slope == 0 and value > 0:
-        finding = (
-            f"{loss}, and has no gradient there, as if it were solved: the own positive seems to "
-            "be taken as a negative as well (the diagonal is not masked), so that the loss ends at "
-            "its margin."
-        )
-        change = "Mask the diagonal before the hardest negative is taken: masked_fill(eye, -2)."
-        return Verdict("Formula", WATCH, finding, change, "positive as negative", "loss-at-chance",
-                       evidence)  # fmt: skip
-    if nearer == 0 and all_nearer > 0:
-        finding = (
-            "A negative that comes nearer than the positive does not raise the loss; only all "
-            "negatives together do: the loss takes the easiest negative, the farthest (lowest "
-            "cosine), not the hardest."
-        )
-        change = "Take the highest cosine, or the smallest distance, of the negatives."
-        return Verdict("Formula", WATCH, finding, change, "easiest negative", "loss-zero", evidence)
-    if nearer == 0 and all_nearer == 0 and slope > 0:
-        finding = (
-            "Negatives that come nearer to an anchor do not change the loss: it has no negatives, "
-            "and nothing pushes different texts apart, so that all embeddings can collapse."
-        )
-        change = (
-            "Use a loss that compares with the other rows of the batch, such as a ranking loss."
-        )
-        return Verdict("Formula", WATCH, finding, change, "no negatives", "cosines-above-0-9",
-                       evidence)  # fmt: skip
-    if values.get("positive_slope") == 0 and random_slope > 0:
+    numbers = {name: float(values[name]) for name in names}
+    if unmoved := _without_gradient(numbers) or _unmoved_by_negatives(numbers):
+        return unmoved
+    if values.get("positive_slope") == 0 and numbers["random_slope"] > 0:
         finding = (
             "The loss has no gradient with respect to the second view, the positives: they are "
             "detached, or computed without gradient, and only one side is trained."
         )
         change = "Leave out detach() and no_grad(), unless a second encoder follows the first."
         return Verdict("Formula", WATCH, finding, change, "one-sided gradient",
-                       "score-does-not-rise", evidence)  # fmt: skip
+                       "score-does-not-rise", numbers)  # fmt: skip
+    negatives, nearer = numbers["others"], numbers["nearer"]
     if 0 < nearer < FEW_NEGATIVES * negatives:
         count = "1 negative" if nearer == 1 else f"{nearer:.0f} negatives"
         finding = (
@@ -183,7 +144,7 @@ def reaction(values: Mapping[str, Any]) -> Verdict | None:
             "loss) instead of cutting the batch."
         )
         return Verdict("Formula", WATCH, finding, change, "few negatives",
-                       "accumulation-adds-no-negatives", evidence)  # fmt: skip
+                       "accumulation-adds-no-negatives", numbers)  # fmt: skip
     return None
 
 
@@ -233,3 +194,55 @@ def _direction(
         symptom="temperature",
         evidence=evidence,
     )
+
+
+def _without_gradient(numbers: Mapping[str, float]) -> Verdict | None:
+    """Judge whether a loss has no gradient, everywhere or where it is not solved."""
+    value, slope = numbers["rest"], numbers["slope"]
+    loss = f"The loss is {short(value)} where each positive is the nearest (cosine 0.6)"
+    if slope == 0 and numbers["random_slope"] == 0 and value != 0:
+        finding = (
+            f"{loss}, and neither there nor for random embeddings does it have a gradient: its "
+            "gradient is zero everywhere."
+        )
+        change = (
+            "Look for sign(), round(), argmax() and other steps without a derivative (use tanh, "
+            "softmax or a straight-through gradient), and for detach()."
+        )
+        return Verdict("Formula", BAD, finding, change, "no gradient", "weights-do-not-move",
+                       numbers)  # fmt: skip
+    if slope == 0 and value > 0:
+        finding = (
+            f"{loss}, and has no gradient there, as if it were solved: the own positive seems to "
+            "be taken as a negative as well (the diagonal is not masked), so that the loss ends at "
+            "its margin."
+        )
+        change = "Mask the diagonal before the hardest negative is taken: masked_fill(eye, -2)."
+        return Verdict("Formula", WATCH, finding, change, "positive as negative", "loss-at-chance",
+                       numbers)  # fmt: skip
+    return None
+
+
+def _unmoved_by_negatives(numbers: Mapping[str, float]) -> Verdict | None:
+    """Judge whether one negative that comes nearer than the positive leaves a loss as it is."""
+    if numbers["nearer"] != 0:
+        return None
+    if numbers["all_nearer"] > 0:
+        finding = (
+            "A negative that comes nearer than the positive does not raise the loss; only all "
+            "negatives together do: the loss takes the easiest negative, the farthest (lowest "
+            "cosine), not the hardest."
+        )
+        change = "Take the highest cosine, or the smallest distance, of the negatives."
+        return Verdict("Formula", WATCH, finding, change, "easiest negative", "loss-zero", numbers)
+    if numbers["all_nearer"] == 0 and numbers["slope"] > 0:
+        finding = (
+            "Negatives that come nearer to an anchor do not change the loss: it has no negatives, "
+            "and nothing pushes different texts apart, so that all embeddings can collapse."
+        )
+        change = (
+            "Use a loss that compares with the other rows of the batch, such as a ranking loss."
+        )
+        return Verdict("Formula", WATCH, finding, change, "no negatives", "cosines-above-0-9",
+                       numbers)  # fmt: skip
+    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from gradlab.monitor.history import History, Score
 from gradlab.monitor.verdicts.records import PERSISTENT, SCORE_CHANGE
@@ -154,20 +155,26 @@ def _one_score(
     if unchanged := _unchanged(score, before):
         return unchanged
     if score.is_quality and best[1] <= before and not running:
-        finding = (
-            f"{score.title} has not improved: {number(before)} before training, at best "
-            f"{number(best[1])} (step {best[0]})."
-        )
-        change = (
-            "Check that the evaluator asks for what is trained: its right answers, its prompts and "
-            "its kind of texts. If it does, use data nearer to it."
-        )
-        if last[1] < before - SCORE_CHANGE / 2:
-            change = "Lower the learning rate, or use data nearer to what the score measures."
-        name, symptom = "score does not improve", "score-does-not-rise"
-        return Verdict("Scores", WATCH, finding, change, name, symptom, evidence)
+        return _not_improved(score, evidence)
     finding = f"{score.title}: {number(before)} before training, {course}."
     return Verdict("Scores", GOOD, finding, name="score", evidence=evidence)
+
+
+def _not_improved(score: Score, evidence: Mapping[str, float]) -> Verdict:
+    before, best, last = evidence["before"], score.best, evidence["last"]
+    assert best is not None
+    finding = (
+        f"{score.title} has not improved: {number(before)} before training, at best "
+        f"{number(best[1])} (step {best[0]})."
+    )
+    change = (
+        "Check that the evaluator asks for what is trained: its right answers, its prompts and its "
+        "kind of texts. If it does, use data nearer to it."
+    )
+    if last < before - SCORE_CHANGE / 2:
+        change = "Lower the learning rate, or use data nearer to what the score measures."
+    name, symptom = "score does not improve", "score-does-not-rise"
+    return Verdict("Scores", WATCH, finding, change, name, symptom, evidence)
 
 
 def _unchanged(score: Score, before: float) -> Verdict | None:

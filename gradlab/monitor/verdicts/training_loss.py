@@ -7,7 +7,7 @@ import statistics
 
 from gradlab.monitor.history import BATCH_LOSS, TRAIN, of_dataset
 from gradlab.monitor.run_reader import Recording
-from gradlab.monitor.setting_advice import LEARNING, setting_change
+from gradlab.monitor.setting_advice import LEARNING, LossInUse, setting_change
 from gradlab.monitor.verdicts.embeddings import PAIRS_MAY_NOT_FIT
 from gradlab.monitor.verdicts.records import PERSISTENT, ends_of
 from gradlab.numbers import short
@@ -35,20 +35,8 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
         return Verdict("Loss", NOT_JUDGED, finding, name="no loss")
     first, last = ends
     evidence = {"first": first, "median of the last three": last}
-    zero = len(losses) >= PERSISTENT and not any(losses[-PERSISTENT:])
-    if zero and sum(loss > 0 for loss in losses) >= PERSISTENT:
-        finding = (
-            f"The loss has fallen from {short(first)} to exactly 0: the training data are learned, "
-            "and training longer teaches no more."
-        )
-        return Verdict("Loss", NOT_JUDGED, finding, name="loss fell to 0", evidence=evidence)
-    if zero:
-        settings = setting_change(used, LEARNING, raises=True)
-        finding = "The loss is exactly 0: nothing is learned."
-        easier = f", or {settings}" if settings else ""
-        harder = "look at the labels" if used.has_labels else f"make the task harder{easier}"
-        change = f"In fp16, compute the loss in fp32; otherwise {harder}."
-        return Verdict("Loss", BAD, finding, change, "loss is 0", "loss-zero", evidence)
+    if len(losses) >= PERSISTENT and not any(losses[-PERSISTENT:]):
+        return _at_zero(losses, used, evidence)
     if used.loss is not None and used.loss.surrogate:
         finding = "The value of this loss is only a surrogate: its course says nothing."
         return Verdict("Loss", NOT_JUDGED, finding, name="surrogate", evidence=evidence)
@@ -87,6 +75,22 @@ def course_of(ends: tuple[float, float]) -> str:
     if first == last:
         return f"stayed at {first}"
     return f"went from {first} in the first record to {last} (median of the last three)"
+
+
+def _at_zero(losses: list[float], used: LossInUse, evidence: dict[str, float]) -> Verdict:
+    """Judge a loss that is 0 in the end: by learning, or from the start."""
+    if sum(loss > 0 for loss in losses) >= PERSISTENT:
+        finding = (
+            f"The loss has fallen from {short(evidence['first'])} to exactly 0: the training data "
+            "are learned, and training longer teaches no more."
+        )
+        return Verdict("Loss", NOT_JUDGED, finding, name="loss fell to 0", evidence=evidence)
+    settings = setting_change(used, LEARNING, raises=True)
+    finding = "The loss is exactly 0: nothing is learned."
+    easier = f", or {settings}" if settings else ""
+    harder = "look at the labels" if used.has_labels else f"make the task harder{easier}"
+    change = f"In fp16, compute the loss in fp32; otherwise {harder}."
+    return Verdict("Loss", BAD, finding, change, "loss is 0", "loss-zero", evidence)
 
 
 def _came_back(
