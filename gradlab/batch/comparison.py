@@ -7,7 +7,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from array_api_compat import array_namespace
+import numpy as np
+from array_api_compat import array_namespace, is_numpy_array
 
 from gradlab.arrays import Array, Bool, Float, Int, compiled, detach, require
 from gradlab.batch.candidates import Block, Rule
@@ -74,6 +75,12 @@ class Comparison:
             return own_cosines(rows, columns)
         cosine = self._product(rows, columns)
         if own is None:
+            return cosine
+        if is_numpy_array(cosine):
+            # `where` would turn a transposed product around, and what follows would then combine
+            # arrays of different orders in memory: at 512 columns, ten times slower.
+            cosine = cosine.copy(order="K")
+            np.fill_diagonal(cosine[:, own:], -np.inf)
             return cosine
         xp = array_namespace(cosine)
         return xp.where(own_pairs(cosine, own), -xp.inf, cosine)
