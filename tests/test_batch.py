@@ -11,6 +11,7 @@ from blockwise_helpers import LargestTensor, unit, views
 
 import gradlab
 from gradlab.batch.check import check_batch
+from gradlab.batch.comparison import PLAIN
 
 CALLS = {
     "plain": lambda loss, *rows, **context: gradlab.get_loss(loss)(*rows, **context),
@@ -131,6 +132,16 @@ def test_combinators_share_one_product(loss):
     with Products() as products, torch.no_grad():
         gradlab.get_loss(loss)(anchors, positives)
     assert products.entries == 20 * 20
+
+
+def test_a_shared_product_keeps_the_order_of_its_memory():
+    first, second = (rows.detach().numpy() for rows in views(5, 0, 4)[:2])
+    comparison = PLAIN.sharing()
+    cosines, exchanged = comparison.cosines(first, second, 0), comparison.cosines(second, first, 0)
+    np.testing.assert_array_equal(exchanged, cosines.T)
+    assert exchanged.flags.f_contiguous  # else sums of both directions are ten times slower
+    assert np.isneginf(np.diagonal(cosines)).all()
+    np.testing.assert_array_equal(comparison.cosines(first, second), first @ second.T)
 
 
 @pytest.mark.parametrize("counted", ["active", "positives"])
