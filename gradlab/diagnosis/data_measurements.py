@@ -140,7 +140,9 @@ def _share(texts: Sequence[str], condition: Callable[[str], bool]) -> float:
 
 
 def _is_number(text: str) -> bool:
-    return text.strip().lstrip("-").replace(".", "", 1).isdigit()
+    """Return whether a text is one number or several, such as the ids of tokens."""
+    words = text.strip("[]() \n").replace(",", " ").split()
+    return bool(words) and all(w.lstrip("-").replace(".", "", 1).isdigit() for w in words)
 
 
 def _repeats(counts: Mapping[Any, int]) -> int:

@@ -66,8 +66,8 @@ def texts(
             return
     for column, share in numbers.items():
         if share == 1:
-            finding = f"Column {column!r} holds numbers only: it is an id or a score, no text."
-            change = "Remove the column, or give a score as the column label."
+            finding = f"Column {column!r} holds numbers only: ids, scores or tokens, and no text."
+            change = "Remove the column, give a score as the column label, and texts as words."
             name = "columns in another order"
             yield Verdict("texts", BAD, finding, change, name, "loss-at-chance")
             return

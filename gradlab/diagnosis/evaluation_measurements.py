@@ -7,7 +7,7 @@ Each function returns the arguments of the function of the same name in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -109,12 +109,11 @@ def gold(observation: Observation) -> Numbers | None:
             })  # fmt: skip
         corpus, relevant = getattr(inner, "corpus", None), getattr(inner, "relevant_docs", None)
         if isinstance(corpus, list | dict) and isinstance(relevant, Mapping):
-            ids = set(map(str, getattr(inner, "corpus_ids", corpus)))
-            due = [str(document) for documents in relevant.values() for document in documents]
-            missing = sum(document not in ids for document in due) / max(1, len(due))
             numbers = {"count": len(relevant), "distinct": len(corpus)}
             answers.append({
-                "name": name, "kind": "documents", **numbers, "missing": missing,
+                "name": name, "kind": "documents", **numbers,
+                "queries": len(evaluated_texts(inner, "queries")),
+                **_missing_keys(relevant, getattr(inner, "corpus_ids", corpus)),
                 **_relevance(inner, relevant),
             })  # fmt: skip
     return {"answers": answers} if answers else None
@@ -235,7 +234,9 @@ def reach(observation: Observation) -> Numbers | None:
     return {
         "optimizer": kind, "rate": rate, "steps": plan["steps"], "norm": norm, "clip": clip,
         "moved": rate * plan["steps"] * plan["mean"] * step / size if size else math.nan,
-        "adapter": adapter, "scaling": scaling,
+        "adapter": adapter, "scaling": scaling, "static": not any(
+            isinstance(module, nn.Linear) for module in observation.trainer.model.modules()
+        ),
     }  # fmt: skip
 
 
@@ -286,6 +287,19 @@ def _preferred(evaluator: Any, anchors: list[str]) -> Numbers:
     return {"exchanged": sum((m < 0) + (m == 0) / 2 for m in margins) / count}
 
 
+def _missing_keys(relevant: Mapping[Any, Any], corpus: Iterable[Any]) -> Numbers:
+    """Return the share of right documents whose key the corpus lacks, and types of keys.
+
+    The types are those of a right document and of the corpus where their keys are equal as texts.
+    """
+    keys, texts = set(corpus), {str(key): key for key in corpus}
+    due = [document for documents in relevant.values() for document in documents]
+    lost = [document for document in due if document not in keys]
+    other = next((key for key in lost if str(key) in texts), None)
+    types = [] if other is None else [type(key).__name__ for key in (other, texts[str(other)])]
+    return {"missing": len(lost) / max(1, len(due)), "types": types}
+
+
 def _relevance(evaluator: Any, relevant: Mapping[Any, Any]) -> Numbers:
     """Return how often words prefer a query's right document to others, and how much they vary."""
     queries = dict(zip(
@@ -300,7 +314,7 @@ def _relevance(evaluator: Any, relevant: Mapping[Any, Any]) -> Numbers:
     ][:COMPARED]  # fmt: skip
     documents = list(corpus.values())[:COMPARED]
     if not pairs or len(documents) < 2:
-        return {"rank": 0.5, "nearest": 0.0, "itself": 0.0}
+        return {"rank": 0.5, "nearest": 0.0, "itself": 0.0, "beside": 0.0}
     overlap = word_overlap([[query for query, _ in pairs], [text for _, text in pairs], documents])
     ranks, nearest = list[float](), list[float]()
     for row, (_, right) in enumerate(pairs):
@@ -308,9 +322,14 @@ def _relevance(evaluator: Any, relevant: Mapping[Any, Any]) -> Numbers:
         far = [overlap(0, row, 2, at) for at, text in enumerate(documents) if text != right]
         ranks.append(sum((size < own) + (size == own) / 2 for size in far) / max(1, len(far)))
         nearest.append(max(far, default=0.0) - sum(far) / max(1, len(far)))
-    itself = sum(plain(query) == plain(text) for query, text in pairs) / len(pairs)
+    itself = [plain(query) == plain(text) for query, text in pairs]
+    texts = set(map(plain, corpus.values()))
+    beside = [
+        plain(query) in texts and not same for (query, _), same in zip(pairs, itself, strict=True)
+    ]
     return {
-        "rank": sum(ranks) / len(ranks), "nearest": sum(nearest) / len(nearest), "itself": itself,
+        "rank": sum(ranks) / len(ranks), "nearest": sum(nearest) / len(nearest),
+        "itself": sum(itself) / len(pairs), "beside": sum(beside) / len(pairs),
     }  # fmt: skip
 
 

@@ -91,7 +91,7 @@ def held_rows(rows: int, columns: Sequence[str], trained: Sequence[str]) -> Iter
 MANY_MISSING = 0.05
 # Share of triplets whose negative has more words of the anchor, of exchanged columns.
 MOST_EXCHANGED = 0.7
-# Share of queries that may be their own right document.
+# Share of queries that may be their own right document, or a document that is not right.
 MANY_ITSELF = 0.2
 # Pairs or queries below which a score is mostly chance. Fewest that show that gold has nothing to
 # do with words, standard errors within which that is so, and the range of the shares of common
@@ -125,11 +125,24 @@ def gold(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
             )
             change = "Give the evaluator a corpus with documents that are wrong answers."
             yield Verdict(subject, BAD, finding, change, "gold equal", symptom, evidence)
+        elif answer.get("queries") == 0:
+            finding = (
+                f"None of the queries of {name!r} has a right document: the ids of queries and of "
+                "relevant_docs do not match, and evaluation ends with an error."
+            )
+            change = "Give the same ids, of the same type, in queries and in relevant_docs."
+            yield Verdict(subject, BAD, finding, change, "gold missing", symptom)
         elif answer.get("missing", 0.0) > MANY_MISSING:
             finding = (
                 f"The corpus of {name!r} lacks {percent(answer['missing'])} of the right documents."
             )
             change = "Check the ids of relevant_docs against those of the corpus."
+            if types := answer.get("types"):
+                finding += (
+                    f" Their ids are of type {types[0]}, and those of the corpus of type "
+                    f"{types[1]}: equal as texts, they never match, and the score is 0."
+                )
+                change = "Give all ids as strings: str(id), in relevant_docs and in the corpus."
             yield Verdict(subject, BAD, finding, change, "gold missing", symptom,
                           {"missing": answer["missing"]})  # fmt: skip
         elif answer.get("itself", 0.0) > MANY_ITSELF:
@@ -140,6 +153,15 @@ def gold(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
             change = "Take the queries out of the corpus, and name the documents that answer them."
             yield Verdict(subject, WATCH, finding, change, "gold is the query", symptom,
                           {"itself": answer["itself"]})  # fmt: skip
+        elif answer.get("beside", 0.0) > MANY_ITSELF:
+            finding = (
+                f"The corpus of {name!r} holds {percent(answer['beside'])} of the queries "
+                "themselves, word by word, as documents that are no right answer: each query "
+                "finds itself first, which lowers the score of a good encoder."
+            )
+            change = "Take the texts of the queries out of the corpus."
+            yield Verdict(subject, WATCH, finding, change, "queries in the corpus", symptom,
+                          {"beside": answer["beside"]})  # fmt: skip
         elif answer.get("exchanged", 0.0) > MOST_EXCHANGED:
             finding = (
                 f"In {percent(answer['exchanged'])} of the triplets of {name!r}, the negative has "
@@ -318,13 +340,16 @@ def passes(rows: int, batch: int, passes: float) -> Iterator[Verdict]:
 
 # Movement of the weights, relative to their size, that a plan should reach; rate for adapters.
 REACHED, RATE_OF_ADAPTERS = 3e-4, 5e-5
+# The same for static embeddings, whose rows move only in steps whose texts have their tokens: sound
+# runs reach .3 and more.
+REACHED_BY_STATIC = 0.03
 # Factor of an adapter (lora_alpha over its rank) that is far above usual ones, and is bad.
 STRONG, FAR_TOO_STRONG = 16.0, 100.0
 
 
 def reach(
     optimizer: str, rate: float, steps: int, norm: float, clip: float, moved: float,
-    adapter: float | None, scaling: float = 0.0,
+    adapter: float | None, scaling: float = 0.0, static: bool = False,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether the planned steps can move the weights.
 
@@ -337,6 +362,7 @@ def reach(
         moved: largest movement of the weights over the run, relative to their size.
         adapter: the same of the weights that low-rank adapters change; None without adapters.
         scaling: factor of the adapters; 0 without adapters.
+        static: whether the encoder has one vector for each token and no layers.
     """
     subject, symptom, plain = "reach of the run", "weights-do-not-move", optimizer.lower() == "sgd"
     evidence = {"moved": moved, "rate": rate, "norm": norm}
@@ -360,7 +386,7 @@ def reach(
         )
         yield Verdict(subject, WATCH, finding, change, "adapter hardly moves", symptom,
                       evidence | {"adapter": adapter})  # fmt: skip
-    elif moved < REACHED:
+    elif moved < (REACHED_BY_STATIC if static else REACHED):
         finding = (
             f"Over {counted(steps, 'step')}, {optimizer} at a learning rate of {rate:g} can move "
             f"the weights by {moved:.1g} of their size at most."
@@ -368,7 +394,10 @@ def reach(
         if plain and 0 < clip < norm:
             finding += f" Gradients of norm {norm:.3g} are clipped to max_grad_norm={clip:g}."
         change = "Raise the learning rate."
-        if plain:
+        if static:
+            finding += " The learning rate is too low for static embeddings, without layers."
+            change = "Raise the learning rate: static embeddings are trained at 0.01 to 0.2."
+        elif plain:
             change = "Use AdamW, or raise the learning rate of SGD to 0.01 or more"
             change += ", and max_grad_norm to 1." if clip < 1 else "."
         yield Verdict(subject, WATCH, finding, change, "plan hardly moves", symptom, evidence)

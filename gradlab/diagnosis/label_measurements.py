@@ -66,11 +66,17 @@ def label_cells(observation: Observation, dataset: str) -> list[Any]:
 def classes(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the share of rows with another row of their class in their batch."""
     cells, drawn = label_cells(observation, dataset), observation.draws.get(dataset)
-    is_class = all(isinstance(cell, int) for cell in cells)
-    if not cells or not is_class or not drawn or len(batches[0].columns) != 1:
+    if len(batches[0].columns) != 1 or not all(isinstance(cell, int) for cell in cells):
         return None
-    counts = [Counter(cells[row] for row in batch) for batch in drawn["batches"]
-              if max(batch) < len(cells)]  # fmt: skip
+    if cells and drawn:
+        counts = [Counter(cells[row] for row in batch) for batch in drawn["batches"]
+                  if max(batch) < len(cells)]  # fmt: skip
+    else:  # a stream, of which the first batches are known
+        labels_of = [batch.labels for batch in batches if batch.labels is not None]
+        if not labels_of or any(labels.ndim != 1 or labels.is_floating_point()
+                                for labels in labels_of):  # fmt: skip
+            return None
+        counts = [Counter(labels.tolist()) for labels in labels_of]
     rows = sum(sum(count.values()) for count in counts)
     if not rows:
         return None

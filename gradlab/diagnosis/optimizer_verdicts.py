@@ -161,12 +161,13 @@ def learning_rate(
 
 
 # Epsilon of Adam that is no rounding error beside a gradient any more; weight decay that is larger
-# than any published one; share of the weights that may have a learning rate of 0.
-LARGE_EPSILON, MUCH_DECAY, MANY_WITHOUT = 1e-4, 1.0, 0.5
+# than any published one; share of the weights that may have a learning rate of 0. Multiple of the
+# root mean square of a gradient, which rows without their tokens lower, that epsilon may have.
+LARGE_EPSILON, MUCH_DECAY, MANY_WITHOUT, MANY_TIMES = 1e-4, 1.0, 0.5, 10.0
 
 
 def settings(
-    optimizer: str, epsilon: float, decay: float, without_rate: float
+    optimizer: str, epsilon: float, decay: float, without_rate: float, gradient: float = 0.0
 ) -> Iterator[Verdict]:
     """Judge the settings of the optimizer besides its rate.
 
@@ -174,7 +175,8 @@ def settings(
         optimizer: kind of the optimizer.
         epsilon: largest epsilon; 0 if it has none.
         decay: largest weight decay.
-        without_rate: share of the weights in groups with a learning rate of 0.
+        without_rate: share of the weights in groups whose learning rate is none.
+        gradient: root mean square of the first gradient; 0 if unknown.
     """
     subject, evidence = "settings of the optimizer", {"epsilon": epsilon, "decay": decay}
     if epsilon > LARGE_EPSILON:
@@ -185,6 +187,15 @@ def settings(
         change = "Set adam_epsilon=1e-8."
         yield Verdict(subject, WATCH, finding, change, "large epsilon", "weights-do-not-move",
                       evidence)  # fmt: skip
+    elif 0 < gradient < epsilon / MANY_TIMES:
+        finding = (
+            f"The gradient of a weight is {gradient:.1g} on average, far below the epsilon of "
+            f"{optimizer}, {epsilon:g}, which is added to it: steps are a fraction of the learning "
+            "rate. The loss is multiplied by a tiny number, or nearly flat."
+        )
+        change = "Leave out the factor of the loss; look at its value and its temperature."
+        yield Verdict(subject, WATCH, finding, change, "gradient below epsilon",
+                      "weights-do-not-move", evidence | {"gradient": gradient})  # fmt: skip
     if decay >= MUCH_DECAY:
         finding = (
             f"Weight decay is {decay:g}; published settings use 0 to 0.1. It shrinks weights more "
@@ -195,7 +206,8 @@ def settings(
                       evidence)  # fmt: skip
     if without_rate > MANY_WITHOUT:
         finding = (
-            f"{percent(without_rate)} of the weights in the optimizer have a learning rate of 0."
+            f"{percent(without_rate)} of the weights in the optimizer have a learning rate of 0, "
+            "or below a thousandth of the largest one."
         )
         change = "Give each group of parameters its rate, or freeze it on purpose."
         yield Verdict(subject, WATCH, finding, change, "groups without rate", "weights-do-not-move",

@@ -13,6 +13,7 @@ from typing import Any
 
 from gradlab.diagnosis.label_measurements import label_cells
 from gradlab.diagnosis.observation import Observation, ObservedBatch
+from gradlab.diagnosis.trials import NO_RATE
 
 Numbers = dict[str, Any]
 
@@ -47,12 +48,14 @@ def settings(observation: Observation) -> Numbers | None:
         epsilons = [float(g["eps"]) for g in groups if isinstance(g.get("eps"), float)]
         epsilon = max(epsilons, default=0.0)
         decay = max(float(group.get("weight_decay") or 0.0) for group in groups)
-    still = sum(size for size, rate in zip(sizes, rates, strict=True) if rate == 0)
+    most = NO_RATE * max(rates, default=0.0)
+    still = sum(size for size, rate in zip(sizes, rates, strict=True) if rate <= most)
     return {
         "optimizer": kind,
         "epsilon": epsilon if "adam" in kind.lower() else 0.0,
         "decay": decay,
         "without_rate": still / max(1, sum(sizes)),
+        "gradient": _usual_gradient(observation),
     }
 
 
@@ -122,6 +125,13 @@ def routes(observation: Observation) -> Numbers | None:
         }  # fmt: skip
     columns = list(dict.fromkeys(name for table in observation.tables.values() for name in table))
     return {"routes": names, "mapping": flat, "columns": columns} if names else None
+
+
+def _usual_gradient(observation: Observation) -> float:
+    """Return the root mean square of the first gradient over all trained weights; 0 if unknown."""
+    count = sum(weight.numel() for weight in observation.trained.values())
+    norms = [batch.norm for batch in observation.batches if math.isfinite(batch.norm)]
+    return max(norms, default=0.0) / math.sqrt(count) if count else 0.0
 
 
 def _strategy(args: Any) -> str:

@@ -26,6 +26,9 @@ from gradlab.seeds import undisturbed
 # Weights of a model that is saved and loaded for a trial; texts that are embedded by both.
 MOST_WEIGHTS, SAVED_TEXTS = 500_000_000, 8
 READ_TEXTS = 2000  # texts whose words are counted
+# Rows of a table of tokens whose distance from the mean row is the usual one, and the share of it
+# within which a row is the mean, from which transformers draws the rows of added tokens.
+SAMPLED_ROWS, MEAN_ROW = 1000, 0.01
 MODULES = "modules.json"  # file that lists the modules of a saved model of sentence-transformers
 Numbers = dict[str, Any]
 
@@ -109,6 +112,51 @@ def fresh(observation: Observation) -> Numbers | None:
         "weights": sum(weight.numel() for weight in model.parameters()),
         "rates": float(observation.args.learning_rate) * plan["steps"] * plan.get("mean", 1.0),
     }
+
+
+def new_tokens(observation: Observation) -> Numbers | None:
+    """Return the tokens whose row of a frozen table is still the mean row, as an added one begins.
+
+    None where the rows of tokens are trained, or are unknown.
+    """
+    model = observation.trainer.model
+    tables = [module.get_input_embeddings() for module in getattr(model, "modules", list)()
+              if hasattr(module, "get_input_embeddings")]  # fmt: skip
+    rows: Any = getattr(tables[0], "weight", None) if tables else None
+    columns = [
+        (column["input_ids"], column["attention_mask"])
+        for batch in observation.batches for column in batch.columns
+        if {"input_ids", "attention_mask"} <= set(column) and column["input_ids"].ndim == 2
+    ]  # fmt: skip
+    texts = [
+        ids[mask.bool()].unique() for column in columns for ids, mask in zip(*column, strict=True)
+    ]
+    if not isinstance(rows, torch.Tensor) or rows.ndim != 2 or not texts:
+        return None
+    if any(weight.requires_grad for weight in tables[0].parameters()):
+        return None
+    mean = rows.detach().mean(0, dtype=torch.float32)
+    usual = (rows[:: max(1, len(rows) // SAMPLED_ROWS)].float() - mean).norm(dim=1).median()
+    tokens = torch.cat(texts).unique()
+    near = tokens[(rows[tokens].float() - mean).norm(dim=1) < MEAN_ROW * usual]
+    tokenizer: Any = getattr(model, "tokenizer", None)
+    names_of = getattr(tokenizer, "convert_ids_to_tokens", lambda ids: [str(i) for i in ids])
+    return {
+        "tokens": len(near), "example": next(iter(names_of(near[:1].tolist())), ""),
+        "share": sum(bool(torch.isin(ids, near).any()) for ids in texts) / len(texts),
+    }  # fmt: skip
+
+
+def vocabulary_size(observation: Observation) -> Numbers | None:
+    """Return the tokens of a tokenizer, and the rows of the encoder's table for them."""
+    model = observation.trainer.model
+    tables = [module.get_input_embeddings() for module in getattr(model, "modules", list)()
+              if hasattr(module, "get_input_embeddings")]  # fmt: skip
+    rows: Any = getattr(tables[0], "weight", None) if tables else None
+    tokenizer: Any = getattr(model, "tokenizer", None)
+    if not isinstance(rows, torch.Tensor) or rows.ndim != 2 or not hasattr(tokenizer, "__len__"):
+        return None
+    return {"tokens": len(tokenizer), "rows": len(rows)}
 
 
 def pipeline(observation: Observation) -> Numbers | None:
@@ -267,5 +315,8 @@ def _places(column: Sequence[str]) -> dict[str, int]:
     return places
 
 
-OF_TRAINER = (held, saved, fresh, pipeline, names, plateau, proportions, field)
+OF_TRAINER = (
+    *(held, saved, fresh, new_tokens, vocabulary_size),
+    *(pipeline, names, plateau, proportions, field),
+)
 OF_LOSS = (mixed,)

@@ -100,6 +100,56 @@ def fresh(share: float, layers: int, weights: int, rates: float) -> Iterator[Ver
                   {"rates": rates})  # fmt: skip
 
 
+# Share of texts with a token that is not trained from which on it matters.
+SOME_TEXTS = 0.05
+
+
+def new_tokens(tokens: int, example: str, share: float) -> Iterator[Verdict]:
+    """Judge whether tokens that were added to a vocabulary have rows of their own.
+
+    Args:
+        tokens: tokens of the first batches whose row is the mean row of a frozen table.
+        example: one of them.
+        share: share of the texts that have one.
+    """
+    if share < SOME_TEXTS:
+        return
+    finding = (
+        f"{counted(tokens, 'token')} of the texts, such as {example!r}, have the mean row of the "
+        f"table of word embeddings, as added tokens begin, and that table is frozen: in "
+        f"{percent(share)} of the texts these new tokens mean nothing, and are not trained."
+    )
+    change = (
+        "Train the rows of added tokens: LoraConfig(trainable_token_indices=…) or "
+        "modules_to_save, or leave the word embeddings unfrozen."
+    )
+    yield Verdict("tokens", WATCH, finding, change, "new tokens frozen", "weights-do-not-move",
+                  {"share": share, "tokens": float(tokens)})  # fmt: skip
+
+
+# Rows of a table for each token of the tokenizer: published models have at most 1.03, since rows
+# are filled up to a round number.
+MORE_ROWS = 1.1
+
+
+def vocabulary_size(tokens: int, rows: int) -> Iterator[Verdict]:
+    """Judge whether a tokenizer belongs to its encoder.
+
+    Args:
+        tokens: tokens that the tokenizer has.
+        rows: rows of the encoder's table of word embeddings.
+    """
+    if rows <= MORE_ROWS * tokens:
+        return
+    finding = (
+        f"The tokenizer has {tokens:,} tokens, and the encoder rows for {rows:,}: the tokenizer "
+        "seems to be another model's, whose numbers stand for other tokens."
+    )
+    change = "Load tokenizer and encoder from the same folder or name."
+    yield Verdict("tokens", WATCH, finding, change, "another tokenizer", SYMPTOM,
+                  {"tokens": float(tokens), "rows": float(rows)})  # fmt: skip
+
+
 def pipeline(
     stored: Sequence[str], used: Sequence[str], stored_pooling: str, used_pooling: str
 ) -> Iterator[Verdict]:

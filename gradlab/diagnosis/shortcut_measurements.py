@@ -50,7 +50,7 @@ def markers(observation: Observation, dataset: str, batches: list[ObservedBatch]
 def contained(
     observation: Observation, dataset: str, batches: list[ObservedBatch]
 ) -> Numbers | None:
-    """Return shares of rows whose anchor holds the positive, or whose texts share a number."""
+    """Return shares of rows whose texts hold each other, share a number, or have the same words."""
     texts = _texts(observation, dataset)
     if len(texts) < 2 or batches[0].labelled:
         return None
@@ -67,7 +67,12 @@ def contained(
         "in_anchor": sum(_holds(first, second) for first, second in rows) / len(rows),
         "marked": sum(map(bool, marked)) / len(rows),
         "mark": next(filter(None, marked), ""),
-    }
+        "alike": sum(
+            first == second != [] and len(set(row)) > 1
+            for (first, second), row in zip(rows, zip(*texts[:2], strict=True), strict=True)
+        ) / len(rows),
+        "same": sum(len(set(row)) == 1 for row in zip(*texts[:2], strict=True)) / len(rows),
+    }  # fmt: skip
 
 
 def remains(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:

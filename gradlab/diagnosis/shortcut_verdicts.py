@@ -40,9 +40,13 @@ def markers(rows: int, word: str, positives: float, negatives: float) -> Iterato
 
 # Share of rows with a shortcut that is worth a remark.
 MANY_ROWS = 0.5
+# Shares of rows with equal texts between which these are no views by dropout, which all rows are.
+SOME_SAME, MOST_SAME = 0.1, 0.9
 
 
-def contained(rows: int, in_anchor: float, marked: float, mark: str) -> Iterator[Verdict]:
+def contained(
+    rows: int, in_anchor: float, marked: float, mark: str, alike: float = 0.0, same: float = 0.0
+) -> Iterator[Verdict]:
     """Judge whether rows can be matched without their meaning.
 
     Args:
@@ -50,6 +54,8 @@ def contained(rows: int, in_anchor: float, marked: float, mark: str) -> Iterator
         in_anchor: share of rows whose anchor contains the positive word by word.
         marked: share of rows whose texts begin or end with a number that no other row has.
         mark: one of these numbers.
+        alike: share of rows whose texts differ by letter case and punctuation only.
+        same: share of rows whose texts are equal.
     """
     if rows < ENOUGH_ROWS:
         return
@@ -62,6 +68,23 @@ def contained(rows: int, in_anchor: float, marked: float, mark: str) -> Iterator
         change = "Remove identifiers from the texts."
         yield Verdict(subject, WATCH, finding, change, "same identifier", SHORTCUT,
                       {"marked": marked})  # fmt: skip
+    elif alike > MANY_ROWS:
+        finding = (
+            f"In {percent(alike)} of the rows the two texts have the same words in the same order, "
+            "and differ by letter case or punctuation only: they match by copying."
+        )
+        change = "Give positives in other words, or the same text twice for views by dropout."
+        yield Verdict(subject, WATCH, finding, change, "same words", SHORTCUT,
+                      {"share": alike})  # fmt: skip
+    elif SOME_SAME < same < MOST_SAME:
+        finding = (
+            f"In {percent(same)} of the rows both texts are the same, and in the others they "
+            "differ: the positive is a copy of its anchor, as where a translation or an answer is "
+            "missing."
+        )
+        change = "Leave these rows out."
+        yield Verdict(subject, WATCH, finding, change, "part of the rows equal", SHORTCUT,
+                      {"share": same})  # fmt: skip
     elif in_anchor > MANY_ROWS:
         finding = (
             f"In {percent(in_anchor)} of the rows the anchor contains the positive word by word: "

@@ -88,10 +88,12 @@ from gradlab.diagnosis.serving_verdicts import (
     held,
     mixed,
     names,
+    new_tokens,
     pipeline,
     plateau,
     proportions,
     saved,
+    vocabulary_size,
 )
 from gradlab.diagnosis.shape_verdicts import direction, graded, prefixes, shape, width
 from gradlab.diagnosis.shortcut_verdicts import beginning, brevity, contained, markers, remains
@@ -151,6 +153,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "large epsilon": ("plan hardly moves",),
     "route without column": ("part without gradient", "little gradient"),
     "routes exchanged": ("worse than chance", "pairs unclear", "pairs at chance"),
+    "other row as target": ("loss reversed", "loss asks nothing", "worse than chance"),
     "loss reversed": ("worse than chance", "loss zero"),
     "labels missing": ("labels mostly equal",),
     "single rows": ("few rows",),
@@ -288,6 +291,8 @@ TRAINER_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "held": held,
     "saved": saved,
     "fresh": fresh,
+    "new_tokens": new_tokens,
+    "vocabulary_size": vocabulary_size,
     "pipeline": pipeline,
     "names": names,
     "plateau": plateau,

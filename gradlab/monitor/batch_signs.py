@@ -16,7 +16,8 @@ NO_PAIRS, NEARER = 0.7, 0.15
 # Names of the numbers that are recorded where a sign is seen.
 REPEATED, ALTERNATING, OPPOSED = "repeated_rows", "alternating_rows", "opposed_pairs"
 ANCHOR_DRIFT, STALE_DRIFT = "anchor_drift", "constant_drift"
-SIGNS = (REPEATED, ALTERNATING, OPPOSED, ANCHOR_DRIFT, STALE_DRIFT)
+WITHOUT_GRADIENT = "rows_without_gradient"
+SIGNS = (REPEATED, ALTERNATING, OPPOSED, ANCHOR_DRIFT, STALE_DRIFT, WITHOUT_GRADIENT)
 
 
 class BatchSigns:
@@ -35,7 +36,7 @@ class BatchSigns:
         moved.
         """
         numbers = {
-            REPEATED: (_repeated(self._before, views[0]), SAME),
+            REPEATED: (_repeated(self._before, *views), SAME),
             ALTERNATING: (_alternating(views), NEIGHBOURS),
             OPPOSED: (float(((views[0] * views[1]).sum(1) < BELOW).double().mean()), OPPOSITE),
         }
@@ -49,12 +50,17 @@ class BatchSigns:
         return signs
 
 
-def _repeated(before: Tensor | None, rows: Tensor) -> float:
-    """Return the share of rows whose nearest row of the batch before is in their own place."""
+def _repeated(before: Tensor | None, rows: Tensor, partners: Tensor) -> float:
+    """Return the share of rows that the batch before holds, in their own place or any other."""
     if before is None or before.shape != rows.shape or len(rows) < 4:
         return 0.0
-    own = torch.arange(len(rows))
-    return float(((rows @ before.T).argmax(1) == own).double().mean())
+    own, cosines = torch.arange(len(rows)), rows @ before.T
+    nearest = cosines.argmax(1)
+    in_place = float((nearest == own).double().mean())
+    # The same rows in another order: each is the nearest of one other, and nearer than any partner.
+    mutual = cosines.argmax(0)[nearest] == own
+    close = cosines.max(1).values > (rows * partners).sum(1)
+    return max(in_place, float((mutual & close).double().mean()))
 
 
 def _alternating(views: Sequence[Tensor]) -> float:

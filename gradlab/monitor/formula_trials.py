@@ -30,9 +30,10 @@ def values_on_known_batches(
 
     Returns:
         ``count``, the sentences; ``solved``, with positives like their anchors; ``alike``, with all
-        embeddings the same; ``wrong``, with the next sentence as positive; ``halfway``, with
-        positives at 60° of their anchors and at 90° of all others. Empty where the loss cannot be
-        computed.
+        embeddings the same; ``wrong``, with the next sentence as positive; ``after_next``, with the
+        one after; ``halfway``, with positives at 60° of their anchors and at 90° of all others;
+        ``to_first`` and ``to_last``, with all anchors like the first and like the last positive.
+        Empty where the loss cannot be computed.
     """
     count = min(TRIED, width // 2)
     if count < 3:
@@ -43,6 +44,9 @@ def values_on_known_batches(
         "solved": (anchors, anchors.clone()),
         "alike": (anchors[:1].repeat(count, 1), anchors[:1].repeat(count, 1)),
         "wrong": (anchors, anchors.roll(1, 0)),
+        "after_next": (anchors, anchors.roll(2, 0)),
+        "to_first": (anchors[:1].repeat(count, 1), anchors),
+        "to_last": (anchors[-1:].repeat(count, 1), anchors),
         "halfway": (anchors, 0.5 * anchors + math.sqrt(0.75) * directions),
     }
     with contextlib.suppress(Exception), torch.no_grad():  # a loss for batches of one size

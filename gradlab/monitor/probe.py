@@ -67,6 +67,8 @@ class Snapshot:
     # the loss with its learned settings at that step; None for the initial ones
     learned: Loss | None = None
     one_sided: bool = False  # of a copy: see `is_one_sided`
+    # Whether the loss has a gradient, and none of the embeddings that it was given.
+    detached: bool = False
 
     @property
     def loss(self) -> float | None:

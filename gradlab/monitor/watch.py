@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from gradlab.errors import check_whole, counted, first_line
 from gradlab.files import clear_unfinished, versions, write_json
-from gradlab.monitor.batch_signs import MOST_ROWS, SIGNS, BatchSigns
+from gradlab.monitor.batch_signs import MOST_ROWS, SIGNS, WITHOUT_GRADIENT, BatchSigns
 from gradlab.monitor.history import (
     BATCH_LOSS,
     DIAGNOSTICS,
@@ -213,6 +213,7 @@ class Watch(Recorder):
                 self._open(0)
             value = snapshot.loss
             numbers = ({} if value is None else {BATCH_LOSS: value}) | held.numbers
+            numbers |= {WITHOUT_GRADIENT: 1.0} if snapshot.detached else {}
             if pairs := snapshot.pairs(MOST_ROWS):
                 numbers |= self._signs[held.dataset].of(pairs, snapshot.is_one_sided)
             measured = self.measure(self._probes[held.dataset], [snapshot])

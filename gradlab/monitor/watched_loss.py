@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -49,8 +50,15 @@ class WatchedLoss:
         """Call the loss; a call whose value requires gradients counts as a step."""
         value = self.loss(*args, **kwargs)
         if isinstance(value, Tensor) and value.requires_grad:
-            self.watch.look(functools.partial(self._snapshot, value, args, kwargs))
+            self.watch.look(functools.partial(self._marked_snapshot, value, args, kwargs))
         return value
+
+    def _marked_snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
+        """Return a snapshot that says whether a gradient reaches any argument."""
+        rows = [entry for entry in (*args, *kwargs.values()) if isinstance(entry, Tensor)]
+        rows = [entry for entry in rows if entry.is_floating_point()]
+        detached = bool(rows) and not any(entry.requires_grad for entry in rows)
+        return dataclasses.replace(self._snapshot(value, args, kwargs), detached=detached)
 
     def _snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
         whole = value if value.ndim == 0 else None

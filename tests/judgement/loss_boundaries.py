@@ -48,6 +48,12 @@ SCALES = {
     "ends": 0.1,
 }
 OF_LOSSES: list[tuple[str, dict[str, Any], str]] = [
+    ("contained", CONTAINED | {"alike": 0.4}, ""),
+    ("contained", CONTAINED | {"alike": 0.6}, "watch"),
+    ("contained", CONTAINED | {"same": 0.07}, ""),
+    ("contained", CONTAINED | {"same": 0.14}, "watch"),
+    ("contained", CONTAINED | {"same": 0.86}, "watch"),
+    ("contained", CONTAINED | {"same": 0.93}, ""),
     ("duplicates", COPIES | {"pairs": 75}, "good"),  # .075 pairs in a batch
     ("duplicates", COPIES | {"pairs": 150}, "watch"),
     ("duplicates", COPIES | {"pairs": 350}, "watch"),

@@ -17,6 +17,7 @@ GROUPS = {"loss": "train", "learning_rate": "train", "weights_moved": "train", "
           "eval_a_cosine_ndcg@10": "evaluation", "eval_loss": "evaluation",
           "repeated_rows": "train", "alternating_rows": "train", "opposed_pairs": "train",
           "anchor_drift": "train", "constant_drift": "train", "weights_left": "train",
+          "rows_without_gradient": "train",
           }  # fmt: skip
 NAMES = {"stale": "stale_gradient"}
 APART = {"positive_cosine": 0.8, "negative_cosine": 0.1, "effective_rank": 20.0}
@@ -183,6 +184,9 @@ RUNS += [
 NEAR = {"positive_cosine": 0.9, "effective_rank": 9.0}
 DRIFT = APART | {"anchor_drift": 0.9}
 RUNS += [
+    (APART | {"rows_without_gradient": 1.0}, {}, "Gradient", "watch"),
+    (APART | {"rows_without_gradient": [1.0] * 29}, {}, "Gradient", ""),
+    (APART | {"rows_without_gradient": [1.0] * 33}, {}, "Gradient", "watch"),
     (APART | {"repeated_rows": [1.0] * 33}, {}, "Batch", "watch"),
     (APART | {"repeated_rows": [1.0] * 29}, {}, "Batch", ""),
     ({name: [value] * 6 for name, value in APART.items()} | {"repeated_rows": [1.0] * 6}, {},
@@ -219,6 +223,13 @@ def own(count: float, solved: float, alike: float, wrong: float, halfway: float)
     return {"watch": {"trials": {"": values}, "known": {"": False}}}
 
 
+def other_target(following: float, first: float) -> dict[str, Any]:
+    """A loss of one's own of another target, with its values where that is met."""
+    options = own(8, 17.5, 2.08, following, 5.0)
+    options["watch"]["trials"][""] |= {"after_next": 17.5, "to_first": first, "to_last": 20.0}
+    return options
+
+
 FALLS = {NDCG: at_once(0.5, 0.4)}
 LOG_8 = 2.0794
 RUNS += [
@@ -246,6 +257,9 @@ RUNS += [
     (APART, own(8, 1.5, LOG_8, 2.5, 1.5 + 0.2 * 0.579), "Formula", "watch"),
     (APART, own(1202604.28, 8.0, 14.0, 20.0, 8.2), "Formula", "bad"),
     (APART, own(1446257064291.48, 15.0, 28.0, 40.0, 15.2), "Formula", ""),
+    (APART, other_target(7.0, 20.0), "Formula", "bad"),
+    (APART, other_target(17.9, 7.0), "Formula", "bad"),
+    (APART, other_target(17.9, 11.0), "Formula", "watch"),
     # Sentences that no case says.
     (APART, {"status": "ended", "total": 100}, "Run", "watch"),
     (APART, {"status": "running", "total": 100}, "Run", "not judged"),

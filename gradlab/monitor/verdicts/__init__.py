@@ -57,6 +57,10 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("score does not improve", "held-out loss rises", "none learns", "gradient has vanished"),
         *("temperature too high", "ratio too low", "nothing to learn"),
     ),
+    "other row as target": (
+        *("push reversed", "ratio too low", "hardly told apart", "loss of guessing", "collapse"),
+        *("score does not improve", "training hurts"),
+    ),
     "loss reversed": (
         *("order reversed", "push reversed", "ratio too low", "collapse", "training hurts"),
         *("score fell", "hardly told apart", "loss of guessing", "score does not improve"),
@@ -75,6 +79,9 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     },
     "gradients not cleared": (
         *("loss rises", "hardly told apart", "training hurts", "score fell", "collapse"),
+    ),
+    "embeddings without gradient": (
+        *("no progress", "hardly told apart", "loss of guessing", "score does not improve"),
     ),
     "pairs unrelated": ("hardly told apart", "loss of guessing", "score does not improve"),
     "views interleaved": ("hardly told apart", "loss of guessing", "score does not improve"),
@@ -232,6 +239,7 @@ def _of_records(records: Records, unmeasured: str, running: bool) -> list[Verdic
         batches.unrelated(records),
         batches.opposed(records),
         batches.constant(records),
+        batches.detached(records),
     )
     return [verdict for verdict in questions if verdict is not None]
 

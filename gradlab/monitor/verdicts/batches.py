@@ -11,6 +11,7 @@ from gradlab.monitor.batch_signs import (
     OPPOSED,
     REPEATED,
     STALE_DRIFT,
+    WITHOUT_GRADIENT,
 )
 from gradlab.monitor.history import TRAIN, History, of_dataset
 from gradlab.monitor.movement import WEIGHTS_LEFT, WEIGHTS_MOVED
@@ -36,8 +37,7 @@ def repeated(records: Records) -> Verdict | None:
         "Batch",
         WATCH,
         f"In {len(same)} of {count - 1} records the batch holds the same rows as in the record "
-        "before, in the same places: the same batch is repeated at each step, and learned by "
-        "heart.",
+        "before: the same batch is repeated at each step, and learned by heart.",
         "Make the iterator once per epoch, not in each step; shuffle, and do not set the seed "
         "again in the loop.",
         name="same batch",
@@ -131,6 +131,24 @@ def constant(records: Records) -> Verdict | None:
         name="constant view",
         symptom="score-does-not-rise",
         evidence={"anchors": ends[0], "constant": ends[1]},
+    )
+
+
+def detached(records: Records) -> Verdict | None:
+    """Judge whether a gradient reaches the embeddings, or weights of the loss itself only."""
+    marked = _points(records, WITHOUT_GRADIENT)
+    if len(marked) < PERSISTENT or len(marked) < MOSTLY * records.count:
+        return None
+    return Verdict(
+        "Gradient",
+        WATCH,
+        "The embeddings reach the loss without a gradient: only weights of the loss itself, such "
+        "as a layer, are trained, and the encoder stays as it was.",
+        "Embed with model(tokens), outside of torch.no_grad(): model.encode keeps no gradient. If "
+        "the encoder is frozen on purpose, keep the weights of the loss beside it.",
+        name="embeddings without gradient",
+        symptom="weights-do-not-move",
+        evidence={"share": len(marked) / records.count},
     )
 
 

@@ -60,6 +60,8 @@ def formula(values: Mapping[str, Any]) -> Verdict | None:
     names = ("count", "solved", "alike", "wrong", "halfway")
     if not all(isinstance(values.get(name), int | float) for name in names):
         return None
+    if misplaced := _target(values):
+        return misplaced
     count, solved, alike, wrong, halfway = (float(values[name]) for name in names)
     evidence = {"solved": solved, "alike": alike, "wrong": wrong, "halfway": halfway}
     if reversed_or_flat := _direction(solved, alike, wrong, evidence):
@@ -146,6 +148,37 @@ def reaction(values: Mapping[str, Any]) -> Verdict | None:
         return Verdict("Formula", WATCH, finding, change, "few negatives",
                        "accumulation-adds-no-negatives", numbers)  # fmt: skip
     return None
+
+
+# Share of the loss of right pairs below which a loss prefers another row as the target.
+PREFERRED = 0.5
+
+
+def _target(values: Mapping[str, Any]) -> Verdict | None:
+    """Judge whether the target of an anchor is another row than its own positive."""
+    names = ("solved", "wrong", "after_next", "to_first", "to_last")
+    if not all(isinstance(values.get(name), int | float) for name in names):
+        return None
+    evidence = {name: float(values[name]) for name in names}
+    solved, following, after, first, last = evidence.values()
+    if 0 <= following < PREFERRED * min(solved, after):
+        target = "the next row"
+        seen = f"{short(following)} where positives stand one row later"
+    elif 0 <= first < PREFERRED * min(solved, last):
+        target = "the first row"
+        seen = f"{short(first)} where all anchors equal the first positive"
+    else:
+        return None
+    return Verdict(
+        "Formula",
+        BAD,
+        f"The loss is {short(solved)} where each positive equals its anchor, and only {seen}: the "
+        f"target (label) of each anchor is {target}, not its own positive on the diagonal.",
+        TARGETS,
+        name="other row as target",
+        symptom="loss-at-chance",
+        evidence=evidence,
+    )
 
 
 # Loss of pairs that fit perfectly, relative to equal embeddings, of a target that is spread.

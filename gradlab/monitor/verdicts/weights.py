@@ -157,10 +157,10 @@ def leap(history: History) -> Verdict | None:
                     BAD,
                     f"The weights jumped between steps {steps[at - 1]} and {steps[at]}: by "
                     f"{change:.2f} of their size, {change / before:.0f} times as far as between "
-                    "any records before. They seem to have been reset or loaded anew, or a "
-                    "gradient was huge.",
+                    "any records before. They seem to have been reset or loaded anew, or a single "
+                    "gradient was huge (a spike).",
                     "Make or load the encoder once, before the loop, and not in each epoch; if "
-                    "that is so, clip the gradient norm at 1.",
+                    "that is so, clip the gradient norm at 1, and look at the batch of that step.",
                     name="weights replaced",
                     symptom="score-falls",
                     evidence={"change": change, "before": before},
