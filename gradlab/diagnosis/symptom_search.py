@@ -1,160 +1,131 @@
-"""Which symptom do words describe? Cosines of TF-IDF vectors of words, their parts and synonyms."""
+"""Which symptom do words describe? Ridge regression on TF-IDF of words, their parts and notions."""
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from gradlab.files import read_packaged
 
 # Words that do not distinguish symptoms.
 SKIPPED = """
-    a all an and any are as at be bert best bge but by can could do does during e5 exactly first
-    for from get gets gte has have how i if in is it just may me more my new no not number of often
-    on one only or other really should show shows so some still ten that the then there these this
-    to two use using very was were what when which while why will with would after enable different
-    than value values model models after before whatever around off
+    a all am an and any are as at be by can could do does did for from get gets got had has
+    have how i if in is it its just may me my no not of on one or our should so than that the
+    their them then there these they this to too use using very was we were what when which
+    while why will with would you your
 """
-# One word for words and phrases of the field that mean the same here, by a regular expression.
-SYNONYMS = (
-    (r"before and after|as before|from before", "unchanged"),
-    (r"(very |so |too )?(small|tiny|little) (loss|value)|(loss|value) is (very |so )?(small|tiny)|"
-     r"(close|near) to (zero|0)|nearly (zero|0)", "zero"),
-    (r"(gone|going|goes|go|went|pushed|pulled|moves?|moved) (down|apart|away)|drift\w* apart|"
-     r"sinks?\b|sank\b", "falls"),
-    (r"hours? (remaining|left)|(seconds|minutes|s) per (iteration|step)|it/s|longer than|"
-     r"(time|duration) .{0,20}(grown|increas\w+|longer)|takes? (twice|much longer)", "slow"),
-    (r"out of bounds|(class|label) ind(ex|ices)|target -?\d+", "labels range"),
-    (r"(from|between|in) 0 ?(-|to|and) ?[15]\b|0-[15]\b", "range"),
-    (r"(single|one) (sentence|text)s? (and|or|than|versus|vs) (for )?(a )?(list|batch)|"
-     r"one by one|encoded alone|in a list|alone and", "alone batch"),
-    (r"(match|equal|same as|like) (those of )?(the )?(original|pretrained|initial|untuned)",
-     "unchanged"),
-    (r"true (match|matches|positive|positives)|really relevant|correct answers?", "positive "
-     "falsenegatives"),
-    (r"(is|are) (this|that|it|these) (correct|ok|okay|right|expected|good)", "normal"),
-    (r"half[ -]precision|mixed[ -]precision|float ?16|--fp16|\bamp\b", "fp16"),
-    (r"float ?32|fp ?32|full precision|single precision", "fp32"),
-    (r"\bnan\b|\binf\b|infinite|infinity|overflow\w*|diverge\w*", "nan"),
-    (r"\bzero\b|(?<![\d.])0(\.0+)?(?![.\d])|(?<![\d.])0\.0[0-3]\d*", "zero"),
-    (r"spearman|ndcg|\bmrr\b|recall|accuracy|benchmark|metrics?\b|performance|evaluation|"
-     r"\bgain\b|results?\b|\bsts\b|retriev\w+|quality", "score"),
-    (r"\bparameters?\b|\btensors?\b|\boptimi[sz]er\b", "weights"),
-    (r"\blora\b|\bpeft\b|adapted\b|merged\b", "adapter weights"),
-    (r"\btau\b|logit[_ ]scale|\bscale\b", "temperature"),
-    (r"ddp\b|distributeddataparallel|multi-?gpu|several gpus|(two|four|eight|2|4|8) (gpus?|cards?)|"
-     r"devices?\b|processes\b|gather\w*|number of gpus", "gpus"),
-    (r"grad ?cache|gradient cach\w+|cached\w*|\bcmnrl\b", "gradientcache cached"),
-    (r"info ?nce|\bmnrl\b|multiplenegativesrankingloss|contrastive loss|supcon", "infonce loss"),
-    (r"log\(?(of )?(the )?(batch( size)?|n\)|candidates)\)?|random guess\w*|guessing|at chance",
-     "chance guessing"),
-    (r"stuck|constant|stays?|flat|plateau\w*|(not|n't) (decrease|go down|fall|learn)\w*",
-     "stuck"),
-    (r"collaps\w+|anisotrop\w+|same embeddings?|narrow cone", "collapsed alike"),
-    (r"unrelated|different sentences|each other", "unrelated"),
-    (r"0\.[89]\d*|near 1\b|above 0", "high"),
-    (r"positives?|pos score", "positive"),
-    (r"drops?\b|falls?\b|declin\w+|lower\w*|decreas\w+|going down|goes down|getting lower",
-     "falls"),
-    (r"degrad\w+|worse\w*|hurts?\b|deteriorat\w+", "worse"),
-    (r"unchanged|identical|as before|same before and after|before and after|(not|n't) (update|move|"
-     r"change)\w*|does nothing|no effect|base model", "unchanged"),
-    (r"duplicat\w+|repeat\w*|same (passage|text|document)s?", "duplicates"),
-    (r"false negatives?|unlabelled|mined?\b|mining|hard negatives?",
-     "falsenegatives negatives"),
-    (r"accumulat\w+", "accumulation"),
-    (r"(batch size|batches) (of )?(one|two|three|four|[1-4])\b|(small|tiny) batch(es)?( size)?",
-     "smallbatch batch"),
-    (r"spik\w+|jump\w*", "jump"),
-    (r"end of (an|the|each|every) epoch|epoch boundar\w+|last batch|incomplete batch|"
-     r"each new epoch", "epoch"),
-    (r"\bepochs?\b|\biterations?\b", "step"),
-    (r"slow\w*|takes? (hours|days|ages|long|forever)|throughput|utili[sz]ation|\bspeed\b", "slow"),
-    (r"normal|compare|good or bad|how low|how high|usual value", "normal"),
-    (r"fine-?tun\w+|train\w*|tuned", "training"),
-)  # fmt: skip
-COMPILED = tuple((re.compile(pattern), word) for pattern, word in SYNONYMS)
-# Weight of a word's parts beside that of the word; of the whole symptom beside its best phrases,
-# and of how many phrases.
-PARTS, WHOLE, PHRASES = 0.6, 1.2, 3
-# Weight of two words that stand near each other, at most so many words apart.
-PAIRED, WINDOW = 0.45, 3
-# Rarity of a word that no symptom has, beside that of a word that one symptom has.
-UNKNOWN = 0.7
-# Lowest score of an answer, and the share of it from which on a second symptom fits as well: what
-# leaves fewest wrong answers to each group of tests/judgement/phrases.toml without its own words.
-FLOOR, AS_WELL = 0.3, 0.8
+TOKEN = re.compile(r"n't|[a-z][a-z0-9_]*|\d+(?:\.\d+)?(?:e[+-]?\d+)?|±")
+# Letters in a part of a word; words between two that make a pair.
+PART, WINDOW = 4, 2
+# Weight of words and pairs of words, of their parts, and of notions and pairs of notions.
+WEIGHTS = (1.0, 1.0, 0.6)
+# Losses of guessing among 2, 4, 8, ... candidates, and how near a number is to one of them.
+GUESSING, NEAR = tuple(math.log(2**power) for power in range(1, 17)), 0.006
+# Penalty of the regression; the residual at which the conjugate gradients stop.
+PENALTY, RESIDUAL = 0.3, 1e-4
 
-Vector = dict[str, float]
+Counts = tuple[Counter[str], Counter[str], Counter[str]]
 
 
 class Index:
     """Symptoms by their phrases, to find the one that words describe."""
 
-    def __init__(self, symptoms: Mapping[str, Sequence[tuple[str, float]]]) -> None:
-        """Take the phrases of each symptom, each with a weight: less for causes and remedies."""
-        holders: Counter[str] = Counter()
-        for phrases in symptoms.values():
-            holders.update(set[str]().union(*(features(text) for text, _ in phrases)))
-        count = len(symptoms)
-        self._rarity = {word: math.log((1 + count) / times) for word, times in holders.items()}
-        self._unknown = UNKNOWN * math.log(1 + count)
-        self._phrases = {
-            name: [(self._vector(text), weight) for text, weight in phrases]
-            for name, phrases in symptoms.items()
-        }
-        self._wholes = {name: _whole(vectors) for name, vectors in self._phrases.items()}
+    def __init__(self, phrases: Sequence[tuple[str, Sequence[str], float]]) -> None:
+        """Take phrases, the symptoms that each of them describes, and their weights."""
+        counts = [features(text) for text, _, _ in phrases]
+        holders = Counter(word for of_text in counts for family in of_text for word in family)
+        total = 1 + len(phrases)
+        self._rarity = {word: 1 + math.log(total / (1 + n)) for word, n in holders.items()}
+        self._unknown = 1 + math.log(total)
+        self._columns = {word: column for column, word in enumerate(holders)}
+        vectors = [self._vector(of_text) for of_text in counts]
+        self._rows = np.repeat(np.arange(len(vectors)), [len(vector) for vector in vectors])
+        self._cells = np.array([self._columns[word] for vector in vectors for word in vector])
+        self._values = np.array([value for vector in vectors for value in vector.values()])
+        self._penalties = PENALTY / np.array([weight for _, _, weight in phrases])
+        self._names = list(dict.fromkeys(name for _, names, _ in phrases for name in names))
+        self._targets = np.array(
+            [[float(name in names) for name in self._names] for _, names, _ in phrases]
+        )
 
     def scores(self, words: str) -> list[tuple[str, float]]:
-        """Return the names of symptoms with their scores, from the likeliest on."""
-        question, scores = self._vector(words), []
-        for name, vectors in self._phrases.items():
-            whole = self._wholes[name]
-            cosines = sorted(weight * _cosine(question, vector) for vector, weight in vectors)
-            covered = sum(size**2 for word, size in question.items() if word in whole)
-            share = covered / sum(size**2 for size in question.values()) if question else 0.0
-            best = sum(cosines[-PHRASES:]) / PHRASES
-            scores.append((name, best + WHOLE * share * _cosine(question, whole)))
-        return sorted(scores, key=lambda pair: -pair[1])
+        """Return the names of symptoms with their scores, from the likeliest on.
 
-    def _vector(self, text: str) -> Vector:
-        """Return TF-IDF weights of the words and, at a lower weight, of parts of long words."""
-        vector: Vector = {}
-        for word in features(text):
-            weight = self._rarity.get(word, self._unknown) * (PAIRED if "+" in word else 1)
-            vector[word] = weight
-            parts = {f"~{word[at : at + 4]}" for at in range(len(word) - 3)}
-            for part in parts if len(word) > 4 and "+" not in word else ():
-                vector[part] = vector.get(part, 0.0) + PARTS * weight / math.sqrt(len(parts))
+        A phrase of a symptom scores about 1 for it, and words that share nothing with any score 0.
+        """
+        question = np.zeros(len(self._columns))
+        for word, value in self._vector(features(words)).items():
+            if word in self._columns:
+                question[self._columns[word]] = value
+        scores = self._solve(self._products(question)) @ self._targets
+        pairs = zip(self._names, scores.tolist(), strict=True)
+        return sorted(pairs, key=lambda pair: -pair[1])
+
+    def _products(self, vector: np.ndarray) -> np.ndarray:
+        """Return the products of a vector with those of the phrases."""
+        terms = self._values * vector[self._cells]
+        return np.bincount(self._rows, terms, len(self._penalties))
+
+    def _solve(self, products: np.ndarray) -> np.ndarray:
+        """Return the weights of the phrases in an answer, by conjugate gradients."""
+        weights, residual = np.zeros_like(products), products.copy()
+        direction, size = residual, residual @ residual
+        limit = RESIDUAL**2 * size
+        while size > limit:
+            mixed = np.bincount(
+                self._cells, self._values * direction[self._rows], len(self._columns)
+            )
+            image = self._products(mixed) + self._penalties * direction
+            step = size / (direction @ image)
+            weights, residual = weights + step * direction, residual - step * image
+            size, former = residual @ residual, size
+            direction = residual + size / former * direction
+        return weights
+
+    def _vector(self, counts: Counts) -> dict[str, float]:
+        """Return the TF-IDF weights of the features of a text, each family of length 1."""
+        vector = dict[str, float]()
+        for weight, family in zip(WEIGHTS, counts, strict=True):
+            sizes = {
+                word: (1 + math.log(n)) * self._rarity.get(word, self._unknown)
+                for word, n in family.items()
+            }
+            length = math.sqrt(sum(size * size for size in sizes.values()))
+            scale = math.sqrt(weight / sum(WEIGHTS)) / (length or 1.0)
+            vector.update((word, scale * size) for word, size in sizes.items())
         return vector
 
 
-def features(text: str) -> set[str]:
-    """Return the words of a text, with synonyms as one word, and pairs of words nearby."""
-    plain = text.lower().replace("’", "'")
-    for pattern, word in COMPILED:
-        plain = pattern.sub(f" {word} ", plain)
-    words, skipped = list[str](), set(SKIPPED.split())
-    for word in re.findall(r"[a-z0-9_]+(?:\.\d+)?", plain):
-        if word not in skipped:
-            words.append(_stem(word))
-    singles_and_pairs = set(words)
+def features(text: str) -> Counts:
+    """Return the words and pairs of words of a text, parts of words, notions and their pairs."""
+    tokens = _tokens(text)
+    skipped = set(SKIPPED.split())
+    words = [_stem(token) for token in tokens if token not in skipped]
+    counts = Counter(f"={word}" for word in words)
     for at, word in enumerate(words):
-        singles_and_pairs.update(
-            "+".join(sorted({word, near})) for near in words[at + 1 : at + 1 + WINDOW]
-        )
-    return singles_and_pairs
+        counts.update(f"={word} {near}" for near in words[at + 1 : at + 1 + WINDOW])
+    parts = Counter(part for token in tokens for part in _parts(token))
+    notions = sorted(_notions(tokens))
+    pairs = (f"#{a}#{b}" for at, a in enumerate(notions) for b in notions[at + 1 :])
+    return counts, parts, Counter([f"#{notion}" for notion in notions] + list(pairs))
 
 
-def _whole(vectors: Sequence[tuple[Vector, float]]) -> Vector:
-    """Return the largest weight of each word in all phrases of a symptom."""
-    whole: Vector = {}
-    for vector, weight in vectors:
-        for word, size in vector.items():
-            whole[word] = max(whole.get(word, 0.0), weight * size)
-    return whole
+def _tokens(text: str) -> list[str]:
+    return TOKEN.findall(text.lower().replace("’", "'").replace("n't", " n't"))
 
 
+@functools.cache
+def _parts(token: str) -> tuple[str, ...]:
+    padded = f" {token} "
+    return tuple(f"~{padded[at : at + PART]}" for at in range(len(padded) - PART + 1))
+
+
+@functools.cache
 def _stem(word: str) -> str:
     for ending in ("ings", "ing", "ies", "es", "ed", "s", "ly"):
         if word.endswith(ending) and len(word) - len(ending) >= 4:
@@ -162,7 +133,60 @@ def _stem(word: str) -> str:
     return word
 
 
-def _cosine(first: Mapping[str, float], second: Mapping[str, float]) -> float:
-    product = sum(size * second.get(feature, 0.0) for feature, size in first.items())
-    sizes = math.sqrt(sum(s * s for s in first.values()) * sum(s * s for s in second.values()))
-    return product / sizes if sizes else 0.0
+def _notions(tokens: Sequence[str]) -> set[str]:
+    """Return the notions of the words and phrases among tokens, and the kinds of their numbers."""
+    notions = set[str]()
+    for at, token in enumerate(tokens):
+        notions.update(_number(token))
+        for notion, phrase in _starting(token):
+            near = tokens[at : at + len(phrase)]
+            if len(near) == len(phrase) and all(map(_fits, near, phrase)):
+                notions.add(notion)
+    return notions
+
+
+@functools.cache
+def _starting(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the notions, each with the words of a phrase, whose first word a token fits."""
+    ends = range(1, len(token) + 1)
+    patterns = (token, *(f"{token[:end]}*" for end in ends))
+    return tuple(pair for pattern in patterns for pair in _phrases().get(pattern, ()))
+
+
+@functools.cache
+def _phrases() -> dict[str, list[tuple[str, tuple[str, ...]]]]:
+    """Return the phrases of all notions by their first word."""
+    by_word = dict[str, list[tuple[str, tuple[str, ...]]]]()
+    lists: Mapping[str, str] = read_packaged("gradlab.diagnosis", "symptom_words.toml")
+    for notion, listed in lists.items():
+        for text in listed.split(","):
+            phrase = tuple(_patterns(text))
+            by_word.setdefault(phrase[0], []).append((notion, phrase))
+    return by_word
+
+
+def _patterns(text: str) -> Iterator[str]:
+    """Yield the tokens of a phrase; one before a star has the star."""
+    for word in text.split():
+        *tokens, last = _tokens(word)
+        yield from tokens
+        yield f"{last}*" if word.endswith("*") else last
+
+
+def _fits(token: str, pattern: str) -> bool:
+    return token.startswith(pattern[:-1]) if pattern.endswith("*") else token == pattern
+
+
+@functools.cache
+def _number(token: str) -> tuple[str, ...]:
+    """Return the kind of a number, or nothing for a word."""
+    if not token[0].isdigit():
+        return ()
+    value = float(token)
+    if "." in token and any(abs(value - loss) < NEAR for loss in GUESSING):
+        return ("chance",)
+    if value < 0.05:
+        return ("tiny",) if value else ("zero",)
+    if 0.6 <= value < 1:
+        return ("high",)
+    return ("decimal",) if "." in token else ("count",)

@@ -6,14 +6,20 @@ import dataclasses
 import functools
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
-from gradlab.diagnosis.symptom_search import AS_WELL, FLOOR, Index
 from gradlab.errors import GradlabError
 from gradlab.files import read_packaged
 
-# Entry of questions about something else, which is no symptom.
+if TYPE_CHECKING:
+    from gradlab.diagnosis.symptom_search import Index
+
+# What phrases describe that are about something else, and no symptom.
 ELSEWHERE = "elsewhere"
+# Lowest score of an answer. Below the second score, or where the next symptom has more than this
+# share of it, the next one is named as well: of the phrases that were left out of what is learnt,
+# one in 200 is then answered with a wrong symptom alone.
+FLOOR, SURE, AS_WELL = 0.2, 0.5, 0.5
 # Heading of each part of a symptom, by the attribute that holds it.
 HEADINGS = {"cause": "Likely causes", "show": "How to check", "mend": "What to do"}
 
@@ -25,7 +31,6 @@ class Symptom:
     name: str  # key for ``gradlab explain``
     title: str  # the symptom in a sentence
     also: Sequence[str]  # other words for the symptom
-    asked: Sequence[str]  # what people write who see it
     cause: Sequence[str]
     show: Sequence[str]  # how to check which of the causes it is
     mend: Sequence[str]
@@ -46,60 +51,79 @@ class Symptom:
 @functools.cache
 def symptoms() -> dict[str, Symptom]:
     """Return all symptoms by name, in the order of the page."""
-    return {name: Symptom(name, **entry) for name, entry in _read().items() if name != ELSEWHERE}
+    read = read_packaged("gradlab.diagnosis", "symptoms.toml")
+    return {name: Symptom(name, **entry) for name, entry in read.items()}
 
 
 def find_symptom(words: str) -> Symptom:
-    """Return the symptom with a name, or the one that fits words such as ``"loss is nan"``.
+    """Return the symptom with a name, or the one that fits words such as ``"loss is nan"`` best.
+
+    Raises:
+        GradlabError: no symptom fits well; the message names the nearest ones.
+    """
+    return find_symptoms(words)[0]
+
+
+def find_symptoms(words: str) -> list[Symptom]:
+    """Return the symptom that fits words best, and the next one where it fits nearly as well.
 
     Raises:
         GradlabError: no symptom fits well; the message names the nearest ones.
     """
     by_name = symptoms()
     if words in by_name:
-        return by_name[words]
-    name, scores = nearest(words)
-    if not name:
+        return [by_name[words]]
+    names, scores = nearest(words)
+    if not names:
         fitting = [near for near, _ in scores if near != ELSEWHERE][:2]
         near = " and ".join(f"{name} ({by_name[name].title})" for name in fitting)
         raise GradlabError(
             f"no symptom fits {words!r} well; nearest: {near}. All: {', '.join(by_name)}."
         )
-    return by_name[name]
+    return [by_name[name] for name in names]
 
 
 def nearest(
     words: str, without: frozenset[str] = frozenset()
-) -> tuple[str, list[tuple[str, float]]]:
-    """Return the symptom that fits words well, else '', and the score of each, the best first.
+) -> tuple[list[str], list[tuple[str, float]]]:
+    """Return the symptoms that fit words, and the score of each symptom, the best first.
 
-    ``without`` are texts of entries to leave out, for a test with words that are among them.
+    Two symptoms are returned where it is not sure which, none where none fits well. ``without``
+    are groups of phrases to leave out, for a test with them.
     """
     scores = _index(without).scores(words)
-    (name, score), (_, second) = scores[:2]
-    sure = name != ELSEWHERE and score >= FLOOR and second <= AS_WELL * score
-    return (name if sure else ""), scores
+    (name, score), (_, other) = scores[:2]
+    if name == ELSEWHERE or score < FLOOR:
+        return [], scores
+    if score >= SURE and other <= AS_WELL * score:
+        return [name], scores
+    return [near for near, _ in scores if near != ELSEWHERE][:2], scores
 
 
 @functools.cache
-def _read() -> dict[str, Any]:
-    return read_packaged("gradlab.diagnosis", "symptoms.toml")
+def phrases() -> dict[str, dict[str, list[str]]]:
+    """Return what people write, in groups, each phrase with the symptoms that it describes."""
+    return read_packaged("gradlab.diagnosis", "symptom_phrases.toml")
 
 
 @functools.cache
 def _index(without: frozenset[str]) -> Index:
-    texts = {name: _phrases(symptom) for name, symptom in symptoms().items()}
-    texts[ELSEWHERE] = [(text, 1.0) for text in _read()[ELSEWHERE]["asked"]]
-    return Index({name: [entry for entry in of_name if entry[0] not in without]
-                  for name, of_name in texts.items()})  # fmt: skip
+    # Imported here, as NumPy is slow to load and the names and texts of symptoms need none.
+    from gradlab.diagnosis.symptom_search import Index
+
+    texts = [entry for symptom in symptoms().values() for entry in _own_texts(symptom)]
+    for group, asked in phrases().items():
+        if group not in without:
+            texts += [(text, names or [ELSEWHERE], 1.0) for text, names in asked.items()]
+    return Index(texts)
 
 
-def _phrases(symptom: Symptom) -> list[tuple[str, float]]:
+def _own_texts(symptom: Symptom) -> list[tuple[str, Sequence[str], float]]:
     """Return the texts of a symptom with their weight in a search."""
+    names = [symptom.name]
     return [
-        *((text, 1.0) for text in (symptom.name.replace("-", " "), symptom.title, *symptom.also)),
-        *((text, 1.0) for text in symptom.asked),
-        *((thread["about"], 0.7) for thread in symptom.threads),
-        *((text, 0.8) for text in symptom.cause),
-        *((text, 0.5) for text in symptom.mend),
+        *((t, names, 1.0) for t in (symptom.name.replace("-", " "), symptom.title, *symptom.also)),
+        *((thread["about"], names, 0.7) for thread in symptom.threads),
+        *((text, names, 0.8) for text in symptom.cause),
+        *((text, names, 0.5) for text in symptom.mend),
     ]

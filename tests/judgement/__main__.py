@@ -189,27 +189,29 @@ def sentences(tests: bool) -> None:
 
 
 @command.command()
+@click.option("--all", "everything", is_flag=True, help="Ask all groups of the entries as well.")
 @click.option("--write", is_flag=True, help="Let the tests compare with these answers from now on.")
-def explain(write: bool) -> None:
-    """Ask `gradlab explain` the phrases that people use."""
+def explain(everything: bool, write: bool) -> None:
+    """Ask `gradlab explain` the phrases that people use, each group without its own."""
     from tests.judgement import retrieval, scoring
 
-    answers = retrieval.outcomes()
-    for group in retrieval.phrases():
-        of_group = [answer for answer in answers.values() if answer["group"] == group]
-        right = sum(answer["outcome"] == retrieval.RIGHT for answer in of_group)
-        low, high = scoring.interval(right, len(of_group))
-        wrong = sum(answer["outcome"] == retrieval.WRONG for answer in of_group)
+    answers = retrieval.outcomes(everything=everything)
+    for group in dict.fromkeys(answer["group"] for answer in answers.values()):
+        outcomes = [answer["outcome"] for answer in answers.values() if answer["group"] == group]
+        count, not_sure = len(outcomes), outcomes.count(retrieval.NOT_SURE_RIGHT)
+        right = outcomes.count(retrieval.RIGHT) + not_sure
+        low, high = scoring.interval(right, count)
         click.echo(
-            f"{group:10}{right} of {len(of_group)} right ({right / len(of_group):.0%}; "
-            f"95%: {low:.0%} to {high:.0%}), {wrong} wrong, "
-            f"{len(of_group) - right - wrong} without an answer"
+            f"{group:10}{right} of {count} right first ({right / count:.0%}; 95%: {low:.0%} to "
+            f"{high:.0%}; {not_sure} not sure), {outcomes.count(retrieval.WRONG)} wrong and sure, "
+            f"{outcomes.count(retrieval.NOT_SURE_WRONG)} wrong and not sure, "
+            f"{outcomes.count(retrieval.NO_ANSWER)} without an answer"
         )
     for phrase, answer in answers.items():
-        if answer["outcome"] != retrieval.RIGHT:
-            click.echo(f"  {phrase!r}: {answer['answer'] or 'no answer'}")
+        if answer["outcome"] not in (retrieval.RIGHT, retrieval.NOT_SURE_RIGHT):
+            click.echo(f"  {answer['outcome']}: {phrase!r}: {answer['answer'] or 'no answer'}")
     if write:
-        scoring.write(retrieval.SCORE, answers)
+        scoring.write(retrieval.SCORE, retrieval.outcomes())
 
 
 @command.command()

@@ -3,35 +3,51 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from tests.judgement.case import ROOT
 
 PHRASES = ROOT / "phrases.toml"
 FIRST_SCORE, SCORE = ROOT / "first_retrieval.json", ROOT / "retrieval.json"
-RIGHT, WRONG, NO_ANSWER = "right", "wrong", "no answer"
+RIGHT, NOT_SURE_RIGHT = "right", "right, but not sure"
+WRONG, NOT_SURE_WRONG, NO_ANSWER = "wrong", "wrong, and not sure", "no answer"
+# Groups of phrases of the entries that the test asks; the others are too many for it.
+ASKED = ("new", "threads", "titles", "mixed", "searched")
 
 
-def phrases(path: Path = PHRASES) -> dict[str, dict[str, list[str]]]:
-    """Return the right symptoms of each phrase, by group."""
-    with path.open("rb") as file:
-        return tomllib.load(file)
+def phrases(*, everything: bool = False) -> dict[str, dict[str, list[str]]]:
+    """Return the right symptoms of each phrase, by group: of the entries, and of the test alone."""
+    from gradlab.diagnosis import symptoms
+
+    with PHRASES.open("rb") as file:
+        alone = tomllib.load(file)
+    learnt = symptoms.phrases()
+    return {group: learnt[group] for group in (learnt if everything else ASKED)} | alone
 
 
-def outcomes() -> dict[str, Any]:
-    """Return the answer to each phrase, and whether it is right, wrong or none.
+def outcomes(*, everything: bool = False) -> dict[str, Any]:
+    """Return the answer to each phrase, and whether it is right, sure, or none.
 
-    The entries hold phrases of all groups but the last; each group is asked without its own. No
-    answer is right where no symptom fits.
+    Each group is asked without its own phrases. No answer is right where no symptom fits.
     """
     from gradlab.diagnosis.symptoms import nearest
 
     answers = {}
-    for group, questions in phrases().items():
+    for group, questions in phrases(everything=everything).items():
         for phrase, right in questions.items():
-            name, _ = nearest(phrase, frozenset(questions))
-            good = name in right if right else not name
-            verdict = RIGHT if good else WRONG if name else NO_ANSWER
-            answers[phrase] = {"group": group, "answer": name, "outcome": verdict}
+            names, _ = nearest(phrase, frozenset([group]))
+            answers[phrase] = {
+                "group": group,
+                "answer": names[0] if names else "",
+                "outcome": _outcome(names, right),
+            }
     return answers
+
+
+def _outcome(names: Sequence[str], right: Sequence[str]) -> str:
+    if not names:
+        return NO_ANSWER if right else RIGHT
+    if names[0] in right:
+        return RIGHT if len(names) == 1 else NOT_SURE_RIGHT
+    return WRONG if len(names) == 1 else NOT_SURE_WRONG
