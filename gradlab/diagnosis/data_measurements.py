@@ -18,6 +18,8 @@ from gradlab.diagnosis import agreement_measurements
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 
 WORDED_ROWS, COMPARED_ROWS = 512, 16  # rows whose words are compared, each with so many other rows
+# An address, or a word with digits behind a mark or letters, such as doc_017 or q17.
+IDENTIFIER = re.compile(r"https?://\S+|[A-Za-z]+[-_/:.#]?\d+(\.\w+)?|[0-9a-f]{8}-[0-9a-f-]{27}")
 Numbers = dict[str, Any]
 
 
@@ -140,8 +142,10 @@ def _share(texts: Sequence[str], condition: Callable[[str], bool]) -> float:
 
 
 def _is_number(text: str) -> bool:
-    """Return whether a text is one number or several, such as the ids of tokens."""
+    """Return whether a text is numbers, such as ids of tokens, or one identifier with digits."""
     words = text.strip("[]() \n").replace(",", " ").split()
+    if len(words) == 1 and IDENTIFIER.fullmatch(words[0]):
+        return True
     return bool(words) and all(w.lstrip("-").replace(".", "", 1).isdigit() for w in words)
 
 

@@ -66,7 +66,10 @@ def texts(
             return
     for column, share in numbers.items():
         if share == 1:
-            finding = f"Column {column!r} holds numbers only: ids, scores or tokens, and no text."
+            finding = (
+                f"Column {column!r} holds numbers only, or identifiers: ids, addresses, scores or "
+                "tokens, and no text."
+            )
             change = "Remove the column, give a score as the column label, and texts as words."
             name = "columns in another order"
             yield Verdict("texts", BAD, finding, change, name, "loss-at-chance")

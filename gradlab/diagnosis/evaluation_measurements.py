@@ -1,4 +1,4 @@
-"""Measures what evaluation asks, which prompts go where, and how far a run can move, for JSON.
+"""Measures what evaluation asks, and which prompts go where, for JSON.
 
 Each function returns the arguments of the function of the same name in
 `gradlab.diagnosis.evaluation_verdicts`, or None where there is nothing to measure.
@@ -6,7 +6,7 @@ Each function returns the arguments of the function of the same name in
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -19,6 +19,7 @@ from gradlab.monitor.library_losses import COSINES, DOTS
 
 # Attributes of evaluators that hold the texts to be found or compared, and gold scores or labels.
 EVALUATED = ("sentences1", "anchors", "queries", "source_sentences")
+EVERY_TEXT = (*EVALUATED, "sentences2", "positives", "negatives", "corpus", "target_sentences")
 GOLD = ("scores", "labels")
 OF_THE_MODEL = "of the model"  # in place of prompts that the model itself holds
 COMPARED = 512  # pairs of an evaluator whose words are compared with their scores
@@ -116,6 +117,12 @@ def gold(observation: Observation) -> Numbers | None:
                 **_missing_keys(relevant, getattr(inner, "corpus_ids", corpus)),
                 **_relevance(inner, relevant),
             })  # fmt: skip
+        texts = [text for attribute in EVERY_TEXT for text in evaluated_texts(inner, attribute)]
+        first, second = (evaluated_texts(inner, f"sentences{place}") for place in (1, 2))
+        for answer in answers[len(answers) - 1 :] if texts else ():
+            answer["blank"] = sum(not text.strip() for text in texts) / len(texts)
+            equal = sum(map(str.__eq__, first, second)) / max(1, len(first))
+            answer["equal"] = equal if answer["kind"] == "scores" else 0.0
     return {"answers": answers} if answers else None
 
 
@@ -195,51 +202,6 @@ def prompts(observation: Observation) -> Numbers | None:
     return {"prompts": by_name, "outer": outer, "columns": columns, "sets": sets}
 
 
-def passes(observation: Observation) -> Numbers | None:
-    """Return how often the planned run sees each row; None without a length."""
-    plan, args = observation.trials.get("schedule"), observation.args
-    sizes = [len(next(iter(table.values()))) for table in observation.tables.values() if table]
-    if not plan or not sizes or sum(sizes) >= observation.most_rows:
-        return None
-    rows = plan["steps"] * args.train_batch_size * args.gradient_accumulation_steps
-    rows *= max(1, args.world_size)
-    return {"rows": sum(sizes), "batch": int(args.train_batch_size), "passes": rows / sum(sizes)}
-
-
-def reach(observation: Observation) -> Numbers | None:
-    """Return how far the plan can move the trained weights, relative to their size.
-
-    Adam moves a weight by the rate at most; SGD by the rate times its gradient.
-    """
-    plan, args = observation.trials.get("schedule"), observation.args
-    weights = [w for w in observation.trained.values() if w.numel()]
-    norms = [batch.norm for batch in observation.batches if math.isfinite(batch.norm)]
-    if not plan or "mean" not in plan or not weights or not norms or not max(norms):
-        return None
-    existing = getattr(observation.trainer, "optimizer", None)
-    kind = type(existing).__name__ if existing is not None else str(
-        getattr(args.optim, "value", args.optim)
-    )  # fmt: skip
-    rate = float(args.learning_rate)
-    if existing is not None:
-        rate = max(float(group.get("initial_lr", group["lr"])) for group in existing.param_groups)
-    size = math.sqrt(sum(float(w.detach().double().square().sum()) for w in weights))
-    norm, clip = sum(norms) / len(norms), float(args.max_grad_norm or 0)
-    plain = kind.lower() == "sgd"
-    step = min(norm, clip) if plain and clip else norm
-    step = step if plain else math.sqrt(sum(w.numel() for w in weights))
-    adapter, scaling = _reach_of_adapter(
-        observation.trainer.model, rate * plan["steps"] * plan["mean"]
-    )
-    return {
-        "optimizer": kind, "rate": rate, "steps": plan["steps"], "norm": norm, "clip": clip,
-        "moved": rate * plan["steps"] * plan["mean"] * step / size if size else math.nan,
-        "adapter": adapter, "scaling": scaling, "static": not any(
-            isinstance(module, nn.Linear) for module in observation.trainer.model.modules()
-        ),
-    }  # fmt: skip
-
-
 def _missing_prompt(evaluated: list[str], prompts: list[str], observation: Observation) -> str:
     """Return a prompt of an evaluator that neither training nor its texts have; else empty."""
     if prompts or OF_THE_MODEL in evaluated:
@@ -314,7 +276,7 @@ def _relevance(evaluator: Any, relevant: Mapping[Any, Any]) -> Numbers:
     ][:COMPARED]  # fmt: skip
     documents = list(corpus.values())[:COMPARED]
     if not pairs or len(documents) < 2:
-        return {"rank": 0.5, "nearest": 0.0, "itself": 0.0, "beside": 0.0}
+        return {"rank": 0.5, "nearest": 0.0, "itself": 0.0, "beside": 0.0, "copied": 0.0}
     overlap = word_overlap([[query for query, _ in pairs], [text for _, text in pairs], documents])
     ranks, nearest = list[float](), list[float]()
     for row, (_, right) in enumerate(pairs):
@@ -323,13 +285,19 @@ def _relevance(evaluator: Any, relevant: Mapping[Any, Any]) -> Numbers:
         ranks.append(sum((size < own) + (size == own) / 2 for size in far) / max(1, len(far)))
         nearest.append(max(far, default=0.0) - sum(far) / max(1, len(far)))
     itself = [plain(query) == plain(text) for query, text in pairs]
-    texts = set(map(plain, corpus.values()))
+    texts = Counter(map(plain, corpus.values()))
     beside = [
         plain(query) in texts and not same for (query, _), same in zip(pairs, itself, strict=True)
     ]
+    due = Counter(
+        plain(corpus[key]) for key in {key for keys in relevant.values() for key in keys}
+        if key in corpus
+    )  # fmt: skip
+    copied = sum(texts[plain(text)] > due[plain(text)] for _, text in pairs)
     return {
         "rank": sum(ranks) / len(ranks), "nearest": sum(nearest) / len(nearest),
         "itself": sum(itself) / len(pairs), "beside": sum(beside) / len(pairs),
+        "copied": copied / len(pairs),
     }  # fmt: skip
 
 
@@ -339,25 +307,4 @@ def _are_numbers(cells: Any) -> bool:
     )  # fmt: skip
 
 
-def _reach_of_adapter(model: Any, sum_of_rates: float) -> tuple[float | None, float]:
-    """Return how far a low-rank adapter that starts at 0 can move its weight, and its factor.
-
-    The first is relative to the weight, and None without adapters.
-    """
-    shares, largest = list[float](), 0.0
-    for module in model.modules() if isinstance(model, nn.Module) else ():
-        factors, scaling = getattr(module, "lora_A", None), getattr(module, "scaling", None)
-        layer: Any = module
-        base = layer.get_base_layer() if hasattr(layer, "get_base_layer") else layer
-        weight: Any = getattr(base, "weight", None)
-        if not isinstance(factors, nn.ModuleDict) or not isinstance(scaling, Mapping):
-            continue
-        for name in factors.keys() if isinstance(weight, torch.Tensor) else ():
-            size = float(layer.lora_A[name].weight.detach().double().norm())
-            largest = max(largest, float(scaling.get(name, 1.0)))
-            change = float(scaling.get(name, 1.0)) * sum_of_rates * math.sqrt(len(weight)) * size
-            shares.append(change / float(weight.detach().double().norm() or 1.0))
-    return max(shares, default=None), largest
-
-
-OF_TRAINER = (evaluator, held_rows, gold, use, best, prompts, passes, reach)
+OF_TRAINER = (evaluator, held_rows, gold, use, best, prompts)

@@ -1,4 +1,4 @@
-"""Does evaluation ask of what is trained, do prompts fit, and how far can the run move?
+"""Does evaluation ask of what is trained, and do prompts fit?
 
 Arguments are measured by the functions of the same names in
 `gradlab.diagnosis.evaluation_measurements`.
@@ -12,9 +12,8 @@ from typing import Any
 
 from gradlab.diagnosis.agreement_verdicts import REVERSED
 from gradlab.diagnosis.data_verdicts import is_above_chance
-from gradlab.errors import counted
 from gradlab.numbers import percent
-from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
+from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Grade, Verdict
 
 # Share of evaluated texts that stand in the training data and is worth a remark.
 MANY_TRAINED = 0.1
@@ -87,8 +86,9 @@ def held_rows(rows: int, columns: Sequence[str], trained: Sequence[str]) -> Iter
                       "score-does-not-rise")  # fmt: skip
 
 
-# Share of an evaluator's right documents that its corpus may lack.
-MANY_MISSING = 0.05
+# Share of an evaluator's right documents that its corpus may lack, and of its texts that may be
+# empty; share of its pairs whose texts may be equal.
+MANY_MISSING, MOST_EQUAL = 0.05, 0.5
 # Share of triplets whose negative has more words of the anchor, of exchanged columns.
 MOST_EXCHANGED = 0.7
 # Share of queries that may be their own right document, or a document that is not right.
@@ -109,79 +109,11 @@ def gold(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
             ``words``, the rank correlation of scores with common words; and ``missing``, the share
             of right documents that the corpus lacks.
     """
-    subject, symptom = "evaluation", "score-does-not-rise"
     yield from _handfuls(answers)
     for answer in answers:
-        name, count, distinct = answer["name"], answer["count"], answer["distinct"]
-        evidence = {"distinct": float(distinct)}
-        if distinct < 2 and answer["kind"] == "scores":
-            finding = f"All {count:,} gold scores of {name!r} are equal: no score can be computed."
-            change = "Give the evaluator pairs with different gold scores."
-            yield Verdict(subject, BAD, finding, change, "gold equal", symptom, evidence)
-        elif distinct < 2:
-            finding = (
-                f"The corpus of {name!r} holds a single document: each of {count:,} queries finds "
-                "it, and the score is always 1."
-            )
-            change = "Give the evaluator a corpus with documents that are wrong answers."
-            yield Verdict(subject, BAD, finding, change, "gold equal", symptom, evidence)
-        elif answer.get("queries") == 0:
-            finding = (
-                f"None of the queries of {name!r} has a right document: the ids of queries and of "
-                "relevant_docs do not match, and evaluation ends with an error."
-            )
-            change = "Give the same ids, of the same type, in queries and in relevant_docs."
-            yield Verdict(subject, BAD, finding, change, "gold missing", symptom)
-        elif answer.get("missing", 0.0) > MANY_MISSING:
-            finding = (
-                f"The corpus of {name!r} lacks {percent(answer['missing'])} of the right documents."
-            )
-            change = "Check the ids of relevant_docs against those of the corpus."
-            if types := answer.get("types"):
-                finding += (
-                    f" Their ids are of type {types[0]}, and those of the corpus of type "
-                    f"{types[1]}: equal as texts, they never match, and the score is 0."
-                )
-                change = "Give all ids as strings: str(id), in relevant_docs and in the corpus."
-            yield Verdict(subject, BAD, finding, change, "gold missing", symptom,
-                          {"missing": answer["missing"]})  # fmt: skip
-        elif answer.get("itself", 0.0) > MANY_ITSELF:
-            finding = (
-                f"For {percent(answer['itself'])} of the queries of {name!r}, the right document "
-                "is the query itself, word by word: any encoder finds it."
-            )
-            change = "Take the queries out of the corpus, and name the documents that answer them."
-            yield Verdict(subject, WATCH, finding, change, "gold is the query", symptom,
-                          {"itself": answer["itself"]})  # fmt: skip
-        elif answer.get("beside", 0.0) > MANY_ITSELF:
-            finding = (
-                f"The corpus of {name!r} holds {percent(answer['beside'])} of the queries "
-                "themselves, word by word, as documents that are no right answer: each query "
-                "finds itself first, which lowers the score of a good encoder."
-            )
-            change = "Take the texts of the queries out of the corpus."
-            yield Verdict(subject, WATCH, finding, change, "queries in the corpus", symptom,
-                          {"beside": answer["beside"]})  # fmt: skip
-        elif answer.get("exchanged", 0.0) > MOST_EXCHANGED:
-            finding = (
-                f"In {percent(answer['exchanged'])} of the triplets of {name!r}, the negative has "
-                "more words of the anchor than the positive: they seem to be exchanged."
-            )
-            change = "Check the order of the evaluator's columns: anchors, positives, negatives."
-            yield Verdict(subject, WATCH, finding, change, "gold reversed", symptom,
-                          {"exchanged": answer["exchanged"]})  # fmt: skip
-        elif answer.get("words", 0.0) < REVERSED:
-            finding = (
-                f"The gold scores of {name!r} fall where pairs have more words in common: their "
-                f"rank correlation is {answer['words']:.2f}. They may be distances."
-            )
-            change = "Give a higher gold score to pairs that are more alike."
-            yield Verdict(subject, WATCH, finding, change, "gold reversed", symptom,
-                          {"words": answer["words"]})  # fmt: skip
-        elif count >= ENOUGH_GOLD and (unrelated := _is_unrelated(answer)):
-            finding = f"What {name!r} takes for right has no relation to the texts: {unrelated}."
-            change = "Check that scores or relevant documents belong to these texts: ids, order."
-            yield Verdict(subject, WATCH, finding, change, "gold unrelated", symptom)
+        verdict = _without_answers(answer) or _of_documents(answer) or _against_words(answer)
+        if verdict is not None:
+            yield verdict
 
 
 def use(
@@ -313,96 +245,6 @@ def role_of(text: str) -> str:
     return roles[0] if len(roles) == 1 else ""
 
 
-# Batches of rows below which a data set is small; passes over it that teach it by heart.
-FEW_BATCHES, MANY_PASSES = 4, 20
-
-
-def passes(rows: int, batch: int, passes: float) -> Iterator[Verdict]:
-    """Judge how often the run sees each row of a small data set.
-
-    Args:
-        rows: rows of the data.
-        batch: rows of a batch.
-        passes: how often the planned run sees each row.
-    """
-    if rows <= FEW_BATCHES * batch and passes > MANY_PASSES:
-        finding = (
-            f"The data hold {rows:,} rows, of which the run sees each {passes:.0f} times, in "
-            "nearly the same batches."
-        )
-        change = (
-            "Check that no rows were left out, as by select(range(...)) for debugging. Otherwise "
-            "train for fewer epochs."
-        )
-        yield Verdict("amount of data", WATCH, finding, change, "few rows", "score-falls",
-                      {"rows": float(rows), "passes": passes})  # fmt: skip
-
-
-# Movement of the weights, relative to their size, that a plan should reach; rate for adapters.
-REACHED, RATE_OF_ADAPTERS = 3e-4, 5e-5
-# The same for static embeddings, whose rows move only in steps whose texts have their tokens: sound
-# runs reach .3 and more.
-REACHED_BY_STATIC = 0.03
-# Factor of an adapter (lora_alpha over its rank) that is far above usual ones, and is bad.
-STRONG, FAR_TOO_STRONG = 16.0, 100.0
-
-
-def reach(
-    optimizer: str, rate: float, steps: int, norm: float, clip: float, moved: float,
-    adapter: float | None, scaling: float = 0.0, static: bool = False,
-) -> Iterator[Verdict]:  # fmt: skip
-    """Judge whether the planned steps can move the weights.
-
-    Args:
-        optimizer: kind of the optimizer.
-        rate: learning rate.
-        steps: planned steps.
-        norm: norm of the gradient.
-        clip: norm to which gradients are clipped; 0 for none.
-        moved: largest movement of the weights over the run, relative to their size.
-        adapter: the same of the weights that low-rank adapters change; None without adapters.
-        scaling: factor of the adapters; 0 without adapters.
-        static: whether the encoder has one vector for each token and no layers.
-    """
-    subject, symptom, plain = "reach of the run", "weights-do-not-move", optimizer.lower() == "sgd"
-    evidence = {"moved": moved, "rate": rate, "norm": norm}
-    if scaling > STRONG:
-        finding = (
-            f"The adapters are multiplied by {scaling:g} (lora_alpha over the rank): each step "
-            "moves the weights that many times as far."
-        )
-        change = "Set lora_alpha to half to twice the rank."
-        yield Verdict("adapters", BAD if scaling > FAR_TOO_STRONG else WATCH, finding, change,
-                      "adapter too strong", "score-falls", {"scaling": scaling})  # fmt: skip
-    if adapter is not None and (adapter < REACHED or rate < RATE_OF_ADAPTERS):
-        finding = (
-            f"The adapters are trained at a learning rate of {rate:g}, and over "
-            f"{counted(steps, 'step')} can change the weights by {adapter:.1g} of their size "
-            "at most."
-        )
-        change = (
-            "Raise the learning rate: adapters are trained at 1e-4 to 1e-3. Check lora_alpha: half "
-            "to twice the rank is usual."
-        )
-        yield Verdict(subject, WATCH, finding, change, "adapter hardly moves", symptom,
-                      evidence | {"adapter": adapter})  # fmt: skip
-    elif moved < (REACHED_BY_STATIC if static else REACHED):
-        finding = (
-            f"Over {counted(steps, 'step')}, {optimizer} at a learning rate of {rate:g} can move "
-            f"the weights by {moved:.1g} of their size at most."
-        )
-        if plain and 0 < clip < norm:
-            finding += f" Gradients of norm {norm:.3g} are clipped to max_grad_norm={clip:g}."
-        change = "Raise the learning rate."
-        if static:
-            finding += " The learning rate is too low for static embeddings, without layers."
-            change = "Raise the learning rate: static embeddings are trained at 0.01 to 0.2."
-        elif plain:
-            change = "Use AdamW, or raise the learning rate of SGD to 0.01 or more"
-            change += ", and max_grad_norm to 1." if clip < 1 else "."
-        yield Verdict(subject, WATCH, finding, change, "plan hardly moves", symptom, evidence)
-
-
 def unmeasured(failures: Mapping[str, str]) -> Iterator[Verdict]:
     """Name checks that could not be measured; ``failures`` are errors by the name of the check."""
     for name, error in failures.items():
@@ -422,6 +264,116 @@ def _handfuls(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
             change = "Evaluate on some hundred."
             yield Verdict("evaluation", WATCH, finding, change, "small evaluation",
                           "score-does-not-rise", {"count": float(answer["count"])})  # fmt: skip
+
+
+def _of_evaluation(
+    finding: str, change: str, name: str, evidence: Mapping[str, float], grade: Grade = WATCH
+) -> Verdict:
+    return Verdict("evaluation", grade, finding, change, name, "score-does-not-rise", evidence)
+
+
+def _without_answers(answer: Mapping[str, Any]) -> Verdict | None:
+    """Judge whether an evaluator can compute a score that tells encoders apart."""
+    name, count, distinct = answer["name"], answer["count"], answer["distinct"]
+    evidence = {"distinct": float(distinct)}
+    if distinct < 2 and answer["kind"] == "scores":
+        finding = f"All {count:,} gold scores of {name!r} are equal: no score can be computed."
+        change = "Give the evaluator pairs with different gold scores."
+        return _of_evaluation(finding, change, "gold equal", evidence, BAD)
+    if distinct < 2:
+        finding = (
+            f"The corpus of {name!r} holds a single document: each of {count:,} queries finds it, "
+            "and the score is always 1."
+        )
+        change = "Give the evaluator a corpus with documents that are wrong answers."
+        return _of_evaluation(finding, change, "gold equal", evidence, BAD)
+    blank, equal = answer.get("blank", 0.0), answer.get("equal", 0.0)
+    if blank > MANY_MISSING or equal > MOST_EQUAL:
+        finding = f"{percent(blank)} of the texts of {name!r} are empty."
+        if equal > MOST_EQUAL:
+            finding = (
+                f"In {percent(equal)} of the pairs of {name!r} both texts are the same: their "
+                "cosine is 1 whatever is trained."
+            )
+        change = "Look at the columns that the evaluator was given."
+        evidence = {"blank": blank, "equal": equal}
+        return _of_evaluation(finding, change, "evaluated texts missing", evidence, BAD)
+    return None
+
+
+def _of_documents(answer: Mapping[str, Any]) -> Verdict | None:
+    """Judge whether ids match, and whether the corpus holds what leads astray."""
+    name = answer["name"]
+    if answer.get("queries") == 0:
+        finding = (
+            f"None of the queries of {name!r} has a right document: the ids of queries and of "
+            "relevant_docs do not match, and evaluation ends with an error."
+        )
+        change = "Give the same ids, of the same type, in queries and in relevant_docs."
+        return _of_evaluation(finding, change, "gold missing", {}, BAD)
+    if answer.get("missing", 0.0) > MANY_MISSING:
+        finding = (
+            f"The corpus of {name!r} lacks {percent(answer['missing'])} of the right documents."
+        )
+        change = "Check the ids of relevant_docs against those of the corpus."
+        if types := answer.get("types"):
+            finding += (
+                f" Their ids are of type {types[0]}, and those of the corpus of type {types[1]}: "
+                "equal as texts, they never match, and the score is 0."
+            )
+            change = "Give all ids as strings: str(id), in relevant_docs and in the corpus."
+        evidence = {"missing": answer["missing"]}
+        return _of_evaluation(finding, change, "gold missing", evidence, BAD)
+    texts = {
+        "itself": (
+            f"For {percent(answer.get('itself', 0.0))} of the queries of {name!r}, the right "
+            "document is the query itself, word by word: any encoder finds it.",
+            "Take the queries out of the corpus, and name the documents that answer them.",
+            "gold is the query",
+        ),
+        "beside": (
+            f"The corpus of {name!r} holds {percent(answer.get('beside', 0.0))} of the queries "
+            "themselves, word by word, as documents that are no right answer: each query finds "
+            "itself first, which lowers the score of a good encoder.",
+            "Take the texts of the queries out of the corpus.",
+            "queries in the corpus",
+        ),
+        "copied": (
+            f"For {percent(answer.get('copied', 0.0))} of the queries of {name!r}, the corpus "
+            "holds the right document once more under another id, which counts as wrong.",
+            "Leave out copies from the corpus, or name all of them in relevant_docs.",
+            "copies in the corpus",
+        ),
+    }
+    for sign, words in texts.items():
+        if answer.get(sign, 0.0) > MANY_ITSELF:
+            return _of_evaluation(*words, {sign: answer[sign]})
+    return None
+
+
+def _against_words(answer: Mapping[str, Any]) -> Verdict | None:
+    """Judge whether words contradict what an evaluator takes for right, or have no relation."""
+    name = answer["name"]
+    if answer.get("exchanged", 0.0) > MOST_EXCHANGED:
+        finding = (
+            f"In {percent(answer['exchanged'])} of the triplets of {name!r}, the negative has more "
+            "words of the anchor than the positive: they seem to be exchanged."
+        )
+        change = "Check the order of the evaluator's columns: anchors, positives, negatives."
+        evidence = {"exchanged": answer["exchanged"]}
+        return _of_evaluation(finding, change, "gold reversed", evidence)
+    if answer.get("words", 0.0) < REVERSED:
+        finding = (
+            f"The gold scores of {name!r} fall where pairs have more words in common: their rank "
+            f"correlation is {answer['words']:.2f}. They may be distances."
+        )
+        change = "Give a higher gold score to pairs that are more alike."
+        return _of_evaluation(finding, change, "gold reversed", {"words": answer["words"]})
+    if answer["count"] >= ENOUGH_GOLD and (unrelated := _is_unrelated(answer)):
+        finding = f"What {name!r} takes for right has no relation to the texts: {unrelated}."
+        change = "Check that scores or relevant documents belong to these texts: ids, order."
+        return _of_evaluation(finding, change, "gold unrelated", {})
+    return None
 
 
 def _is_unrelated(answer: Mapping[str, Any]) -> str:

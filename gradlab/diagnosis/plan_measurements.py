@@ -1,4 +1,4 @@
-"""Measures the plan of a run: its steps, its optimizer, and when it evaluates and stops, for JSON.
+"""Measures the plan of a run: steps, optimizer, how far it can move, and evaluations, for JSON.
 
 Each function returns the arguments of the function of the same name in
 `gradlab.diagnosis.plan_verdicts` or `gradlab.diagnosis.optimizer_verdicts`, or None where there is
@@ -10,6 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from typing import Any
+
+import torch
+from torch import nn
 
 from gradlab.diagnosis.label_measurements import label_cells
 from gradlab.diagnosis.observation import Observation, ObservedBatch
@@ -57,6 +60,51 @@ def settings(observation: Observation) -> Numbers | None:
         "without_rate": still / max(1, sum(sizes)),
         "gradient": _usual_gradient(observation),
     }
+
+
+def passes(observation: Observation) -> Numbers | None:
+    """Return how often the planned run sees each row; None without a length."""
+    plan, args = observation.trials.get("schedule"), observation.args
+    sizes = [len(next(iter(table.values()))) for table in observation.tables.values() if table]
+    if not plan or not sizes or sum(sizes) >= observation.most_rows:
+        return None
+    rows = plan["steps"] * args.train_batch_size * args.gradient_accumulation_steps
+    rows *= max(1, args.world_size)
+    return {"rows": sum(sizes), "batch": int(args.train_batch_size), "passes": rows / sum(sizes)}
+
+
+def reach(observation: Observation) -> Numbers | None:
+    """Return how far the plan can move the trained weights, relative to their size.
+
+    Adam moves a weight by the rate at most; SGD by the rate times its gradient.
+    """
+    plan, args = observation.trials.get("schedule"), observation.args
+    weights = [w for w in observation.trained.values() if w.numel()]
+    norms = [batch.norm for batch in observation.batches if math.isfinite(batch.norm)]
+    if not plan or "mean" not in plan or not weights or not norms or not max(norms):
+        return None
+    existing = getattr(observation.trainer, "optimizer", None)
+    kind = type(existing).__name__ if existing is not None else str(
+        getattr(args.optim, "value", args.optim)
+    )  # fmt: skip
+    rate = float(args.learning_rate)
+    if existing is not None:
+        rate = max(float(group.get("initial_lr", group["lr"])) for group in existing.param_groups)
+    size = math.sqrt(sum(float(w.detach().double().square().sum()) for w in weights))
+    norm, clip = sum(norms) / len(norms), float(args.max_grad_norm or 0)
+    plain = kind.lower() == "sgd"
+    step = min(norm, clip) if plain and clip else norm
+    step = step if plain else math.sqrt(sum(w.numel() for w in weights))
+    adapter, scaling = _reach_of_adapter(
+        observation.trainer.model, rate * plan["steps"] * plan["mean"]
+    )
+    return {
+        "optimizer": kind, "rate": rate, "steps": plan["steps"], "norm": norm, "clip": clip,
+        "moved": rate * plan["steps"] * plan["mean"] * step / size if size else math.nan,
+        "adapter": adapter, "scaling": scaling, "static": not any(
+            isinstance(module, nn.Linear) for module in observation.trainer.model.modules()
+        ),
+    }  # fmt: skip
 
 
 def evaluations(observation: Observation) -> Numbers | None:
@@ -149,5 +197,26 @@ def _steps_between(observation: Observation) -> int:
     return math.ceil(interval * numbers["steps"]) if interval < 1 else int(interval)
 
 
-OF_TRAINER = (steps, settings, evaluations, stopping, routes)
+def _reach_of_adapter(model: Any, sum_of_rates: float) -> tuple[float | None, float]:
+    """Return how far a low-rank adapter that starts at 0 can move its weight, and its factor.
+
+    The first is relative to the weight, and None without adapters.
+    """
+    shares, largest = list[float](), 0.0
+    for module in model.modules() if isinstance(model, nn.Module) else ():
+        factors, scaling = getattr(module, "lora_A", None), getattr(module, "scaling", None)
+        layer: Any = module
+        base = layer.get_base_layer() if hasattr(layer, "get_base_layer") else layer
+        weight: Any = getattr(base, "weight", None)
+        if not isinstance(factors, nn.ModuleDict) or not isinstance(scaling, Mapping):
+            continue
+        for name in factors.keys() if isinstance(weight, torch.Tensor) else ():
+            size = float(layer.lora_A[name].weight.detach().double().norm())
+            largest = max(largest, float(scaling.get(name, 1.0)))
+            change = float(scaling.get(name, 1.0)) * sum_of_rates * math.sqrt(len(weight)) * size
+            shares.append(change / float(weight.detach().double().norm() or 1.0))
+    return max(shares, default=None), largest
+
+
+OF_TRAINER = (passes, reach, steps, settings, evaluations, stopping, routes)
 OF_LOSS = (last_batch,)

@@ -1,4 +1,4 @@
-"""Do steps, batches, evaluations and the schedule of the rate let a run improve?
+"""Do steps, batches, evaluations and the rate and its schedule let a run improve?
 
 Arguments are measured by the functions of the same names in `gradlab.diagnosis.plan_measurements`
 and `gradlab.diagnosis.trials`.
@@ -228,3 +228,93 @@ def schedule(
     name = "schedule does not reach the rate"
     yield Verdict(subject, BAD, f"{finding} {reason}", change, name, "weights-do-not-move",
                   evidence)  # fmt: skip
+
+
+# Batches of rows below which a data set is small; passes over it that teach it by heart.
+FEW_BATCHES, MANY_PASSES = 4, 20
+
+
+def passes(rows: int, batch: int, passes: float) -> Iterator[Verdict]:
+    """Judge how often the run sees each row of a small data set.
+
+    Args:
+        rows: rows of the data.
+        batch: rows of a batch.
+        passes: how often the planned run sees each row.
+    """
+    if rows <= FEW_BATCHES * batch and passes > MANY_PASSES:
+        finding = (
+            f"The data hold {rows:,} rows, of which the run sees each {passes:.0f} times, in "
+            "nearly the same batches."
+        )
+        change = (
+            "Check that no rows were left out, as by select(range(...)) for debugging. Otherwise "
+            "train for fewer epochs."
+        )
+        yield Verdict("amount of data", WATCH, finding, change, "few rows", "score-falls",
+                      {"rows": float(rows), "passes": passes})  # fmt: skip
+
+
+# Movement of the weights, relative to their size, that a plan should reach; rate for adapters.
+FAR_ENOUGH, RATE_OF_ADAPTERS = 3e-4, 5e-5
+# The same for static embeddings, whose rows move only in steps whose texts have their tokens: sound
+# runs reach .3 and more.
+FAR_ENOUGH_FOR_STATIC = 0.03
+# Factor of an adapter (lora_alpha over its rank) that is far above usual ones, and is bad.
+STRONG, FAR_TOO_STRONG = 16.0, 100.0
+
+
+def reach(
+    optimizer: str, rate: float, steps: int, norm: float, clip: float, moved: float,
+    adapter: float | None, scaling: float = 0.0, static: bool = False,
+) -> Iterator[Verdict]:  # fmt: skip
+    """Judge whether the planned steps can move the weights.
+
+    Args:
+        optimizer: kind of the optimizer.
+        rate: learning rate.
+        steps: planned steps.
+        norm: norm of the gradient.
+        clip: norm to which gradients are clipped; 0 for none.
+        moved: largest movement of the weights over the run, relative to their size.
+        adapter: the same of the weights that low-rank adapters change; None without adapters.
+        scaling: factor of the adapters; 0 without adapters.
+        static: whether the encoder has one vector for each token and no layers.
+    """
+    subject, symptom, plain = "reach of the run", "weights-do-not-move", optimizer.lower() == "sgd"
+    evidence = {"moved": moved, "rate": rate, "norm": norm}
+    if scaling > STRONG:
+        finding = (
+            f"The adapters are multiplied by {scaling:g} (lora_alpha over the rank): each step "
+            "moves the weights that many times as far."
+        )
+        change = "Set lora_alpha to half to twice the rank."
+        yield Verdict("adapters", BAD if scaling > FAR_TOO_STRONG else WATCH, finding, change,
+                      "adapter too strong", "score-falls", {"scaling": scaling})  # fmt: skip
+    if adapter is not None and (adapter < FAR_ENOUGH or rate < RATE_OF_ADAPTERS):
+        finding = (
+            f"The adapters are trained at a learning rate of {rate:g}, and over "
+            f"{counted(steps, 'step')} can change the weights by {adapter:.1g} of their size "
+            "at most."
+        )
+        change = (
+            "Raise the learning rate: adapters are trained at 1e-4 to 1e-3. Check lora_alpha: half "
+            "to twice the rank is usual."
+        )
+        yield Verdict(subject, WATCH, finding, change, "adapter hardly moves", symptom,
+                      evidence | {"adapter": adapter})  # fmt: skip
+    elif moved < (FAR_ENOUGH_FOR_STATIC if static else FAR_ENOUGH):
+        finding = (
+            f"Over {counted(steps, 'step')}, {optimizer} at a learning rate of {rate:g} can move "
+            f"the weights by {moved:.1g} of their size at most."
+        )
+        if plain and 0 < clip < norm:
+            finding += f" Gradients of norm {norm:.3g} are clipped to max_grad_norm={clip:g}."
+        change = "Raise the learning rate."
+        if static:
+            finding += " The learning rate is too low for static embeddings, without layers."
+            change = "Raise the learning rate: static embeddings are trained at 0.01 to 0.2."
+        elif plain:
+            change = "Use AdamW, or raise the learning rate of SGD to 0.01 or more"
+            change += ", and max_grad_norm to 1." if clip < 1 else "."
+        yield Verdict(subject, WATCH, finding, change, "plan hardly moves", symptom, evidence)

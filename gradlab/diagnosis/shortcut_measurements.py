@@ -24,7 +24,7 @@ MISSING = {
     "[deleted]", "[removed]", "#n/a", "-", "--", "?", "...",
 }  # fmt: skip
 MARKUP = re.compile(
-    r"^\s*[\[{]\s*['\"]|Ã.|â€|\ufffd|&(amp|lt|gt|quot|nbsp|#\d+);|</?(p|div|br|span|a|li|ul|td|tr|b|i|h\d)\b[^>]*>"
+    r"^\s*[\[{]\s*['\"]|^b(['\"]).*\1$|Ã.|â€|\ufffd|&(amp|lt|gt|quot|nbsp|#\d+);|</?(p|div|br|span|a|li|ul|td|tr|b|i|h\d)\b[^>]*>"
 )
 Numbers = dict[str, Any]
 

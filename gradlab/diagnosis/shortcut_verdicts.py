@@ -41,7 +41,7 @@ def markers(rows: int, word: str, positives: float, negatives: float) -> Iterato
 # Share of rows with a shortcut that is worth a remark.
 MANY_ROWS = 0.5
 # Shares of rows with equal texts between which these are no views by dropout, which all rows are.
-SOME_SAME, MOST_SAME = 0.1, 0.9
+SOME_SAME, MOST_SAME = 0.25, 0.9
 
 
 def contained(

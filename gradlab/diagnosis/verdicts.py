@@ -48,9 +48,7 @@ from gradlab.diagnosis.evaluation_verdicts import (
     evaluator,
     gold,
     held_rows,
-    passes,
     prompts,
-    reach,
     unmeasured,
     use,
 )
@@ -77,6 +75,8 @@ from gradlab.diagnosis.plan_verdicts import (
     accumulation,
     evaluations,
     last_batch,
+    passes,
+    reach,
     routes,
     schedule,
     steps,

@@ -50,8 +50,8 @@ SCALES = {
 OF_LOSSES: list[tuple[str, dict[str, Any], str]] = [
     ("contained", CONTAINED | {"alike": 0.4}, ""),
     ("contained", CONTAINED | {"alike": 0.6}, "watch"),
-    ("contained", CONTAINED | {"same": 0.07}, ""),
-    ("contained", CONTAINED | {"same": 0.14}, "watch"),
+    ("contained", CONTAINED | {"same": 0.2}, ""),
+    ("contained", CONTAINED | {"same": 0.3}, "watch"),
     ("contained", CONTAINED | {"same": 0.86}, "watch"),
     ("contained", CONTAINED | {"same": 0.93}, ""),
     ("duplicates", COPIES | {"pairs": 75}, "good"),  # .075 pairs in a batch

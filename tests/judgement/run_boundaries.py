@@ -18,6 +18,8 @@ GROUPS = {"loss": "train", "learning_rate": "train", "weights_moved": "train", "
           "repeated_rows": "train", "alternating_rows": "train", "opposed_pairs": "train",
           "anchor_drift": "train", "constant_drift": "train", "weights_left": "train",
           "rows_without_gradient": "train",
+          "learned_weight": "train", "learned_weight_gradient": "train",
+          "learned_temperature": "train", "learned_logit_scale": "train", "learned_scale": "train",
           }  # fmt: skip
 NAMES = {"stale": "stale_gradient"}
 APART = {"positive_cosine": 0.8, "negative_cosine": 0.1, "effective_rank": 20.0}
@@ -183,7 +185,25 @@ RUNS += [
 
 NEAR = {"positive_cosine": 0.9, "effective_rank": 9.0}
 DRIFT = APART | {"anchor_drift": 0.9}
+FIXED = {"weights_moved": at_once(0.0, 0.05), "learned_weight": 1.0}
 RUNS += [
+    (FIXED | {"learned_weight_gradient": 0.1}, {}, "Weights", "watch"),
+    (FIXED | {"learned_weight_gradient": 0.0}, {}, "Weights", ""),
+    (FIXED | {"learned_weight_gradient": 0.1, "learned_weight": at_once(1.0, 1.01)}, {},
+     "Weights", ""),
+    (FIXED | {"learned_weight_gradient": 0.1, "weights_moved": at_once(0.0, 0.7e-4)}, {},
+     "Weights", ""),
+    ({"learned_temperature": at_once(0.05, 0.0035)}, {}, "Temperature", "watch"),
+    ({"learned_temperature": at_once(0.05, 0.007)}, {}, "Temperature", ""),
+    ({"learned_temperature": at_once(0.05, -0.1)}, {}, "Temperature", "bad"),
+    ({"learned_temperature": at_once(-3.0, -5.0)}, {}, "Temperature", ""),
+    ({"learned_temperature": at_once(-3.0, -5.6)}, {}, "Temperature", "watch"),
+    ({"learned_logit_scale": at_once(2.66, 5.7)}, {}, "Temperature", "watch"),
+    ({"learned_logit_scale": at_once(2.66, 4.9)}, {}, "Temperature", ""),
+    ({"learned_logit_scale": at_once(3.5, 5.7)}, {}, "Temperature", "watch"),
+    ({"learned_logit_scale": at_once(7.0, 8.0)}, {}, "Temperature", ""),
+    ({"learned_scale": at_once(20.0, 290.0)}, {}, "Temperature", "watch"),
+    ({"learned_scale": at_once(20.0, 140.0)}, {}, "Temperature", ""),
     (APART | {"rows_without_gradient": 1.0}, {}, "Gradient", "watch"),
     (APART | {"rows_without_gradient": [1.0] * 29}, {}, "Gradient", ""),
     (APART | {"rows_without_gradient": [1.0] * 33}, {}, "Gradient", "watch"),

@@ -215,6 +215,8 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         weights.stops(run.history),
         weights.stale_gradient(run.history),
         weights.leap(run.history),
+        weights.of_the_loss(run.history),
+        weights.learned_temperature(run.history),
         batches.set_back(run.history),
     )
     yield from (verdict for verdict in of_weights if verdict is not None)

@@ -11,6 +11,7 @@ from gradlab.monitor.history import BATCH_LOSS, TRAIN, History
 from gradlab.monitor.movement import STALE_GRADIENT, WEIGHTS_MOVED
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, Records
 from gradlab.numbers import percent, short
+from gradlab.settings.module import LEARNED
 from gradlab.verdict import BAD, WATCH, Verdict
 
 # Movement of all weights, relative to their size, that is none. Sound runs of the tests move by
@@ -168,6 +169,60 @@ def leap(history: History) -> Verdict | None:
     return None
 
 
+def of_the_loss(history: History) -> Verdict | None:
+    """Judge whether weights of the loss itself, such as a classifier, are trained with it."""
+    moved = max(history.points(TRAIN, WEIGHTS_MOVED).values(), default=0.0)
+    if not moved >= STANDSTILL:
+        return None
+    for name in history.names(TRAIN):
+        values = list(history.points(TRAIN, name).values()) if name.startswith(LEARNED) else []
+        slopes = list(history.points(TRAIN, f"{name}_gradient").values())
+        if len(values) < FEWEST_LOGS or min(map(abs, slopes), default=0.0) == 0:
+            continue
+        if min(values) == max(values):
+            weight = name.removeprefix(LEARNED)
+            return Verdict(
+                "Weights",
+                WATCH,
+                f"The weight {weight!r} of the loss itself has a gradient and never changes, while "
+                "the encoder moves: it is not in the optimizer.",
+                "Give the optimizer the parameters of the loss as well as those of the encoder.",
+                name="weights of the loss still",
+                symptom="weights-do-not-move",
+                evidence={weight: values[-1]},
+            )
+    return None
+
+
+# Learned temperature below which one negative has all the weight: published bounds are 0.01.
+COLDEST = 0.005
+LARGEST_LOGARITHM = 5.0  # of a scale of 150
+
+
+def learned_temperature(history: History) -> Verdict | None:
+    """Judge whether a temperature or scale that the loss learns stays within bounds."""
+    for name in history.names(TRAIN):
+        values = list(history.points(TRAIN, name).values()) if name.startswith(LEARNED) else []
+        setting = name.removeprefix(LEARNED)
+        if len(values) < PERSISTENT or setting.endswith("_gradient"):
+            continue
+        temperatures = [_temperature(setting, values[0], value) for value in values[-PERSISTENT:]]
+        if all(value is not None and value < COLDEST for value in temperatures):
+            return Verdict(
+                "Temperature",
+                BAD if values[-1] <= 0 < values[0] and "log" not in setting else WATCH,
+                f"The loss learns {setting!r} without a bound: it began at {short(values[0])} and "
+                f"is {short(values[-1])}, a temperature below {COLDEST:g}, at which training is "
+                "unstable and one negative has all the weight.",
+                "Bound it: learn its logarithm, and clamp the scale at 100 (a temperature of "
+                "0.01); or give it a lower learning rate.",
+                name="temperature unbounded",
+                symptom="temperature",
+                evidence={setting: values[-1]},
+            )
+    return None
+
+
 # Fewest records that show a trend, and the largest movement that is no trend: a slope of 3 standard
 # errors, or a first record 4 standard deviations away from the others.
 TREND, NO_TREND = 12, 3.0
@@ -230,6 +285,17 @@ def _reason(history: History, settings: Mapping[str, Any], moved: float) -> tupl
         "Check that the learning rate is above 0, that the encoder's weights require gradients and "
         "are in the optimiser, and that the embeddings are not detached.",
     )
+
+
+def _temperature(setting: str, first: float, value: float) -> float | None:
+    """Return a learned setting as a temperature; None for other settings."""
+    if "temperature" in setting or setting == "tau":
+        # A temperature that begins below 0 is a logarithm.
+        return math.exp(value) if first <= 0 or "log" in setting else value
+    if "scale" in setting:
+        # A scale that begins at 5 or less is a logarithm, as in CLIP.
+        return math.exp(-value) if first <= LARGEST_LOGARITHM else 1 / max(value, 1e-9)
+    return None
 
 
 def _finite(history: History, name: str) -> list[float]:
