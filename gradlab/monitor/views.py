@@ -217,13 +217,7 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
     A pass may hold one column, merged columns or pieces of columns; rows come column by column.
     """
     features, labels = columns_of(trainer, inputs)
-    outputs = [output for output in outputs if isinstance(output, Mapping)]
-    if outputs and not any("sentence_embedding" in output for output in outputs):
-        raise GradlabError(
-            "the model returns no sentence_embedding; gradlab measures one embedding per text, "
-            "not one per token"
-        )
-    outputs = [output for output in outputs if isinstance(output.get("sentence_embedding"), Tensor)]
+    outputs = _embedding_outputs(outputs)
     embedded = [output["sentence_embedding"].detach() for output in outputs]
     if not embedded or not features:
         raise GradlabError("the loss did not call the model that is trained for embeddings")
@@ -263,3 +257,18 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
         order=share_in_order(loss, columns[: len(features)], labels),
         **(seen_by(loss, columns[: len(features)], labels) or by_columns),
     )
+
+
+def _embedding_outputs(outputs: list[Any]) -> list[Mapping[str, Any]]:
+    """Return the outputs of the passes that embedded texts.
+
+    Raises:
+        GradlabError: there are outputs of other kinds only.
+    """
+    mappings = [output for output in outputs if isinstance(output, Mapping)]
+    if mappings and not any("sentence_embedding" in output for output in mappings):
+        raise GradlabError(
+            "the model returns no sentence_embedding; gradlab measures one embedding per text, "
+            "not one per token"
+        )
+    return [output for output in mappings if isinstance(output.get("sentence_embedding"), Tensor)]

@@ -54,18 +54,9 @@ def line_chart(
         return '<p class="empty">No finite values.</p>'
     own = _finite(measured) or finite
     logarithmic = min(finite) > 0 and max(own) > LOGARITHMIC * min(own)
-    if logarithmic:
-        bottom, top = min(finite), max(max(finite), high or 0)
-        first, last = math.ceil(math.log10(bottom) - 1e-9), math.floor(math.log10(top) + 1e-9)
-        powers = range(first, last + 1, max(1, math.ceil((last - first) / 4)))
-        marks = [10.0**power for power in powers]
-    else:
-        bottom = min(finite) if low is None else min(*finite, low)
-        top = max(finite) if high is None else max(*finite, high)
-        margin = 0.05 * (top - bottom) or 0.1 * abs(top) or 1.0
-        bottom -= margin if low is None or bottom < low else 0
-        top += margin if high is None or top > high else 0
-        marks = ticks(bottom, top, 4)
+    bottom, top, marks = (
+        _logarithmic_axis(finite, high) if logarithmic else _linear_axis(finite, low, high)
+    )
     steps = [step for curve in series for step in curve.steps]
     first, last = min(steps), max(max(steps), min(steps) + 1)
     x, y = _across(first, last), _upwards(bottom, top, logarithmic)
@@ -136,6 +127,28 @@ def labels(marks: Sequence[float]) -> list[str]:
         if len(set(texts)) == len(texts):
             break
     return texts
+
+
+def _logarithmic_axis(
+    numbers: Sequence[float], high: float | None
+) -> tuple[float, float, list[float]]:
+    """Return the ends of the axis, and powers of ten to mark."""
+    bottom, top = min(numbers), max(max(numbers), high or 0)
+    first, last = math.ceil(math.log10(bottom) - 1e-9), math.floor(math.log10(top) + 1e-9)
+    powers = range(first, last + 1, max(1, math.ceil((last - first) / 4)))
+    return bottom, top, [10.0**power for power in powers]
+
+
+def _linear_axis(
+    numbers: Sequence[float], low: float | None, high: float | None
+) -> tuple[float, float, list[float]]:
+    """Return the ends of the axis, with a margin beyond ``low`` and ``high``, and its marks."""
+    bottom = min(numbers) if low is None else min(*numbers, low)
+    top = max(numbers) if high is None else max(*numbers, high)
+    margin = 0.05 * (top - bottom) or 0.1 * abs(top) or 1.0
+    bottom -= margin if low is None or bottom < low else 0
+    top += margin if high is None or top > high else 0
+    return bottom, top, ticks(bottom, top, 4)
 
 
 def _across(low: float, high: float) -> Scale:

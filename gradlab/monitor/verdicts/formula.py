@@ -88,26 +88,7 @@ def formula(values: Mapping[str, Any]) -> Verdict | None:
     if not is_softmax or solved < SOLVED * alike:
         return None
     saturated = halfway - solved < SATURATED * (alike - solved)
-    mistake = (
-        "cross_entropy seems to get probabilities in place of logits: a softmax is applied twice"
-        if saturated
-        else "the temperature is too high"
-    )
-    change = (
-        "Give cross_entropy the logits: leave the softmax out."
-        if saturated
-        else "Lower the temperature to 0.05 or 0.1."
-    )
-    return Verdict(
-        "Formula",
-        BAD if saturated else WATCH,
-        f"A batch of {count:.0f} pairs that fit perfectly has a loss of {short(solved)}, and equal "
-        f"embeddings one of {short(alike)}: the loss can hardly fall, since {mistake}.",
-        change,
-        name="softmax twice" if saturated else "loss cannot fall",
-        symptom="loss-at-chance" if saturated else "temperature",
-        evidence=evidence,
-    )
+    return _hardly_falls(count, saturated, evidence)
 
 
 # Share of the rows of a batch that should count as negatives of an anchor.
@@ -227,6 +208,25 @@ def _direction(
         symptom="temperature",
         evidence=evidence,
     )
+
+
+def _hardly_falls(count: float, saturated: bool, evidence: Mapping[str, float]) -> Verdict:
+    """Judge a softmax loss of which perfect pairs keep most: it is saturated, or its scale low."""
+    solved, alike = short(evidence["solved"]), short(evidence["alike"])
+    finding = (
+        f"A batch of {count:.0f} pairs that fit perfectly has a loss of {solved}, and equal "
+        f"embeddings one of {alike}: the loss can hardly fall, since"
+    )
+    if saturated:
+        finding += (
+            " cross_entropy seems to get probabilities in place of logits: a softmax is applied "
+            "twice."
+        )
+        change = "Give cross_entropy the logits: leave the softmax out."
+        return Verdict("Formula", BAD, finding, change, "softmax twice", "loss-at-chance", evidence)
+    finding += " the temperature is too high."
+    change = "Lower the temperature to 0.05 or 0.1."
+    return Verdict("Formula", WATCH, finding, change, "loss cannot fall", "temperature", evidence)
 
 
 def _without_gradient(numbers: Mapping[str, float]) -> Verdict | None:
