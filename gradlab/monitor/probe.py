@@ -107,7 +107,7 @@ class Snapshot:
 
         Nothing of a batch that is not finite or whose rows are no pairs.
         """
-        if not self.fits or self.not_finite():
+        if self.positives is None or not self.fits or self.not_finite():
             return []
         rows = in_double([self.anchors[:most], self.positives[:most]], torch.device("cpu"))
         return [nn.functional.normalize(view, dim=1) for view in rows]
