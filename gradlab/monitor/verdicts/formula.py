@@ -144,16 +144,16 @@ def _target(values: Mapping[str, Any]) -> Verdict | None:
     solved, following, after, first, last = evidence.values()
     if 0 <= following < PREFERRED * min(solved, after):
         target = "the next row"
-        seen = f"{short(following)} where positives stand one row later"
+        place = f"{short(following)} where positives stand one row later"
     elif 0 <= first < PREFERRED * min(solved, last):
         target = "the first row"
-        seen = f"{short(first)} where all anchors equal the first positive"
+        place = f"{short(first)} where all anchors equal the first positive"
     else:
         return None
     return Verdict(
         "Formula",
         BAD,
-        f"The loss is {short(solved)} where each positive equals its anchor, and only {seen}: the "
+        f"The loss is {short(solved)} where each positive equals its anchor, and only {place}: the "
         f"target (label) of each anchor is {target}, not its own positive on the diagonal.",
         TARGETS,
         name="other row as target",
