@@ -171,12 +171,12 @@ class CommandOfSettings(click.Command):
                 formatter.write_dl(records)
 
 
-def build_loss(name: str, assignments: Iterable[str]) -> Any:
+def build_loss(name: str, assignments: Sequence[str]) -> Any:
     """Return the loss that ``--loss`` and ``--set`` describe."""
-    from gradlab.losses.registry import read_loss
+    from gradlab.losses.registry import get_loss, read_loss
     from gradlab.settings import read_assignments
 
-    return read_loss(name, read_assignments(assignments))
+    return read_loss(name, read_assignments(assignments)) if assignments else get_loss(name)
 
 
 def require_options(lacking: Sequence[str]) -> None:

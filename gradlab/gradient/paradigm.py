@@ -127,9 +127,9 @@ def components(
         of_positives = with_relative_push(sides[1], computed, views)
         if side == "positives":
             return of_positives
-        of_anchors = sides[0].beside(counterpart=None)
+        of_anchors = dataclasses.replace(sides[0], counterpart=None)
         of_anchors = with_relative_push(of_anchors, computed, views)
-        return of_anchors.beside(counterpart=of_positives), of_positives
+        return dataclasses.replace(of_anchors, counterpart=of_positives), of_positives
 
 
 def with_relative_push(components: Components, loss: Loss, batch: Batch) -> Components:
@@ -142,7 +142,7 @@ def with_relative_push(components: Components, loss: Loss, batch: Batch) -> Comp
     counterpart = components.counterpart
     if counterpart is not None:
         counterpart = with_relative_push(counterpart, loss, batch)
-    return components.beside(displaced_push=displaced, counterpart=counterpart)
+    return dataclasses.replace(components, displaced_push=displaced, counterpart=counterpart)
 
 
 def first_components(loss: Loss, batch: Batch, most: int) -> Components:

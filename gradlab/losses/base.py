@@ -82,9 +82,8 @@ class Loss(Settings, Documentation, abc.ABC):
     exact_to: ClassVar[float] = 1e-11  #: largest error that counts as exact there
     setting_noun: ClassVar[str] = "hyper-parameter"
 
-    def __str__(self) -> str:
-        """Return the text from which `gradlab.get_loss` recreates the loss, without defaults."""
-        return call_text(self)
+    #: the text from which `gradlab.get_loss` recreates the loss, without defaults
+    __str__ = call_text
 
     def _repr_markdown_(self) -> str:
         """Return settings, value and components as Markdown with formulas, for notebooks."""
@@ -156,7 +155,7 @@ class Loss(Settings, Documentation, abc.ABC):
         """Return the declared components of the anchors, and the components of the positives."""
         anchors = self.components_of(batch)
         positives = self._positives(anchors, batch)
-        return anchors.beside(counterpart=positives), positives
+        return dataclasses.replace(anchors, counterpart=positives), positives
 
     def _positives(self, anchors: Components, batch: Batch) -> Components:
         moves = self.moves_positives

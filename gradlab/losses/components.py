@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -266,16 +265,6 @@ class Components(Drawable):
             names.append("relative_push")
         names += ["total_push", "total_weight", "hardest_share"]
         return {name: getattr(self, name) for name in names} | {"ratio": self.scalar_ratio}
-
-    def beside(self, **fields: Any) -> Components:
-        """Return a copy with another `counterpart` or `displaced_push`, on which no number depends.
-
-        The copy keeps what has been computed.
-        """
-        changed = copy.copy(self)
-        for name, value in fields.items():
-            object.__setattr__(changed, name, value)
-        return changed
 
     def rescaled(self, unit: float) -> Components:
         """Return the same gradient with the dissipation in another unit u, ``(GD/u, u W, R)``."""

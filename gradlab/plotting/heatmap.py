@@ -26,7 +26,6 @@ from gradlab.plotting.style import (
     figure_of,
     new_figure,
     pi_axis,
-    style,
     wrapped,
 )
 
@@ -38,44 +37,34 @@ if TYPE_CHECKING:
     from gradlab.simulation.result import SimulationResult
 
 
-def heatmap(
-    result: SimulationResult,
-    ax: Axes | None = None,
-    *,
-    title: str | None = None,
-    colorbar: bool = True,
-) -> tuple[Figure, Axes]:
+def draw_simulation(result: SimulationResult, ax: Axes | None = None) -> tuple[Figure, Axes]:
     """Draw a simulation as a heatmap, with μ_neg on the x axis and μ_pos on the y axis.
 
     The diagonal is dashed. Cells without a value (no batch passes) are grey; values outside the
-    fixed range get its end colours.
+    fixed range get its end colours. For a single mean angle to the positive, draw a curve with
+    standard error.
 
     Args:
-        result: a simulation over at least 2 x 2 mean angles.
+        result: a simulation over at least two mean angles to the negatives.
         ax: axis to draw on, or None for a new figure.
-        title: title; None for the loss and its hyper-parameters.
-        colorbar: whether to add a colour bar.
 
     Raises:
-        GradlabError: the simulation has a single row or column.
+        GradlabError: the simulation has several mean angles to the positive, but one to negatives.
     """
-    with style():
-        figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
+    label = loss_label(result.loss)
+    figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
+    if result.mu_pos.size > 1:
         mesh = draw_grid(ax, result.mu_pos, result.mu_neg, result.value, result.quantity)
-        label = textwrap.fill(loss_label(result.loss), TITLE_WIDTH)
-        ax.set_title(label if title is None else title)
-        if colorbar:
-            add_colorbar(figure, mesh, ax, result.quantity)
+        ax.set_title(textwrap.fill(label, TITLE_WIDTH))
+        add_colorbar(figure, mesh, ax, result.quantity)
+    else:
+        _draw_row(ax, result, label)
     return figure, ax
 
 
-def draw_simulation(result: SimulationResult, ax: Axes | None = None) -> tuple[Figure, Axes]:
-    """Draw a heatmap, or for a single mean angle to the positive a curve with standard error."""
-    if result.mu_pos.size > 1:
-        return heatmap(result, ax)
-    figure, ax = new_figure() if ax is None else (figure_of(ax), ax)
+def _draw_row(ax: Axes, result: SimulationResult, label: str) -> None:
+    """Draw the curve of a single mean angle to the positive."""
     error = None if result.standard_error is None else result.standard_error[0]
-    label = loss_label(result.loss)
     draw_curve(ax, np.degrees(result.mu_neg), result.value[0], error, 1, 0.2, label=label)
     ax.set_xlabel("mean angle to the negatives, degrees")
     ax.set_ylabel(wrapped(LABELS[result.quantity], ax))
@@ -84,7 +73,6 @@ def draw_simulation(result: SimulationResult, ax: Axes | None = None) -> tuple[F
         ax.set_ylim(1.05 * low - 0.03, max(1.05, ax.get_ylim()[1]))
     ax.set_title(f"positive at {math.degrees(result.mu_pos[0]):.3g}°")
     ax.legend()
-    return figure, ax
 
 
 def draw_grid(

@@ -203,46 +203,61 @@ def _logit_rule(logit: Logit, mu: Means, sigma: float) -> Rule:
     """
     folded = _fold(mu)
     if sigma == 0:
-        return _check_logits(logit, folded), np.eye(mu.size)
+        return _logits(logit, folded), np.eye(mu.size)
     edges = _edges(*_limits(folded, sigma, 2 * sigma), 2 * sigma)
-    start, end, accepted = edges[:-1], edges[1:], np.empty((2, 0))
-    between, interpolate = _check_points()
+    start, end = edges[:-1], edges[1:]
+    panels, logits = np.empty((2, 0)), np.empty((0, NODES))  # those that are accepted
+    points, interpolate = _check_points()
     while start.size:
-        if (start.size + accepted.shape[1]) * NODES > LARGEST_RULE:
+        if (start.size + panels.shape[1]) * NODES > LARGEST_RULE:
             raise GradlabError(
                 "the logits are too steep for the exact engine; raise the temperature, "
                 "or use engine='monte_carlo'"
             )
-        half, middle = (end - start)[:, None] / 2, (start + end)[:, None] / 2
-        at_nodes = _check_logits(logit, middle + half * _legendre()[0])
+        angles = (start + end)[:, None] / 2 + (end - start)[:, None] / 2 * points
+        at_points = _logits(logit, angles.clip(0, np.pi), NODES)
         with np.errstate(all="ignore"):  # logits can be infinite at 0 and π
-            logits = logit(np.clip(middle + half * between, 0, np.pi))
-            misfit = np.abs(at_nodes @ interpolate - logits).max(axis=1)
-            change = np.maximum(at_nodes.max(axis=1), logits.max(axis=1))
-            change = change - np.minimum(at_nodes.min(axis=1), logits.min(axis=1))
-            largest = np.abs(at_nodes).max(axis=1)
-        constant = np.all(at_nodes[:, :1] == np.hstack([at_nodes, logits]), axis=1)
-        width = (end - start) / sigma
-        # Cosines do not resolve angles near 0 and π: a narrow panel's misfit there is rounding.
-        near = np.minimum(start, np.pi - end)
-        noise = (near < 1e-3) & (near >= end - start)
-        smooth = misfit <= 1e-10 + 64 * np.finfo(float).eps * largest
-        smooth |= (misfit * width < 1e-13) | noise
-        rough = ~(smooth & (change <= LOGITS_A_PANEL))
-        rough &= ~constant & (width > 1e-14) & (end - start > 1e-15 * end)
-        accepted = np.hstack([accepted, np.stack([start, end])[:, ~rough]])
+            misfit = at_points[:, :NODES] @ interpolate - at_points[:, NODES:]
+            rough = _is_rough(start, end, sigma, at_points, np.abs(misfit).max(axis=1))
+        panels = np.hstack([panels, np.stack([start, end])[:, ~rough]])
+        logits = np.vstack([logits, at_points[~rough, :NODES]])
         start, end = start[rough], end[rough]
         cut = (start + end) / 2
         start, end = np.concatenate([start, cut]), np.concatenate([cut, end])
-    nodes, w = _panels(*accepted)
-    return _check_logits(logit, nodes), _folded_density(nodes, mu, sigma) * w
+    nodes, w = _panels(*panels)
+    return logits.ravel(), _folded_density(nodes, mu, sigma) * w
 
 
-def _check_logits(logit: Logit, angle: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
-    with np.errstate(divide="ignore", over="ignore"):
-        logits = np.asarray(logit(angle), dtype=np.float64)
-    if np.isnan(logits).any():
-        at = float(angle[np.isnan(logits)][0])
+def _is_rough(
+    start: Float[np.ndarray, "panels"],
+    end: Float[np.ndarray, "panels"],
+    sigma: float,
+    logits: Float[np.ndarray, "panels points"],
+    misfit: Float[np.ndarray, "panels"],
+) -> Bool[np.ndarray, "panels"]:
+    """Return which panels to halve, because their nodes do not integrate sigmoids of the logit."""
+    change = logits.max(axis=1) - logits.min(axis=1)
+    largest = np.abs(logits[:, :NODES]).max(axis=1)
+    constant = np.all(logits[:, :1] == logits, axis=1)
+    width = (end - start) / sigma
+    # Cosines do not resolve angles near 0 and π: a narrow panel's misfit there is rounding.
+    near = np.minimum(start, np.pi - end)
+    noise = (near < 1e-3) & (near >= end - start)
+    smooth = misfit <= 1e-10 + 64 * np.finfo(float).eps * largest
+    smooth |= (misfit * width < 1e-13) | noise
+    rough = ~(smooth & (change <= LOGITS_A_PANEL))
+    return rough & ~constant & (width > 1e-14) & (end - start > 1e-15 * end)
+
+
+def _logits(
+    logit: Logit, angles: Float[np.ndarray, "*n k"], checked: int | None = None
+) -> Float[np.ndarray, "*n k"]:
+    """Return the logits of angles; of the first ``checked`` columns, none may be NaN."""
+    with np.errstate(all="ignore"):  # logits can be infinite, or NaN beside their ends
+        logits = np.asarray(logit(angles), dtype=np.float64)
+    wrong = np.isnan(logits[..., :checked])
+    if wrong.any():
+        at = float(angles[..., :checked][wrong][0])
         raise GradlabError(
             f"the logit of this loss is not a number at {at:.6g} radians, cosine {np.cos(at):.6g}"
         )
@@ -250,12 +265,15 @@ def _check_logits(logit: Logit, angle: Float[np.ndarray, "*n"]) -> Float[np.ndar
 
 
 @functools.cache
-def _check_points() -> tuple[Float[np.ndarray, "c"], Float[np.ndarray, "a c"]]:
-    """Return a panel's ends and points between its nodes, and the matrix interpolating there."""
+def _check_points() -> tuple[Float[np.ndarray, "points"], Float[np.ndarray, "a c"]]:
+    """Return a panel's nodes, then its ends and points between; and the matrix interpolating these.
+
+    The polynomial through the logits at the nodes is compared with the logits at the others.
+    """
     x, _ = _legendre()
-    points = np.concatenate([[-1.0], (x[1:] + x[:-1]) / 2, [1.0]])
-    at_nodes, at_points = (np.polynomial.legendre.legvander(at, NODES - 1) for at in (x, points))
-    return points, np.linalg.solve(at_nodes.T, at_points.T)
+    checks = np.concatenate([[-1.0], (x[1:] + x[:-1]) / 2, [1.0]])
+    at_nodes, at_checks = (np.polynomial.legendre.legvander(at, NODES - 1) for at in (x, checks))
+    return np.concatenate([x, checks]), np.linalg.solve(at_nodes.T, at_checks.T)
 
 
 def _regimes(

@@ -12,7 +12,6 @@ from gradlab.losses.base import Loss
 from gradlab.losses.gates import ConstantGate, HardGate
 from gradlab.losses.registry import get_loss, takes_loss
 from gradlab.quantities import OF_ANGLES
-from gradlab.seeds import random_generator
 from gradlab.simulation import exact, monte_carlo
 from gradlab.simulation.result import SimulationResult
 from gradlab.simulation.setting import Setting
@@ -83,26 +82,18 @@ def simulate(
         array([[0.997574, 0.7555  ]])
     """
     loss = get_loss(loss)
-    if quantity is None:
-        quantity = "gradient_dissipation" if loss.closed_form else "relative_push"
-    if quantity not in OF_ANGLES:
-        check_known("quantity", quantity, OF_ANGLES)
-    if quantity == "gradient_dissipation" and not loss.closed_form:
-        raise GradlabError(
-            f"{loss.name} is given as code, which declares no dissipation; "
-            "use quantity='relative_push'"
-        )
+    quantity = _quantity_of(loss, quantity)
     if engine is not None:
         check_known("engine", engine, ("exact", "monte_carlo"))
     if batches is not None:
         check_whole("batches", batches, 2)
-    by_gradients = not loss.closed_form or (quantity == "relative_push" and loss.row_loss() is None)
     if grid is not None and mu_pos is not None and mu_neg is not None:
         raise GradlabError("grid has no effect where mu_pos and mu_neg are given; leave it out")
+    by_gradients = not loss.closed_form or (quantity == "relative_push" and loss.row_loss() is None)
     setting = Setting.create(
         mu_pos,
         mu_neg,
-        (POINTS_OF_GRADIENTS if by_gradients else 100) if grid is None else grid,
+        POINTS_OF_GRADIENTS if by_gradients and grid is None else grid,
         sigma_pos=sigma_pos,
         sigma_neg=sigma_neg,
         negatives=negatives,
@@ -110,44 +101,38 @@ def simulate(
         mu_own=mu_own,
         sigma_own=sigma_own,
     )
-    if own_negatives and not ("own_negatives" in loss.looks_at and loss.closed_form):
+    if own_negatives:
+        _check_own_negatives(loss)
+    estimate = None if engine == "monte_carlo" else _exact(loss, quantity, setting)
+    if engine == "exact":
+        of_draws = {"batches": batches is not None, "seed": seed != 0, "device": device != "cpu"}
+        _check_exact(loss, quantity, estimate, **of_draws)
+    if estimate is not None:
+        return _result(loss, quantity, setting, estimate)
+    usual_batches = monte_carlo.BATCHES_OF_GRADIENTS if by_gradients else monte_carlo.BATCHES
+    draws = monte_carlo.Sampling.create(batches or usual_batches, seed, device, progress)
+    return _result(loss, quantity, setting, _sampled(loss, quantity, setting, draws), draws)
+
+
+def _quantity_of(loss: Loss, quantity: str | None) -> str:
+    """Return the quantity, or what is usual for the loss; refuse what the loss does not have."""
+    if quantity is None:
+        return "gradient_dissipation" if loss.closed_form else "relative_push"
+    check_known("quantity", quantity, OF_ANGLES)
+    if quantity == "gradient_dissipation" and not loss.closed_form:
+        raise GradlabError(
+            f"{loss.name} is given as code, which declares no dissipation; "
+            "use quantity='relative_push'"
+        )
+    return quantity
+
+
+def _check_own_negatives(loss: Loss) -> None:
+    if not ("own_negatives" in loss.looks_at and loss.closed_form):
         raise GradlabError(
             f"{loss.name} is not simulated with own negatives: "
             "they are for gradlab's losses of pairs, such as infonce"
         )
-    estimate = None
-    if loss.closed_form and engine != "monte_carlo" and quantity != "relative_push":
-        estimate = _exact(loss, quantity, setting)
-    if engine == "exact":
-        if estimate is None:
-            raise GradlabError(
-                f"{loss.name} has no exact form of {quantity}; use engine='monte_carlo'"
-            )
-        of_draws = {"batches": batches is not None, "seed": seed != 0, "device": device != "cpu"}
-        if idle := [name for name, is_set in of_draws.items() if is_set]:
-            raise GradlabError(
-                f"engine='exact' does not sample; leave {listed(idle)} out, or engine"
-            )
-    settings: dict[str, Any] = {}
-    if estimate is None:
-        if batches is None:
-            batches = monte_carlo.BATCHES_OF_GRADIENTS if by_gradients else monte_carlo.BATCHES
-        known_seed = int(seed) if isinstance(seed, (int, np.integer)) else None
-        settings = {"batches": int(batches), "seed": known_seed, "device": device}
-        sampling = monte_carlo.Sampling(int(batches), random_generator(seed), device, progress)
-        estimate = _sampled(loss, quantity, setting, sampling)
-        engine = "monte_carlo"
-    names = ["sigma_pos", "sigma_neg", "negatives"]
-    names += ["own_negatives", "mu_own", "sigma_own"] if own_negatives else []
-    return SimulationResult(
-        loss=loss,
-        quantity=quantity,
-        engine=engine or "exact",
-        mu_pos=setting.mu_pos,
-        mu_neg=setting.mu_neg,
-        settings={name: getattr(setting, name) for name in names} | settings,
-        **vars(estimate),
-    )
 
 
 def _sampled(
@@ -162,8 +147,13 @@ def _sampled(
         raise GradlabError(f"a {kind} is sampled on the CPU; leave device out")
     from gradlab.simulation.sampled import sampled  # loads torch
 
-    batches, generator, _, progress = sampling
-    drawn = sampled(loss, setting, batches=batches, generator=generator, progress=progress)
+    drawn = sampled(
+        loss,
+        setting,
+        batches=sampling.batches,
+        generator=sampling.generator,
+        progress=sampling.progress,
+    )
     return drawn[quantity]
 
 
@@ -181,6 +171,8 @@ def _pair_loss(loss: Loss) -> Any:
 
 def _exact(loss: Loss, quantity: str, setting: Setting) -> monte_carlo.Estimate | None:
     """Return a quantity without sampling, or None if the loss has no exact form of it."""
+    if not loss.closed_form or quantity == "relative_push":
+        return None
     if quantity == "ratio":  # at θ = μ, with all negatives of a kind at the same angle
         row, angles = _pair_loss(loss), np.stack([setting.means(mu) for mu in setting.mu_neg])
         positive = PairSimilarity.from_angles(setting.mu_pos[:, None])
@@ -202,6 +194,38 @@ def _exact(loss: Loss, quantity: str, setting: Setting) -> monte_carlo.Estimate 
     is_constant = isinstance(gate, ConstantGate)
     passes = (dissipation >= monte_carlo.PASS).astype(float) if is_constant else dissipation
     return monte_carlo.Estimate(np.where(passes > 0, 1.0, np.nan), pass_probability=passes)
+
+
+def _check_exact(
+    loss: Loss, quantity: str, estimate: monte_carlo.Estimate | None, **of_draws: bool
+) -> None:
+    """Refuse the exact engine without an exact form, or with settings of draws."""
+    if estimate is None:
+        raise GradlabError(f"{loss.name} has no exact form of {quantity}; use engine='monte_carlo'")
+    if idle := [name for name, is_set in of_draws.items() if is_set]:
+        raise GradlabError(f"engine='exact' does not sample; leave {listed(idle)} out, or engine")
+
+
+def _result(
+    loss: Loss,
+    quantity: str,
+    setting: Setting,
+    estimate: monte_carlo.Estimate,
+    sampling: monte_carlo.Sampling | None = None,
+) -> SimulationResult:
+    """Return an estimate with its settings, also those of own negatives and draws if there are."""
+    names = ["sigma_pos", "sigma_neg", "negatives"]
+    names += ["own_negatives", "mu_own", "sigma_own"] if setting.own_negatives else []
+    settings = {name: getattr(setting, name) for name in names}
+    return SimulationResult(
+        loss=loss,
+        quantity=quantity,
+        engine="exact" if sampling is None else "monte_carlo",
+        mu_pos=setting.mu_pos,
+        mu_neg=setting.mu_neg,
+        settings=settings if sampling is None else settings | sampling.settings,
+        **vars(estimate),
+    )
 
 
 def _check_device(device: str) -> None:

@@ -12,7 +12,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -21,6 +21,7 @@ from gradlab.arrays import Array, Bool, Float, Int, divide, finite, take, to_num
 from gradlab.batch.similarity import AllCosines, Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.pair_loss import PairLoss
+from gradlab.seeds import random_generator
 from gradlab.simulation.setting import Setting
 from gradlab.waiting import progress_bar
 
@@ -47,6 +48,20 @@ class Sampling(NamedTuple):
     generator: np.random.Generator
     device: str
     progress: bool | None
+    seed: int | None  #: None for a generator that came without its seed
+
+    @classmethod
+    def create(
+        cls, batches: int, seed: int | np.random.Generator, device: str, progress: bool | None
+    ) -> Self:
+        """Return a sampling with numpy's generator for a seed, or with the one passed."""
+        number = int(seed) if isinstance(seed, (int, np.integer)) else None
+        return cls(int(batches), random_generator(seed), device, progress, number)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a result says of its draws."""
+        return {"batches": self.batches, "seed": self.seed, "device": self.device}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ from gradlab.settings import Settings, setting
 
 POSITIVE_RANGE = (np.pi / 20, np.pi / 2)  # Li et al. 2024, Section 3.1
 NEGATIVE_RANGE = (np.pi / 20, np.pi)
+POINTS = 100  # on each axis, where not given
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -33,6 +34,10 @@ class Setting(Settings):
     sigma_own: float | None = setting(
         None, "spread of their angles; None for that of the others", rule="non-negative"
     )
+    #: count, mean angles (one, or one per grid column) and spread of each kind of negatives
+    kinds: list[tuple[int, Float[np.ndarray, "q"], float]] = dataclasses.field(
+        default_factory=list, init=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,14 +48,19 @@ class Setting(Settings):
         if self.mu_own is not None:
             if np.ndim(self.mu_own):
                 raise GradlabError(f"mu_own must be one angle, not {self.mu_own!r}")
-            object.__setattr__(self, "mu_own", float(_axis("mu_own", self.mu_own)[0]))
+            self._fix(mu_own=float(_axis("mu_own", self.mu_own)[0]))
+        self.kinds.append((self.negatives, self.mu_neg, self.sigma_neg))
+        if self.own_negatives:
+            mu = self.mu_neg if self.mu_own is None else np.array([self.mu_own])
+            sigma = self.sigma_neg if self.sigma_own is None else self.sigma_own
+            self.kinds.append((self.own_negatives, mu, sigma))
 
     @classmethod
     def create(
         cls,
         mu_pos: Any = None,
         mu_neg: Any = None,
-        grid: int | tuple[int, int] = 100,
+        grid: int | tuple[int, int] | None = None,
         **settings: Any,
     ) -> Setting:
         """Return a setting; mean angles not given cover the paper's range with ``grid`` points.
@@ -65,26 +75,16 @@ class Setting(Settings):
             raise GradlabError(
                 f"grid must be one number, or one for each of the two axes, not {grid!r}"
             )
-        if mu_pos is None:
-            mu_pos = _even(POSITIVE_RANGE, points[0])
-        if mu_neg is None:
-            mu_neg = _even(NEGATIVE_RANGE, points[1])
-        return cls(_axis("mu_pos", mu_pos), _axis("mu_neg", mu_neg), **settings)
+        return cls(
+            _even(POSITIVE_RANGE, points[0]) if mu_pos is None else _axis("mu_pos", mu_pos),
+            _even(NEGATIVE_RANGE, points[1]) if mu_neg is None else _axis("mu_neg", mu_neg),
+            **settings,
+        )
 
     @property
     def columns(self) -> int:
         """Number of negatives of an anchor, K + H."""
         return self.negatives + self.own_negatives
-
-    @property
-    def kinds(self) -> list[tuple[int, Float[np.ndarray, "q"], float]]:
-        """Count, mean angles (one, or one per grid column) and spread of each kind of negatives."""
-        kinds = [(self.negatives, self.mu_neg, self.sigma_neg)]
-        if self.own_negatives:
-            mu = self.mu_neg if self.mu_own is None else np.array([self.mu_own])
-            sigma = self.sigma_neg if self.sigma_own is None else self.sigma_own
-            kinds.append((self.own_negatives, mu, sigma))
-        return kinds
 
     def means(self, mu_neg: float) -> Float[np.ndarray, "k"]:
         """Return the mean angle to each of an anchor's negatives, (K + H,), own negatives last."""
@@ -101,7 +101,10 @@ class Setting(Settings):
         )
 
 
-def _even(limits: tuple[float, float], points: int) -> Float[np.ndarray, "a"]:
+def _even(limits: tuple[float, float], points: int | None) -> Float[np.ndarray, "a"]:
+    """Return points from one limit to the other, `POINTS` if their number is None."""
+    if points is None:
+        return np.linspace(*limits, POINTS)
     check_whole("grid", points, 2)
     return np.linspace(*limits, int(points))
 
