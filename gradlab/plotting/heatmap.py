@@ -62,19 +62,6 @@ def draw_simulation(result: SimulationResult, ax: Axes | None = None) -> tuple[F
     return figure, ax
 
 
-def _draw_row(ax: Axes, result: SimulationResult, label: str) -> None:
-    """Draw the curve of a single mean angle to the positive."""
-    error = None if result.standard_error is None else result.standard_error[0]
-    draw_curve(ax, np.degrees(result.mu_neg), result.value[0], error, 1, 0.2, label=label)
-    ax.set_xlabel("mean angle to the negatives, degrees")
-    ax.set_ylabel(wrapped(LABELS[result.quantity], ax))
-    if result.quantity != "ratio":
-        low = min(0.0, float(np.nanmin(result.value)))
-        ax.set_ylim(1.05 * low - 0.03, max(1.05, ax.get_ylim()[1]))
-    ax.set_title(f"positive at {math.degrees(result.mu_pos[0]):.3g}°")
-    ax.legend()
-
-
 def draw_grid(
     ax: Axes,
     mu_pos: np.ndarray,
@@ -133,6 +120,19 @@ def loss_label(loss: Loss, only: tuple[str, ...] | None = None) -> str:
             text = f"{math.degrees(value):.3g}°"
         settings.append(f"{field.name.replace('_', ' ')} {text}")
     return f"{loss.title} ({', '.join(settings)})" if settings else loss.title
+
+
+def _draw_row(ax: Axes, result: SimulationResult, label: str) -> None:
+    """Draw the curve of a single mean angle to the positive."""
+    error = None if result.standard_error is None else result.standard_error[0]
+    draw_curve(ax, np.degrees(result.mu_neg), result.value[0], error, 1, 0.2, label=label)
+    ax.set_xlabel("mean angle to the negatives, degrees")
+    ax.set_ylabel(wrapped(LABELS[result.quantity], ax))
+    if result.quantity != "ratio":
+        low = min(0.0, float(np.nanmin(result.value)))
+        ax.set_ylim(1.05 * low - 0.03, max(1.05, ax.get_ylim()[1]))
+    ax.set_title(f"positive at {math.degrees(result.mu_pos[0]):.3g}°")
+    ax.legend()
 
 
 def _diagonal(ax: Axes) -> None:
