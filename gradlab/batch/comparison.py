@@ -77,13 +77,10 @@ class Comparison:
         if own is None:
             return cosine
         if is_numpy_array(cosine):
-            # `where` would turn a transposed product around, and what follows would then combine
-            # arrays of different orders in memory: at 512 columns, ten times slower.
-            cosine = cosine.copy(order="K")
+            cosine = cosine.copy(order="K")  # see `_without`
             np.fill_diagonal(cosine[:, own:], -np.inf)
             return cosine
-        xp = array_namespace(cosine)
-        return xp.where(own_pairs(cosine, own), -xp.inf, cosine)
+        return _without(own_pairs(cosine, own), cosine)
 
     def take(self, blocks: list[Block], index: Int[Array, "n"]) -> Float[Array, "n d"]:
         """Return the vector in column ``index[r]`` of the joined blocks for each row r."""
@@ -112,8 +109,7 @@ class Comparison:
         """Leave out pairs of a positive with the hard negatives that its sentence owns."""
         for number, block in enumerate(blocks):
             if block.name == "positive_extra":
-                xp = array_namespace(cosines[number])
-                cosines[number] = xp.where(batch.owned, -xp.inf, cosines[number])
+                cosines[number] = _without(batch.owned, cosines[number])
 
     def _apply_rules(
         self, batch: Any, blocks: list[Block], cosines: list[Array], rules: Sequence[Rule]
@@ -128,7 +124,7 @@ class Comparison:
                 absent = xp.asarray(absent, device=block.rows.device)  # a rule may return numpy
                 if block.name == "positive_other" and block.own is None:
                     absent = absent & ~own_pairs(absent, batch.start)
-                cosines[number] = xp.where(absent, -xp.inf, cosines[number])
+                cosines[number] = _without(absent, cosines[number])
             if rule.must_leave_negatives:
                 _check_some_are_left(cosines, batch.start)
 
@@ -197,6 +193,20 @@ def own_pairs(pairs: Array, own: int) -> Bool[Array, "n k"]:
     xp = array_namespace(pairs)
     rows, columns = (xp.arange(size, device=pairs.device) for size in pairs.shape)
     return columns == (rows + own)[:, None]
+
+
+def _without(absent: Bool[Array, "n k"], cosine: Float[Array, "n k"]) -> Float[Array, "n k"]:
+    """Return the cosines with -inf in place of absent ones.
+
+    Numpy's keep the order of their memory. `where` would turn a transposed product around, and what
+    follows would combine arrays of different orders: at 512 columns, ten times slower.
+    """
+    if is_numpy_array(cosine):
+        cosine = cosine.copy(order="K")
+        np.copyto(cosine, -np.inf, where=absent)
+        return cosine
+    xp = array_namespace(cosine)
+    return xp.where(absent, -xp.inf, cosine)
 
 
 def _check_some_are_left(cosines: list[Float[Array, "n _"]], start: int) -> None:
