@@ -7,9 +7,7 @@ embeddings second. Each function returns the arguments of the function of the sa
 
 from __future__ import annotations
 
-import math
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +17,7 @@ import torch
 
 from gradlab.diagnosis.label_measurements import label_cells, name_of_loss
 from gradlab.diagnosis.observation import Observation, ObservedBatch
-from gradlab.diagnosis.shortcut_measurements import words_of
+from gradlab.diagnosis.words import word_overlap, words_of
 
 # Rows whose words are compared, and other rows with which each is compared: any, and of a class.
 WORDED_ROWS, COMPARED_ROWS, OTHERS = 512, 16, 16
@@ -29,7 +27,6 @@ RATING = (
 )  # fmt: skip
 TAUGHT = ("MarginMSELoss", "DistillKLDivLoss")
 Numbers = dict[str, Any]
-Overlap = Callable[[int, int, int, int], float]
 
 
 def balance(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
@@ -276,13 +273,14 @@ def shift(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
     """Return the share of rows whose second text fits the first text of the row before or after.
 
     It fits better than its own row's and all other rows' that are compared, and better than the
-    second text of that row before or after.
+    second text of that row before or after. ``own_rank`` is the mean share of other rows' first
+    texts that fit the second texts of such rows less than their own.
     """
     texts = _texts(observation, dataset, WORDED_ROWS)[:2]
     if len(texts) < 2 or len(texts[0]) < 2 * COMPARED_ROWS or batches[0].labelled:
         return None
     overlap, count = word_overlap(texts), len(texts[0])
-    shares = {}
+    shares, own_ranks = {}, list[float]()
     for name, step in (("before", -1), ("after", 1)):
         fits = 0
         for row in range(count):
@@ -290,31 +288,14 @@ def shift(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
             near = overlap(0, neighbour, 1, row)
             compared = [(row + 3 * far) % count for far in range(1, COMPARED_ROWS + 1)]
             own = overlap(0, row, 1, row), overlap(0, neighbour, 1, neighbour)
-            fits += near > max(own) and all(
-                near > overlap(0, partner, 1, row) for partner in compared
-            )
+            others = [overlap(0, partner, 1, row) for partner in compared]
+            if near > max(own) and near > max(others):
+                fits += 1
+                ranks = [(other < own[0]) + (other == own[0]) / 2 for other in others]
+                own_ranks.append(sum(ranks) / len(ranks))
         shares[name] = fits / count
-    return {"rows": count, **shares}
-
-
-def plain(text: str) -> str:
-    """Return the words of a text in lower case, without punctuation; the text if it has none."""
-    return " ".join(re.findall(r"\w+", text.lower())) or text
-
-
-def word_overlap(columns: Sequence[Sequence[str]]) -> Overlap:
-    """Return a function (column, row, column, row) -> share of common words, rare ones more."""
-    words = [[set(re.findall(r"\w+", text.lower())) for text in column] for column in columns]
-    frequency = Counter(word for column in words for of_text in column for word in of_text)
-    texts = sum(map(len, words))
-    weight = {word: math.log(1 + texts / times) for word, times in frequency.items()}
-
-    def overlap(column: int, row: int, partner_column: int, partner: int) -> float:
-        first, second = words[column][row], words[partner_column][partner]
-        union = sum(map(weight.__getitem__, first | second))
-        return sum(map(weight.__getitem__, first & second)) / union if union else 0.0
-
-    return overlap
+    own_rank = sum(own_ranks) / len(own_ranks) if own_ranks else 0.0
+    return {"rows": count, **shares, "own_rank": own_rank}
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:

@@ -319,7 +319,7 @@ def taught_embeddings(pairs: int, words: int, teacher: float) -> Iterator[Verdic
         f"{pairs:,} pairs of texts."
     )
     evidence = {"teacher": teacher, "pairs": float(pairs)}
-    if teacher >= UNRELATED:
+    if abs(teacher) >= UNRELATED:
         yield Verdict("teacher", GOOD, finding, name="teacher fits", evidence=evidence)
         return
     finding += " The embeddings do not belong to the texts: they may be in another order."
@@ -332,16 +332,19 @@ def taught_embeddings(pairs: int, words: int, teacher: float) -> Iterator[Verdic
 MANY_SHIFTED = 0.2
 
 
-def shift(rows: int, before: float, after: float) -> Iterator[Verdict]:
+def shift(rows: int, before: float, after: float, own_rank: float = 0.0) -> Iterator[Verdict]:
     """Judge whether a column is shifted by a row.
 
     Args:
         rows: rows that were compared.
         before: share of rows whose second text fits the row before best.
         after: share of rows whose second text fits the row after best.
+        own_rank: mean share of other rows that fit such a text less than its own row: sentences of
+            a document that are paired with the next one, or turns of a dialogue, fit their own row
+            as well.
     """
     share, neighbour = max((before, "before"), (after, "after"))
-    if share < MANY_SHIFTED:
+    if share < MANY_SHIFTED or is_above_chance(own_rank, round(share * rows)):
         return
     finding = (
         f"In {percent(share)} of {rows:,} rows the second text has more words in common with the "

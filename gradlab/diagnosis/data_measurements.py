@@ -7,17 +7,18 @@ there is nothing to measure.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from gradlab.diagnosis import agreement_measurements
 from gradlab.diagnosis.observation import Observation, ObservedBatch
+from gradlab.diagnosis.words import plain, word_overlap, words_of
 
-WORDED_ROWS, COMPARED_ROWS = 512, 16  # rows whose words are compared, each with so many other rows
+# Rows whose words are compared, each with so many other rows; of these, rows that are compared with
+# all.
+WORDED_ROWS, COMPARED_ROWS, NEAREST_ROWS = 512, 16, 48
 # An address, or a word with digits behind a mark or letters, such as doc_017 or q17.
 IDENTIFIER = re.compile(r"https?://\S+|[A-Za-z]+[-_/:.#]?\d+(\.\w+)?|[0-9a-f]{8}-[0-9a-f-]{27}")
 Numbers = dict[str, Any]
@@ -32,7 +33,7 @@ def of_texts(
     labelled, is_registered = batch.labelled, batch.registered is not None
     names, cells = list(table), list(table.values())
     counts = [Counter(column) for column in cells]
-    alike = [[agreement_measurements.plain(text) for text in column] for column in cells[:2]]
+    alike = [[plain(text) for text in column] for column in cells[:2]]
     rows, pairs = len(cells[0]), sum(_repeats(Counter(column)) for column in alike)
     if len(cells) > 1:
         pairs -= _repeats(Counter(zip(*alike, strict=True)))
@@ -41,7 +42,8 @@ def of_texts(
     shares = {name: _share(column, lambda text: not text.strip()) for name, column in table.items()}
     are_numbers = {name: _share(column, _is_number) for name, column in table.items()}
     repeated = {
-        name: [*count.most_common(1)[0], rows] for name, count in zip(names, counts, strict=True)
+        name: [*count.most_common(1)[0], rows, len(count)]
+        for name, count in zip(names, counts, strict=True)
     }
     duplicates = {
         "pairs": pairs,
@@ -88,12 +90,14 @@ def pairs(batches: list[ObservedBatch], texts: Sequence[Sequence[str]]) -> Numbe
     if not spread:
         return None
     ranks = torch.cat([_rank(square) for square in spread])
-    words = list(_word_ranks([column[:WORDED_ROWS] for column in texts]))
+    worded = [column[:WORDED_ROWS] for column in texts]
+    words = list(_word_ranks(worded))
     return {
         "anchors": len(ranks),
         "share": float(ranks.mean()),
         "rows": len(words),
         "word_share": sum(words) / len(words) if words else math.nan,
+        "nearest": _nearest(worded[:2]),
     }
 
 
@@ -168,7 +172,7 @@ def _word_ranks(texts: Sequence[Sequence[str]]) -> Iterable[float]:
     """
     if len(texts) < 2:
         return
-    columns = [[set(re.findall(r"\w+", text.lower())) for text in column] for column in texts[:2]]
+    columns = [[set(words_of(text)) for text in column] for column in texts[:2]]
     count = len(columns[0])
     frequency = Counter(word for column in columns for words in column for word in words)
     weight = {word: math.log(2 * count / times) for word, times in frequency.items()}
@@ -184,6 +188,16 @@ def _word_ranks(texts: Sequence[Sequence[str]]) -> Iterable[float]:
         shared = [overlap(row, (row + shift) % count) for shift in shifts]
         if shared:
             yield sum((s < own) + (s == own) / 2 for s in shared) / len(shared)
+
+
+def _nearest(texts: Sequence[Sequence[str]]) -> float:
+    """Return the mean share of words of a first text that the nearest of all second texts has."""
+    if len(texts) < 2:
+        return 0.0
+    overlap, count = word_overlap(texts), len(texts[0])
+    rows = range(0, count, max(1, count // NEAREST_ROWS))
+    nearest = [max(overlap(0, row, 1, partner) for partner in range(count)) for row in rows]
+    return sum(nearest) / max(1, len(nearest))
 
 
 def _same_texts(columns: list[Mapping[str, Any]]) -> float:

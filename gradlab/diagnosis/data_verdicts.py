@@ -6,6 +6,7 @@ Arguments are measured by the functions of the same names in `gradlab.diagnosis.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,10 +15,14 @@ from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
 # Column names that say which part a column plays: anchors first, then positives, then negatives.
+# They begin with one of these words, which "post" and "hardware" do not.
 ROLES = {
-    "anchor": ("anchor", "query", "question"),
-    "positive": ("positive", "answer", "pos"),
-    "negative": ("negative", "neg", "hard"),
+    role: re.compile(rf"({words})(?![a-z])")
+    for role, words in {
+        "anchor": "anchors?|query|queries|questions?",
+        "positive": "positives?|answers?|pos",
+        "negative": "negatives?|negs?|hard",
+    }.items()
 }
 
 
@@ -29,9 +34,12 @@ def columns(names: Sequence[str], row: Sequence[str]) -> Iterator[Verdict]:
     )
     example = " | ".join(_shortened(text) for text in row)
     finding = f"By their order, {by_order}. For example: {example}."
-    for role, name in zip(roles, names, strict=True):
-        meant = next((p for p, words in ROLES.items() if name.lower().startswith(words)), role)
-        if meant != role:
+    said = [_role_of(name) for name in names]
+    for place, (role, name) in enumerate(zip(roles, names, strict=True)):
+        meant = said[place] or role
+        # Two questions, such as those of duplicates, are a pair.
+        is_twin = place == 1 and said[:2] == ["anchor", "anchor"] and "positive" not in said
+        if meant != role and not is_twin:
             finding += f" The name {name!r} says {meant}."
             change = "Order the columns: anchor, positive, then negatives (select_columns)."
             name = "columns in another order"
@@ -41,8 +49,10 @@ def columns(names: Sequence[str], row: Sequence[str]) -> Iterator[Verdict]:
 
 
 # Share of empty texts that is bad; shares of one text in a column that are worth a remark and bad,
-# among enough rows.
+# among enough rows. Where the other texts repeat as well, as queries beside many documents or names
+# of classes do, how many times as often as these a placeholder stands: 4 if most are single.
 MANY_EMPTY, REPEATED, MOSTLY_REPEATED, ENOUGH_ROWS = 0.01, 0.1, 0.4, 32
+OFTEN, OFTEN_AMONG_REPEATED, SINGLE = 4, 10, 2
 
 
 def texts(
@@ -55,7 +65,8 @@ def texts(
     Args:
         empty: share of empty cells by column.
         numbers: share of bare numbers by column.
-        repeated: for each column the commonest text, its rows, and the number of rows.
+        repeated: for each column the commonest text, its rows, the number of rows, and that of
+            different texts.
     """
     for column, share in empty.items():
         if share > 0:
@@ -74,8 +85,10 @@ def texts(
             name = "columns in another order"
             yield Verdict("texts", BAD, finding, change, name, "loss-at-chance")
             return
-    for column, (text, times, rows) in (repeated or {}).items():
-        if rows >= ENOUGH_ROWS and times >= REPEATED * rows:
+    for column, (text, times, rows, *distinct) in (repeated or {}).items():
+        others = (rows - times) / (distinct[0] - 1) if distinct and distinct[0] > 1 else 0.0
+        often = times >= (OFTEN if others < SINGLE else OFTEN_AMONG_REPEATED) * others
+        if rows >= ENOUGH_ROWS and times >= REPEATED * rows and often:
             grade = BAD if times >= MOSTLY_REPEATED * rows else WATCH
             finding = (
                 f"{_shortened(text)} stands in {times:,} of {rows:,} rows of column {column!r}: it "
@@ -169,11 +182,14 @@ def views(
 
 
 # Standard deviations above chance from which on positives are told from other candidates, and
-# fewest anchors that say so.
-ABOVE_CHANCE, FEWEST_ANCHORS = 2.5, 16
+# fewest anchors that say so; share of the words of an anchor that the nearest of all positives has
+# below which words tell nothing: translations and synonyms share hardly any, whatever their order.
+ABOVE_CHANCE, FEWEST_ANCHORS, WORDS_TELL = 2.5, 16, 0.1
 
 
-def pairs(anchors: int, share: float, rows: int, word_share: float) -> Iterator[Verdict]:
+def pairs(
+    anchors: int, share: float, rows: int, word_share: float, nearest: float = 1.0
+) -> Iterator[Verdict]:
     """Judge whether positives are nearer to anchors than other candidates.
 
     Both the embeddings and the words must say no before the pairs are blamed: an untuned encoder
@@ -185,6 +201,7 @@ def pairs(anchors: int, share: float, rows: int, word_share: float) -> Iterator[
         rows: rows whose words were compared; 0 if none were.
         word_share: mean share of other rows' positives that have fewer words in common with the
             anchor than its own positive.
+        nearest: mean share of an anchor's words that the nearest of all positives has.
     """
     if anchors < FEWEST_ANCHORS:
         finding = f"{anchors} anchors are too few to compare positives with other candidates."
@@ -209,6 +226,13 @@ def pairs(anchors: int, share: float, rows: int, word_share: float) -> Iterator[
     if is_above_chance(word_share, rows):
         finding += f" But {words}: the pairs fit, and the encoder is not tuned for them yet."
         yield Verdict("pairs", NOT_JUDGED, finding, name="encoder untuned", evidence=evidence)
+        return
+    if nearest < WORDS_TELL:
+        finding += (
+            " And words cannot tell: texts of the two columns have hardly any in common, as in "
+            "translations. The encoder may not be tuned for them yet."
+        )
+        yield Verdict("pairs", NOT_JUDGED, finding, name="no common words", evidence=evidence)
         return
     finding += f" Nor do the texts show it: {words}, over {rows} rows."
     change = (
@@ -279,6 +303,13 @@ def unrelated_rows(
     change = "Read some of these rows; keep pairs that match, or use a loss with labels."
     yield Verdict("pairs", WATCH, finding, change, "part of the pairs unrelated",
                   "loss-at-chance", {"without": without, "rank": rank_without})  # fmt: skip
+
+
+def _role_of(name: str) -> str:
+    """Return the part that the name of a column says; empty for none."""
+    return next(
+        (role for role, words in ROLES.items() if words.match(name[:1].lower() + name[1:])), ""
+    )
 
 
 def _shortened(text: str, most: int = 40) -> str:

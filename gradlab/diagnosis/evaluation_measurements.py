@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradlab.diagnosis.agreement_measurements import plain, rank_correlation, word_overlap
+from gradlab.diagnosis.agreement_measurements import rank_correlation
 from gradlab.diagnosis.observation import NAME_OF_SET, Observation
+from gradlab.diagnosis.words import plain, word_overlap
 from gradlab.monitor.library_losses import COSINES, DOTS
 
 # Attributes of evaluators that hold the texts to be found or compared, and gold scores or labels.

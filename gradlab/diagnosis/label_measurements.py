@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
-import re
+import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,10 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.diagnosis.observation import Observation, ObservedBatch
+from gradlab.diagnosis.words import words_of
 
 LABEL_COLUMNS = ("label", "labels", "score", "scores")
 # Other rows with which the words of a row and of its neighbour in the batch are compared.
 OTHER_ROWS = 8
+# Texts whose unknown tokens are looked at.
+READ_TEXTS = 256
 Numbers = dict[str, Any]
 
 
@@ -92,9 +95,7 @@ def order(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
     if not columns or not drawn:
         return None
     count = len(columns[0])
-    words = [
-        set(re.findall(r"\w+", " ".join(cells).lower())) for cells in zip(*columns, strict=True)
-    ]
+    words = [set(words_of(" ".join(cells))) for cells in zip(*columns, strict=True)]
     pairs = [(row, following) for batch in drawn["batches"]
              for row, following in itertools.pairwise(batch)
              if max(row, following) < count]  # fmt: skip
@@ -156,7 +157,10 @@ def teacher(observation: Observation, dataset: str, batches: list[ObservedBatch]
 def vocabulary(
     observation: Observation, dataset: str, batches: list[ObservedBatch]
 ) -> Numbers | None:
-    """Return the share of tokens of each column that the tokenizer does not know."""
+    """Return the share of tokens of each column that the tokenizer does not know.
+
+    Signs such as brackets are left out: they say nothing of a language.
+    """
     tokenizer = getattr(observation.trainer.model, "tokenizer", None)
     unknown = getattr(tokenizer, "unk_token_id", None)
     if unknown is None:
@@ -171,8 +175,29 @@ def vocabulary(
         ]  # fmt: skip
         if tokens:
             name = names[place] if place < len(names) else str(place)
-            shares[name] = float((torch.cat(tokens) == unknown).double().mean())
+            table = observation.table_of(dataset).get(name, [])
+            letters = 1 - _share_of_signs(tokenizer, table[:READ_TEXTS])
+            shares[name] = letters * float((torch.cat(tokens) == unknown).double().mean())
     return {"unknown": shares} if shares else None
+
+
+def _share_of_signs(tokenizer: Any, texts: Sequence[str]) -> float:
+    """Return the share of unknown tokens that are signs of ASCII; 0 if it cannot be told."""
+    if not getattr(tokenizer, "is_fast", False) or not texts:
+        return 0.0
+    encoded = tokenizer(
+        list(texts), return_offsets_mapping=True, add_special_tokens=False, truncation=True
+    )
+    unknown = [
+        text[start:end]
+        for text, tokens, spans in zip(
+            texts, encoded["input_ids"], encoded["offset_mapping"], strict=True
+        )
+        for token, (start, end) in zip(tokens, spans, strict=True)
+        if token == tokenizer.unk_token_id
+    ]
+    signs = sum(not set(piece) - set(string.punctuation) for piece in unknown)
+    return signs / max(1, len(unknown))
 
 
 def last_token(observation: Observation) -> Numbers | None:

@@ -17,10 +17,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradlab.diagnosis.agreement_measurements import plain
 from gradlab.diagnosis.evaluation_measurements import EVALUATED, evaluated_texts, evaluators_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
-from gradlab.diagnosis.shortcut_measurements import words_of
+from gradlab.diagnosis.words import plain, words_of
 from gradlab.seeds import undisturbed
 
 # Weights of a model that is saved and loaded for a trial; texts that are embedded by both.
@@ -226,7 +225,19 @@ def proportions(observation: Observation) -> Numbers | None:
     return {
         "sets": len(sizes), "name": least, "rows": sizes[least], "in_turns": in_turns,
         "share": 1 / len(sizes) if in_turns else sizes[least] / sum(sizes.values()),
+        "common": _common_with_others(observation.tables, least),
     }  # fmt: skip
+
+
+def _common_with_others(tables: Mapping[str, Mapping[str, Sequence[str]]], name: str) -> float:
+    """Return how far a data set's words are those of the others, relative to its own halves."""
+    texts, *others = (
+        [text for column in tables[set_name].values() for text in column[:READ_TEXTS]]
+        for set_name in [name, *(other for other in tables if other != name)]
+    )
+    halves = _common(_frequencies(texts[::2]), _frequencies(texts[1::2]))
+    nearest = max(_common(_frequencies(texts), _frequencies(other)) for other in others)
+    return nearest / halves if halves else 0.0
 
 
 def field(observation: Observation) -> Numbers | None:

@@ -209,11 +209,14 @@ def plateau(mode: str, metric: str) -> Iterator[Verdict]:
                       "weights-do-not-move")  # fmt: skip
 
 
-# Share of the batches, relative to an equal one, below which a data set is drowned by the others.
-DROWNED = 0.125
+# Share of the batches, relative to an equal one, below which a data set is drowned by the others;
+# common mass of its words with theirs, relative to its halves, from which on they teach it as well.
+DROWNED, SAME_FIELD = 0.125, 0.8
 
 
-def proportions(sets: int, name: str, rows: int, in_turns: bool, share: float) -> Iterator[Verdict]:
+def proportions(
+    sets: int, name: str, rows: int, in_turns: bool, share: float, common: float = 0.0
+) -> Iterator[Verdict]:
     """Judge whether each of several data sets gets batches.
 
     Args:
@@ -222,8 +225,9 @@ def proportions(sets: int, name: str, rows: int, in_turns: bool, share: float) -
         rows: its rows.
         in_turns: whether batches are drawn from the data sets in turns.
         share: its share of the batches.
+        common: how far its words are those of the others, relative to its own halves.
     """
-    if in_turns or share * sets >= DROWNED:
+    if in_turns or share * sets >= DROWNED or common >= SAME_FIELD:
         return
     finding = (
         f"Batches are drawn in proportion to size: the data set {name!r} of {rows:,} rows gets "

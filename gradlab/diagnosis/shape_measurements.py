@@ -88,6 +88,8 @@ def graded(observation: Observation, dataset: str, batches: list[ObservedBatch])
         return None
     if batch.ignores_labels or len(labels) < TRIED or len(set(labels.tolist())) < 2:
         return None
+    if any(weight.requires_grad for weight in loss.parameters()):
+        return None  # a classifier, whose labels are no grades
     places = torch.linspace(0, len(labels) - 1, TRIED).round().long()
     labels = labels.detach().cpu().sort().values[places]
     anchors, directions = torch.eye(WIDTH).split(TRIED)[:2]

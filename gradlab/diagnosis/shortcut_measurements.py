@@ -6,6 +6,8 @@ Each function returns the arguments of the function of the same name in
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import re
 import statistics
 from collections import Counter
@@ -13,10 +15,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradlab.diagnosis.observation import Observation, ObservedBatch
+from gradlab.diagnosis.words import words_of
 
 # Rows that are read; words that a text has at least for being contained to mean something, and how
-# many times as long the other one is: a pair that differs by a word or two is an augmentation.
-READ_ROWS, FEWEST_WORDS, LONGER = 2000, 4, 1.4
+# many times as long the other one is: a pair that differs by a word or two is an augmentation, and
+# of a much longer text a title or a phrase is in question.
+READ_ROWS, FEWEST_WORDS, LONGER, MUCH_LONGER = 2000, 4, 1.4, 2.2
 # Texts that stand for a missing one, and marks of files that were read with the wrong encoding or
 # with their markup.
 MISSING = {
@@ -26,6 +30,9 @@ MISSING = {
 MARKUP = re.compile(
     r"^\s*[\[{]\s*['\"]|^b(['\"]).*\1$|Ã.|â€|\ufffd|&(amp|lt|gt|quot|nbsp|#\d+);|</?(p|div|br|span|a|li|ul|td|tr|b|i|h\d)\b[^>]*>"
 )
+TAG = re.compile(r"<[^<>]*>")
+# Entries of a list or of JSON that hold code or data, and not a text that was wrapped.
+FEWEST_HELD = 3
 Numbers = dict[str, Any]
 
 
@@ -81,12 +88,13 @@ def remains(observation: Observation, dataset: str, batches: list[ObservedBatch]
     shares = {
         name: (
             sum(text.strip().lower() in MISSING for text in cells) / len(cells),
-            sum(bool(MARKUP.search(text)) for text in cells) / len(cells),
+            sum(map(bool, marks)) / len(cells),
             next((text for text in cells if text.strip().lower() in MISSING), ""),
-            next((match[0] for text in cells if (match := MARKUP.search(text))), ""),
+            next(filter(None, marks), ""),
         )
         for name, cells in ((name, column[:READ_ROWS]) for name, column in table.items())
         if cells
+        for marks in (list(map(_mark_of, cells)),)
     }
     if not shares:
         return None
@@ -133,18 +141,37 @@ def beginning(
 
 
 def brevity(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
-    """Return the median number of words of the anchors and of the positives, by column."""
+    """Return the median number of words of two columns, and the share of repeated texts."""
     table = observation.table_of(dataset)
     counts = {
         name: float(statistics.median(len(words_of(text)) for text in cells[:READ_ROWS]))
         for name, cells in list(table.items())[:2] if cells
     }  # fmt: skip
-    return {"words": counts} if len(counts) == 2 else None
+    single = [
+        count == 1 for cells in list(table.values())[:2] if cells
+        for count in map(Counter(cells[:READ_ROWS]).__getitem__, cells[:READ_ROWS])
+    ]  # fmt: skip
+    repeated = 1 - sum(single) / max(1, len(single))
+    return {"words": counts, "repeated": repeated} if len(counts) == 2 else None
 
 
-def words_of(text: str) -> list[str]:
-    """Return the words of a text in lower case."""
-    return re.findall(r"\w+", text.lower())
+def _mark_of(text: str) -> str:
+    """Return a mark of a text that was read with its markup; empty for none, and for code.
+
+    Code is a text of which tags are the larger part, or that holds more than one text in brackets.
+    """
+    match = MARKUP.search(text)
+    if not match:
+        return ""
+    tags = sum(len(tag[0]) for tag in TAG.finditer(text))
+    if 2 * tags > len(text):
+        return ""
+    if text.lstrip()[:1] in "[{":
+        with contextlib.suppress(ValueError, SyntaxError):
+            held = ast.literal_eval(text.strip())
+            return match[0] if len(held) < FEWEST_HELD else ""
+        return ""
+    return match[0]
 
 
 def _is_filled(column: Sequence[str]) -> bool:
@@ -153,8 +180,9 @@ def _is_filled(column: Sequence[str]) -> bool:
 
 
 def _holds(text: Sequence[str], phrase: Sequence[str]) -> bool:
-    """Return whether a clearly longer text contains another one of several words, word by word."""
-    if len(phrase) < FEWEST_WORDS or len(text) < LONGER * len(phrase):
+    """Return whether a longer text holds another one, word by word, as a good part of it."""
+    length = len(phrase)
+    if length < FEWEST_WORDS or not LONGER * length <= len(text) <= MUCH_LONGER * length:
         return False
     return f" {' '.join(phrase)} " in f" {' '.join(text)} "
 

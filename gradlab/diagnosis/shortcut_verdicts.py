@@ -154,13 +154,19 @@ def beginning(prefix: int, length: float, column: str) -> Iterator[Verdict]:
                   {"prefix": float(prefix), "length": length})  # fmt: skip
 
 
-# Median number of words of a text that leaves nothing to compare.
-HARDLY_WORDS = 2.5
+# Median number of words of a text that leaves nothing to compare; share of texts that repeat, which
+# remains of texts do, and names of things do not.
+HARDLY_WORDS, MANY_REPEATED = 2.5, 0.3
 
 
-def brevity(words: Mapping[str, float]) -> Iterator[Verdict]:
-    """Judge whether texts have words to compare; ``words`` are median numbers by column."""
-    if max(words.values()) > HARDLY_WORDS:
+def brevity(words: Mapping[str, float], repeated: float = 1.0) -> Iterator[Verdict]:
+    """Judge whether texts have words to compare.
+
+    Args:
+        words: median number of words by column.
+        repeated: share of texts that stand in several rows of their column.
+    """
+    if max(words.values()) > HARDLY_WORDS or repeated < MANY_REPEATED:
         return
     lengths = " and ".join(f"{count:g} in column {name!r}" for name, count in words.items())
     finding = (

@@ -15,7 +15,9 @@ from gradlab.losses.base import Loss
 
 # Sentences of the batches on which a loss is tried.
 TRIED = 8
-Values = dict[str, float]
+# Ways in which their embeddings are turned.
+TURNS = 4
+Values = dict[str, Any]
 
 
 def values_on_known_batches(
@@ -32,8 +34,9 @@ def values_on_known_batches(
         ``count``, the sentences; ``solved``, with positives like their anchors; ``alike``, with all
         embeddings the same; ``wrong``, with the next sentence as positive; ``after_next``, with the
         one after; ``halfway``, with positives at 60° of their anchors and at 90° of all others;
-        ``to_first`` and ``to_last``, with all anchors like the first and like the last positive.
-        Empty where the loss cannot be computed.
+        ``to_first`` and ``to_last``, with all anchors like the first and like the last positive;
+        ``turned``, the differences of ``solved`` from ``wrong`` where all embeddings are turned,
+        which a loss with weights of its own heeds. Empty where the loss cannot be computed.
     """
     count = min(TRIED, width // 2)
     if count < 3:
@@ -55,6 +58,7 @@ def values_on_known_batches(
             return {
                 "count": float(count),
                 **values,
+                "turned": _turned(function, batches["solved"], batches["wrong"]),
                 **reaction_to_negatives(function, anchors, directions),
             }
     return {}
@@ -135,6 +139,17 @@ def departure(loss: Loss | None, anchors: Tensor, positives: Tensor, value: floa
     }
     close = [n for n, v in mistakes.items() if abs(float(v) - value) <= 1e-4 * abs(value)]
     return close[0] if len(close) == 1 else ""
+
+
+def _turned(function: Callable[..., Any], solved: Any, wrong: Any) -> list[float]:
+    """Return the differences of a loss on two batches, turned alike in several ways."""
+    draw = torch.Generator().manual_seed(0)
+    width, differences = solved[0].shape[1], list[float]()
+    for _ in range(TURNS):
+        turn = torch.linalg.qr(torch.randn(width, width, generator=draw).double()).Q
+        values = [float(function(*(rows @ turn for rows in views))) for views in (solved, wrong)]
+        differences.append(values[0] - values[1])
+    return differences
 
 
 def _exchanged(rows: Tensor, replacements: Tensor, places: list[int]) -> Tensor:

@@ -320,6 +320,7 @@ class Probe:
             function, _ = two_views(loss.original)
             length = float(snapshot.anchors.detach().double().norm(dim=1).mean())
             self.trial = values_on_known_batches(function, views.anchors.shape[1], length)
+            self.trial |= {"one_sided": float(snapshot.is_one_sided)} if self.trial else {}
         if not self._was_trained(snapshot, views, loss.value_of):
             return None
         if views.count > MOST_DECOMPOSED:

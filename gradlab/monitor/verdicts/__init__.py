@@ -194,8 +194,11 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
     if not failures.records:
         finding = "No embeddings were recorded."
         yield Verdict("Spread", NOT_JUDGED, finding, name="no embeddings")
+    spread_out: dict[str, bool] = {}
     for dataset, records in failures.records.items():
-        for verdict in _of_records(records, unmeasured, running):
+        of_records = _of_records(records, unmeasured, running)
+        spread_out |= {dataset: any(v.subject == "Spread" and v.grade == GOOD for v in of_records)}
+        for verdict in of_records:
             numbers = verdict.evidence.items()
             evidence = {records.recorded_as(name): number for name, number in numbers}
             yield dataclasses.replace(verdict.of(dataset), evidence=evidence)
@@ -205,7 +208,9 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
                 str(run.watch.get("departures", {}).get(dataset, "")), str(used.loss or "")
             ),
             formula.formula(run.watch.get("trials", {}).get(dataset, {})),
-            formula.reaction(run.watch.get("trials", {}).get(dataset, {})),
+            formula.reaction(
+                run.watch.get("trials", {}).get(dataset, {}), spread_out.get(dataset, False)
+            ),
         )
         yield from (verdict.of(dataset) for verdict in formulas if verdict is not None)
         yield judge_loss(run, dataset).of(dataset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gradlab.numbers import short
@@ -60,12 +60,12 @@ def formula(values: Mapping[str, Any]) -> Verdict | None:
     names = ("count", "solved", "alike", "wrong", "halfway")
     if not all(isinstance(values.get(name), int | float) for name in names):
         return None
-    if misplaced := _target(values):
-        return misplaced
     count, solved, alike, wrong, halfway = (float(values[name]) for name in names)
     evidence = {"solved": solved, "alike": alike, "wrong": wrong, "halfway": halfway}
-    if reversed_or_flat := _direction(solved, alike, wrong, evidence):
-        return reversed_or_flat
+    if not _is_by_chance(wrong - solved, values.get("turned", ())):
+        misplaced = _target(values) or _direction(solved, alike, wrong, evidence)
+        if misplaced:
+            return misplaced
     if not (wrong > alike > solved and 0 < alike < 20):
         return None
     candidates = math.exp(alike)
@@ -95,19 +95,24 @@ def formula(values: Mapping[str, Any]) -> Verdict | None:
 FEW_NEGATIVES = 0.5
 
 
-def reaction(values: Mapping[str, Any]) -> Verdict | None:
+def reaction(values: Mapping[str, Any], is_spread: bool = False) -> Verdict | None:
     """Judge whether a loss heeds the negatives of a batch, and has a gradient.
 
     Args:
         values: see `gradlab.monitor.formula_trials.reaction`.
+        is_spread: whether embeddings stay apart in training, as by a second encoder that follows
+            (BYOL) or a predictor, which need no negatives.
     """
     names = ("others", "nearer", "all_nearer", "rest", "slope", "random_slope")
     if not all(isinstance(values.get(name), int | float) for name in names):
         return None
     numbers = {name: float(values[name]) for name in names}
-    if unmoved := _without_gradient(numbers) or _unmoved_by_negatives(numbers):
+    unmoved = _without_gradient(numbers) or _unmoved_by_negatives(numbers)
+    if unmoved and not (is_spread and unmoved.name == "no negatives"):
         return unmoved
-    if values.get("positive_slope") == 0 and numbers["random_slope"] > 0:
+    # Positives that come without a gradient, from a second encoder, have none to lose.
+    is_fixed = bool(values.get("one_sided"))
+    if values.get("positive_slope") == 0 and numbers["random_slope"] > 0 and not is_fixed:
         finding = (
             "The loss has no gradient with respect to the second view, the positives: they are "
             "detached, or computed without gradient, and only one side is trained."
@@ -254,6 +259,15 @@ def _without_gradient(numbers: Mapping[str, float]) -> Verdict | None:
         return Verdict("Formula", WATCH, finding, change, "positive as negative", "loss-at-chance",
                        numbers)  # fmt: skip
     return None
+
+
+def _is_by_chance(gap: float, turned: Sequence[float]) -> bool:
+    """Return whether weights of the loss itself, such as a predictor's, answer, at first by chance.
+
+    Then the gap between wrong pairs and right ones depends on how embeddings are turned.
+    """
+    gaps = [gap, *(-difference for difference in turned)]
+    return max(gaps) - min(gaps) > abs(sum(gaps)) / len(gaps)
 
 
 def _unmoved_by_negatives(numbers: Mapping[str, float]) -> Verdict | None:

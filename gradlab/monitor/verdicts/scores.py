@@ -76,6 +76,11 @@ def training_hurts(
     )
 
 
+# Share of the gain that may be lost from the best score to the last: the best of many evaluations is
+# above the course by their noise, which for 100 queries is about 0.02.
+NOISE = 0.1
+
+
 def score_fell(score: Score, history: History, keeps_best: bool = False) -> Verdict | None:
     """Judge whether a correlation or nDCG is below its best at the end of the run.
 
@@ -84,11 +89,13 @@ def score_fell(score: Score, history: History, keeps_best: bool = False) -> Verd
     best, last, total = score.best, score.last, history.total_steps
     if not score.is_quality or best is None or last is None:
         return None
-    if last[1] >= best[1] - SCORE_CHANGE:
+    gain = best[1] - score.before if score.before is not None else 0.0
+    margin = max(SCORE_CHANGE, NOISE * gain)
+    if last[1] >= best[1] - margin:
         return None
     steps = [step for step, _ in score.points]
     to_come = len(steps) > 1 and last[0] + (last[0] - steps[-2]) <= (total or 0)
-    low = [not value >= best[1] - SCORE_CHANGE for _, value in score.points[-PERSISTENT:]]
+    low = [not value >= best[1] - margin for _, value in score.points[-PERSISTENT:]]
     if to_come or (total is None and sum(low) < PERSISTENT):
         return None
     then = "; the embeddings have become constant since"
