@@ -19,8 +19,9 @@ from gradlab.diagnosis.label_measurements import label_cells, name_of_loss
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 from gradlab.diagnosis.words import word_overlap, words_of
 
-# Rows whose words are compared, and other rows with which each is compared: any, and of a class.
-WORDED_ROWS, COMPARED_ROWS, OTHERS = 512, 16, 16
+# Rows whose words are compared, and other rows with which each is compared: any, and of a class;
+# rows that are compared with all.
+WORDED_ROWS, COMPARED_ROWS, OTHERS, NEAREST_ROWS = 512, 16, 16, 64
 # Losses whose label says how alike the two texts of a row are.
 RATING = (
     "CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "ContrastiveLoss", "OnlineContrastiveLoss",
@@ -249,7 +250,10 @@ def preference(
 def taught_embeddings(
     observation: Observation, dataset: str, batches: list[ObservedBatch]
 ) -> Numbers | None:
-    """Return the rank correlation of a teacher's cosines of two texts with their common words."""
+    """Return the rank correlation of a teacher's cosines of two texts with their common words.
+
+    ``nearest`` is the mean share of texts that are farther than the one with most common words.
+    """
     cells, texts = label_cells(observation, dataset), _texts(observation, dataset, WORDED_ROWS)
     is_embedding = bool(cells) and isinstance(cells[0], Sequence) and len(cells[0]) > 8
     if name_of_loss(batches[0].loss) not in ("MSELoss", "EmbedDistillLoss") or not is_embedding:
@@ -262,10 +266,19 @@ def taught_embeddings(
     for shift in range(1, min(COMPARED_ROWS, count - 1) + 1):
         words += [overlap(0, row, 0, (row + shift) % count) for row in range(count)]
         cosines += (rows * rows.roll(-shift, 0)).sum(1).tolist()
+    nearest = []
+    for row in range(0, count, max(1, count // NEAREST_ROWS)):
+        common = [overlap(0, row, 0, other) for other in range(count)]
+        common[row] = -1.0
+        other = common.index(max(common))
+        cosines_of_row = rows @ rows[row]
+        nearest.append(float((cosines_of_row < cosines_of_row[other]).double().mean()))
     return {
         "pairs": len(words),
         "words": len({word for word in words if word}),
         "teacher": rank_correlation(words, cosines),
+        "nearest": sum(nearest) / len(nearest),
+        "rows": len(nearest),
     }
 
 

@@ -304,13 +304,18 @@ def preference(rows: int, teacher: float, words: float) -> Iterator[Verdict]:
 FEWEST_SHARES = 8
 
 
-def taught_embeddings(pairs: int, words: int, teacher: float) -> Iterator[Verdict]:
+def taught_embeddings(
+    pairs: int, words: int, teacher: float, nearest: float = 0.0, rows: int = 0
+) -> Iterator[Verdict]:
     """Judge whether a teacher's embeddings belong to the texts beside them.
 
     Args:
         pairs: pairs of texts that were compared.
         words: different shares of common words among them.
         teacher: rank correlation of these shares with the teacher's cosines.
+        nearest: mean share of texts that the teacher has farther from a text than the one with most
+            words of it.
+        rows: texts for which that was looked for.
     """
     if words < FEWEST_SHARES:
         return
@@ -319,7 +324,7 @@ def taught_embeddings(pairs: int, words: int, teacher: float) -> Iterator[Verdic
         f"{pairs:,} pairs of texts."
     )
     evidence = {"teacher": teacher, "pairs": float(pairs)}
-    if abs(teacher) >= UNRELATED:
+    if abs(teacher) >= UNRELATED or is_above_chance(nearest, rows):
         yield Verdict("teacher", GOOD, finding, name="teacher fits", evidence=evidence)
         return
     finding += " The embeddings do not belong to the texts: they may be in another order."

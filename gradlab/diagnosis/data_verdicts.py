@@ -50,9 +50,10 @@ def columns(names: Sequence[str], row: Sequence[str]) -> Iterator[Verdict]:
 
 # Share of empty texts that is bad; shares of one text in a column that are worth a remark and bad,
 # among enough rows. Where the other texts repeat as well, as queries beside many documents or names
-# of classes do, how many times as often as these a placeholder stands: 4 if most are single.
+# of classes do, how many times as often as these a placeholder stands: 4 if most are single; and
+# the share from which on a column has too few different texts for negatives.
 MANY_EMPTY, REPEATED, MOSTLY_REPEATED, ENOUGH_ROWS = 0.01, 0.1, 0.4, 32
-OFTEN, OFTEN_AMONG_REPEATED, SINGLE = 4, 10, 2
+OFTEN, OFTEN_AMONG_REPEATED, SINGLE, FEW_DIFFERENT = 4, 10, 2, 0.3
 
 
 def texts(
@@ -88,6 +89,7 @@ def texts(
     for column, (text, times, rows, *distinct) in (repeated or {}).items():
         others = (rows - times) / (distinct[0] - 1) if distinct and distinct[0] > 1 else 0.0
         often = times >= (OFTEN if others < SINGLE else OFTEN_AMONG_REPEATED) * others
+        often = often or times >= FEW_DIFFERENT * rows
         if rows >= ENOUGH_ROWS and times >= REPEATED * rows and often:
             grade = BAD if times >= MOSTLY_REPEATED * rows else WATCH
             finding = (

@@ -175,19 +175,19 @@ def vocabulary(
         ]  # fmt: skip
         if tokens:
             name = names[place] if place < len(names) else str(place)
-            table = observation.table_of(dataset).get(name, [])
-            letters = 1 - _share_of_signs(tokenizer, table[:READ_TEXTS])
-            shares[name] = letters * float((torch.cat(tokens) == unknown).double().mean())
+            words = _unknown_words(
+                tokenizer, observation.table_of(dataset).get(name, [])[:READ_TEXTS]
+            )
+            share = float((torch.cat(tokens) == unknown).double().mean())
+            shares[name] = share if words is None else min(share, words)
     return {"unknown": shares} if shares else None
 
 
-def _share_of_signs(tokenizer: Any, texts: Sequence[str]) -> float:
-    """Return the share of unknown tokens that are signs of ASCII; 0 if it cannot be told."""
+def _unknown_words(tokenizer: Any, texts: Sequence[str]) -> float | None:
+    """Return the share of tokens that are unknown and no signs of ASCII; None if unclear."""
     if not getattr(tokenizer, "is_fast", False) or not texts:
-        return 0.0
-    encoded = tokenizer(
-        list(texts), return_offsets_mapping=True, add_special_tokens=False, truncation=True
-    )
+        return None
+    encoded = tokenizer(list(texts), return_offsets_mapping=True, truncation=True)
     unknown = [
         text[start:end]
         for text, tokens, spans in zip(
@@ -196,8 +196,8 @@ def _share_of_signs(tokenizer: Any, texts: Sequence[str]) -> float:
         for token, (start, end) in zip(tokens, spans, strict=True)
         if token == tokenizer.unk_token_id
     ]
-    signs = sum(not set(piece) - set(string.punctuation) for piece in unknown)
-    return signs / max(1, len(unknown))
+    words = [piece for piece in unknown if set(piece) - set(string.punctuation)]
+    return len(words) / max(1, sum(map(len, encoded["input_ids"])))
 
 
 def last_token(observation: Observation) -> Numbers | None:

@@ -150,10 +150,13 @@ def learning_rate(observation: Observation) -> Numbers:
         if isinstance(module, nn.Linear)
     }  # fmt: skip
     of_encoder = [count for name, count in inputs.items() if not ADAPTER.search(name)]
+    trained = sum(weight.numel() for weight in observation.trained.values())
+    whole = sum(weight.numel() for weight in observation.trainer.model.parameters())
     return {
         "rate": float(rate),
         "optimizer": str(getattr(kind, "value", kind)),
         "adapters": any(ADAPTER.search(name) for name in observation.trained),
+        "share": trained / max(1, whole),
         # Models with word embeddings only are trained at larger rates.
         "dense": bool(inputs),
         "width": statistics.median_low(of_encoder) if of_encoder else 0,
@@ -195,7 +198,7 @@ def length(observation: Observation) -> Numbers | None:
     limit = getattr(observation.trainer.model, "max_seq_length", None)
     tokenised = [column for batch in observation.batches for column in batch.columns]
     masks = [column["attention_mask"] for column in tokenised if "attention_mask" in column]
-    if not limit or not masks or any(mask.ndim != 2 for mask in masks):
+    if not limit or math.isinf(limit) or not masks or any(mask.ndim != 2 for mask in masks):
         return None
     reach = sum(int((mask.sum(1) >= limit).sum()) for mask in masks)
     return {

@@ -135,8 +135,13 @@ TOO_FAST, FAST, STILL = 5e-3, 1e-3, 1e-7
 WIDE = 128
 
 
+# Share of the weights below which those that are trained, such as biases or a last layer, are few:
+# they stand the rates of adapters.
+FEW_TRAINED = 0.1
+
+
 def learning_rate(
-    rate: float, optimizer: str, adapters: bool, dense: bool, width: int = WIDE
+    rate: float, optimizer: str, adapters: bool, dense: bool, width: int = WIDE, share: float = 1.0
 ) -> Iterator[Verdict]:
     """Judge the learning rate of Adam.
 
@@ -146,7 +151,9 @@ def learning_rate(
         adapters: whether adapters are trained.
         dense: whether the model has more than word embeddings.
         width: inputs of a usual layer.
+        share: share of the weights that are trained.
     """
+    adapters = adapters or share < FEW_TRAINED
     stands = max(1.0, WIDE / width) if width else 1.0
     subject, ruinous = "learning rate", stands * (TOO_FAST if adapters else FAST)
     if rate < STILL:
@@ -214,8 +221,9 @@ def settings(
                       {"without rate": without_rate})  # fmt: skip
 
 
-# Share of weights that a step leaves unchanged from which on training in bfloat16 is bad.
-MOST_UNCHANGED = 0.5
+# Shares of weights that a step leaves unchanged from which on training in bfloat16 is worth a
+# remark, and is bad.
+SOME_UNCHANGED, MOST_UNCHANGED = 0.1, 0.5
 
 
 def precision(
@@ -232,7 +240,7 @@ def precision(
             "vanish."
         )
         yield Verdict(subject, BAD, finding, LOAD_FLOAT32, "weights float16", "loss-zero-fp16")
-    elif bfloat16:
+    elif bfloat16 and unchanged >= SOME_UNCHANGED:
         grade = BAD if unchanged > MOST_UNCHANGED else WATCH
         finding = (
             f"{bfloat16} trained tensors are bfloat16: a step of {rate:g} is rounded away in "
@@ -242,7 +250,7 @@ def precision(
             subject, grade, finding, LOAD_FLOAT32, "weights bfloat16", "weights-do-not-move"
         )
     elif trained:
-        finding = "Trained weights are float32."
+        finding = f"Trained weights are {'bfloat16' if bfloat16 else 'float32'}."
         yield Verdict(subject, GOOD, finding, name="weights float32")
 
 

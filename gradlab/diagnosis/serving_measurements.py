@@ -230,14 +230,20 @@ def proportions(observation: Observation) -> Numbers | None:
 
 
 def _common_with_others(tables: Mapping[str, Mapping[str, Sequence[str]]], name: str) -> float:
-    """Return how far a data set's words are those of the others, relative to its own halves."""
-    texts, *others = (
-        [text for column in tables[set_name].values() for text in column[:READ_TEXTS]]
-        for set_name in [name, *(other for other in tables if other != name)]
+    """Return how far a data set's words are those of the others.
+
+    It is relative to as many texts of the others themselves.
+    """
+    texts = [text for column in tables[name].values() for text in column[:READ_TEXTS]]
+    others = [text for other, table in tables.items() if other != name
+              for column in table.values() for text in column[:READ_TEXTS]]  # fmt: skip
+    drawn = set(range(0, len(others), max(1, len(others) // max(1, len(texts)))))
+    sample, rest = (
+        [text for place, text in enumerate(others) if (place in drawn) == is_drawn]
+        for is_drawn in (True, False)
     )
-    halves = _common(_frequencies(texts[::2]), _frequencies(texts[1::2]))
-    nearest = max(_common(_frequencies(texts), _frequencies(other)) for other in others)
-    return nearest / halves if halves else 0.0
+    own = _common(_frequencies(sample), _frequencies(rest))
+    return _common(_frequencies(texts), _frequencies(rest)) / own if own else 0.0
 
 
 def field(observation: Observation) -> Numbers | None:

@@ -210,7 +210,7 @@ def plateau(mode: str, metric: str) -> Iterator[Verdict]:
 
 
 # Share of the batches, relative to an equal one, below which a data set is drowned by the others;
-# common mass of its words with theirs, relative to its halves, from which on they teach it as well.
+# common mass of its words with theirs, relative to a part of these, from which on they teach it.
 DROWNED, SAME_FIELD = 0.125, 0.8
 
 
@@ -225,7 +225,7 @@ def proportions(
         rows: its rows.
         in_turns: whether batches are drawn from the data sets in turns.
         share: its share of the batches.
-        common: how far its words are those of the others, relative to its own halves.
+        common: how far its words are those of the others, relative to a part of these.
     """
     if in_turns or share * sets >= DROWNED or common >= SAME_FIELD:
         return

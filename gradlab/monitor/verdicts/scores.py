@@ -76,8 +76,8 @@ def training_hurts(
     )
 
 
-# Share of the gain that may be lost from the best score to the last: the best of many evaluations is
-# above the course by their noise, which for 100 queries is about 0.02.
+# Share of the gain that may be lost from the best score to the last: the best of many evaluations
+# lies above the course by their noise, which for 100 queries is about 0.02.
 NOISE = 0.1
 
 
