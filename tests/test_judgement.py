@@ -231,8 +231,17 @@ def test_explain_answers_phrases_as_its_score_says():
     assert retrieval.outcomes() == scoring.read(retrieval.SCORE)
 
 
+def test_explain_names_the_right_symptom_first_and_is_not_sure_of_a_wrong_one():
+    outcomes = Counter(answer["outcome"] for answer in scoring.read(retrieval.SCORE).values())
+    assert outcomes[retrieval.RIGHT] > 2 * outcomes[retrieval.NOT_SURE_RIGHT]
+    right = outcomes[retrieval.RIGHT] + outcomes[retrieval.NOT_SURE_RIGHT]
+    assert right > 0.9 * outcomes.total()
+    assert outcomes[retrieval.WRONG] < 0.01 * outcomes.total()
+
+
 def test_phrases_differ():
-    phrases = [phrase for group in retrieval.phrases().values() for phrase in group]
+    groups = retrieval.phrases(everything=True)
+    phrases = [phrase for group in groups.values() for phrase in group]
     assert max(Counter(map(str.lower, phrases)).values()) == 1
 
 

@@ -12,7 +12,7 @@ import pytest
 import gradlab
 from docs.symptom_page import page
 from gradlab import diagnosis
-from gradlab.diagnosis.symptoms import find_symptom, symptoms
+from gradlab.diagnosis.symptoms import find_symptom, phrases, symptoms
 from gradlab.errors import GradlabError
 from gradlab.monitor.setting_advice import LEARNING, levers
 
@@ -36,10 +36,24 @@ def test_what_people_write_finds_its_symptom(words, name):
     assert find_symptom(words).name == name
 
 
+def test_a_symptom_that_fits_nearly_as_well_is_named(shell):
+    status, output, _ = shell("explain", "the", "score", "of", "positives", "falls")
+    assert status == 0
+    assert output.startswith("Not sure: this fits best, and next ")
+    status, output, _ = shell("explain", "loss", "is", "nan")
+    assert status == 0
+    assert output.startswith("My loss, or the gradient norm, becomes NaN")
+
+
 @pytest.mark.parametrize("words", ["where can I buy a bicycle", "export to ONNX", "zzz"])
 def test_words_that_fit_nothing_get_no_confident_answer(words):
     with pytest.raises(GradlabError, match=r"fits .* well; nearest: "):
         find_symptom(words)
+
+
+def test_every_phrase_describes_symptoms_that_exist():
+    named = {name for group in phrases().values() for names in group.values() for name in names}
+    assert named == symptoms().keys()
 
 
 def test_what_the_doctor_finds_leads_to_a_symptom():

@@ -13,12 +13,13 @@ import numpy as np
 from gradlab.files import read_packaged
 
 # Words that do not distinguish symptoms.
-SKIPPED = """
+LISTED = """
     a all am an and any are as at be by can could do does did for from get gets got had has
     have how i if in is it its just may me my no not of on one or our should so than that the
     their them then there these they this to too use using very was we were what when which
     while why will with would you your
 """
+SKIPPED = frozenset(LISTED.split())
 TOKEN = re.compile(r"n't|[a-z][a-z0-9_]*|\d+(?:\.\d+)?(?:e[+-]?\d+)?|±")
 # Letters in a part of a word; words between two that make a pair.
 PART, WINDOW = 4, 2
@@ -37,21 +38,27 @@ class Index:
 
     def __init__(self, phrases: Sequence[tuple[str, Sequence[str], float]]) -> None:
         """Take phrases, the symptoms that each of them describes, and their weights."""
-        counts = [features(text) for text, _, _ in phrases]
-        holders = Counter(word for of_text in counts for family in of_text for word in family)
-        total = 1 + len(phrases)
-        self._rarity = {word: 1 + math.log(total / (1 + n)) for word, n in holders.items()}
-        self._unknown = 1 + math.log(total)
-        self._columns = {word: column for column, word in enumerate(holders)}
-        vectors = [self._vector(of_text) for of_text in counts]
-        self._rows = np.repeat(np.arange(len(vectors)), [len(vector) for vector in vectors])
-        self._cells = np.array([self._columns[word] for vector in vectors for word in vector])
-        self._values = np.array([value for vector in vectors for value in vector.values()])
-        self._penalties = PENALTY / np.array([weight for _, _, weight in phrases])
         self._names = list(dict.fromkeys(name for _, names, _ in phrases for name in names))
         self._targets = np.array(
             [[float(name in names) for name in self._names] for _, names, _ in phrases]
         )
+        self._penalties = PENALTY / np.array([weight for _, _, weight in phrases])
+        self._columns = dict[str, int]()
+        families = [family for text, _, _ in phrases for family in features(text)]
+        columns = self._columns
+        self._cells = np.array(
+            [columns.setdefault(word, len(columns)) for family in families for word in family]
+        )
+        total = 1 + len(phrases)
+        self._rarity = 1 + np.log(total / (1 + np.bincount(self._cells)))
+        self._unknown = 1 + math.log(total)
+        owners = np.repeat(np.arange(len(families)), [len(family) for family in families])
+        times = np.array([n for family in families for n in family.values()])
+        self._rows = owners // len(WEIGHTS)
+        sizes = (1 + np.log(times)) * self._rarity[self._cells]
+        squares = np.bincount(owners, sizes * sizes)
+        shares = np.array(WEIGHTS)[owners % len(WEIGHTS)] / sum(WEIGHTS)
+        self._values = sizes * np.sqrt(shares / squares[owners])
 
     def scores(self, words: str) -> list[tuple[str, float]]:
         """Return the names of symptoms with their scores, from the likeliest on.
@@ -59,9 +66,16 @@ class Index:
         A phrase of a symptom scores about 1 for it, and words that share nothing with any score 0.
         """
         question = np.zeros(len(self._columns))
-        for word, value in self._vector(features(words)).items():
-            if word in self._columns:
-                question[self._columns[word]] = value
+        for weight, family in zip(WEIGHTS, features(words), strict=True):
+            cells = [self._columns.get(word, -1) for word in family]
+            rarity = np.array(
+                [self._rarity[cell] if cell >= 0 else self._unknown for cell in cells]
+            )
+            sizes = (1 + np.log(list(family.values()))) * rarity
+            scale = math.sqrt(weight / sum(WEIGHTS)) / (np.linalg.norm(sizes) or 1.0)
+            for cell, size in zip(cells, sizes, strict=True):
+                if cell >= 0:
+                    question[cell] = scale * size
         scores = self._solve(self._products(question)) @ self._targets
         pairs = zip(self._names, scores.tolist(), strict=True)
         return sorted(pairs, key=lambda pair: -pair[1])
@@ -87,32 +101,24 @@ class Index:
             direction = residual + size / former * direction
         return weights
 
-    def _vector(self, counts: Counts) -> dict[str, float]:
-        """Return the TF-IDF weights of the features of a text, each family of length 1."""
-        vector = dict[str, float]()
-        for weight, family in zip(WEIGHTS, counts, strict=True):
-            sizes = {
-                word: (1 + math.log(n)) * self._rarity.get(word, self._unknown)
-                for word, n in family.items()
-            }
-            length = math.sqrt(sum(size * size for size in sizes.values()))
-            scale = math.sqrt(weight / sum(WEIGHTS)) / (length or 1.0)
-            vector.update((word, scale * size) for word, size in sizes.items())
-        return vector
-
 
 def features(text: str) -> Counts:
     """Return the words and pairs of words of a text, parts of words, notions and their pairs."""
     tokens = _tokens(text)
-    skipped = set(SKIPPED.split())
-    words = [_stem(token) for token in tokens if token not in skipped]
-    counts = Counter(f"={word}" for word in words)
-    for at, word in enumerate(words):
-        counts.update(f"={word} {near}" for near in words[at + 1 : at + 1 + WINDOW])
-    parts = Counter(part for token in tokens for part in _parts(token))
-    notions = sorted(_notions(tokens))
-    pairs = (f"#{a}#{b}" for at, a in enumerate(notions) for b in notions[at + 1 :])
-    return counts, parts, Counter([f"#{notion}" for notion in notions] + list(pairs))
+    words = [_stem(token) for token in tokens if token not in SKIPPED]
+    pairs = [
+        f"={word} {near}"
+        for at, word in enumerate(words)
+        for near in words[at + 1 : at + 1 + WINDOW]
+    ]
+    parts = [part for token in tokens for part in _parts(token)]
+    notions = [f"#{notion}" for notion in sorted(_notions(tokens))]
+    both = [f"{a}{b}" for at, a in enumerate(notions) for b in notions[at + 1 :]]
+    return (
+        Counter([f"={word}" for word in words] + pairs),
+        Counter(parts),
+        Counter(notions + both),
+    )
 
 
 def _tokens(text: str) -> list[str]:

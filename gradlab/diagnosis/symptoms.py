@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ELSEWHERE = "elsewhere"
 # Lowest score of an answer. Below the second score, or where the next symptom has more than this
 # share of it, the next one is named as well: of the phrases of a group that was left out of what
-# is learnt, about three in a thousand are then answered with a wrong symptom alone.
+# is learnt, one in 200 is then answered with a wrong symptom alone.
 FLOOR, SURE, AS_WELL = 0.2, 0.6, 0.4
 # Heading of each part of a symptom, by the attribute that holds it.
 HEADINGS = {"cause": "Likely causes", "show": "How to check", "mend": "What to do"}
