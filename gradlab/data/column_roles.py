@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
-from gradlab.data.endings import FORMATS
+from gradlab.data.suffixes import FORMATS
 from gradlab.data.table import Table
 from gradlab.errors import GradlabError
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gradlab.data import arrow_rows, beir, json_rows, separated_values
-from gradlab.data.endings import ARROW, JSON, PARQUET, SEPARATED, form_of
+from gradlab.data.suffixes import ARROW, JSON, PARQUET, SEPARATED, form_of
 from gradlab.data.table import Table, check_file, explained, open_text
 from gradlab.errors import GradlabError
 
@@ -24,7 +24,7 @@ _MARKS = {
 
 
 def open_table(path: str | Path, encoding: str = "utf-8") -> Table:
-    """Return the columns of a file or folder; see `gradlab.data.endings.FORMATS`.
+    """Return the columns of a file or folder; see `gradlab.data.suffixes.FORMATS`.
 
     A file without a known ending is plain text. A byte-order mark of UTF-16 or UTF-32 overrides the
     encoding.

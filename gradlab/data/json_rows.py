@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from gradlab.data.endings import form_of
+from gradlab.data.suffixes import form_of
 from gradlab.data.table import Table, explained, numbered, open_text
 from gradlab.errors import GradlabError
 

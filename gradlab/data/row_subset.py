@@ -13,9 +13,9 @@ from pathlib import Path
 
 from gradlab.data.arrow_rows import is_saved
 from gradlab.data.beir import is_beir
-from gradlab.data.endings import ARROW, JSON, PARQUET, SEPARATED, form_of
 from gradlab.data.json_rows import is_array, read_values
 from gradlab.data.separated_values import find_dialect, records
+from gradlab.data.suffixes import ARROW, JSON, PARQUET, SEPARATED, form_of
 from gradlab.data.table import Table, open_text
 from gradlab.errors import GradlabError, require_package
 from gradlab.files import atomic_folder, atomic_path

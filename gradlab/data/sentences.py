@@ -16,7 +16,7 @@ def read_sentences(
     """Yield a file's non-blank sentences, stripped; only a part of the file is in memory at a time.
 
     Args:
-        path: a file in any of `gradlab.data.endings.FORMATS`.
+        path: a file in any of `gradlab.data.suffixes.FORMATS`.
         column: column of a table; None finds the anchors by their name, or takes the only column.
         encoding: encoding of text, JSON, CSV and TSV.
 

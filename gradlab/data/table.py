@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from gradlab.data.endings import FORMATS, form_of
+from gradlab.data.suffixes import FORMATS, form_of
 from gradlab.errors import GradlabError
 
 Reader = Callable[[Sequence[str]], Iterator[tuple[Any, ...]]]

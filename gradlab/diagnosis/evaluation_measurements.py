@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradlab.diagnosis.agreement_measurements import rank_correlation
+from gradlab.diagnosis.label_agreement_measurements import rank_correlation
 from gradlab.diagnosis.observation import NAME_OF_SET, Observation
 from gradlab.diagnosis.words import plain, word_overlap
 from gradlab.monitor.library_losses import COSINES, DOTS

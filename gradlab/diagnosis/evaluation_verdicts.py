@@ -1,4 +1,4 @@
-"""Does evaluation ask of what is trained, and do prompts fit?
+"""Does evaluation happen, does it ask of what is trained, and do prompts fit?
 
 Arguments are measured by the functions of the same names in
 `gradlab.diagnosis.evaluation_measurements`.
@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gradlab.diagnosis.agreement_verdicts import REVERSED
 from gradlab.diagnosis.data_verdicts import is_above_chance
+from gradlab.diagnosis.label_agreement_verdicts import REVERSED
+from gradlab.errors import counted
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Grade, Verdict
 
@@ -250,6 +251,29 @@ def unmeasured(failures: Mapping[str, str]) -> Iterator[Verdict]:
     for name, error in failures.items():
         finding = f"The check {name!r} could not be measured: {error}."
         yield Verdict("checks", NOT_JUDGED, finding, name="check failed")
+
+
+def evaluations(attached: str, strategy: str, interval: int, steps: int) -> Iterator[Verdict]:
+    """Judge whether evaluation happens at all.
+
+    Args:
+        attached: what the trainer could evaluate: an evaluator or an eval_dataset.
+        strategy: ``eval_strategy`` of the trainer.
+        interval: steps between evaluations; 0 for none or unknown.
+        steps: planned steps; 0 if unknown.
+    """
+    if strategy == "no":
+        finding = f"The trainer has {attached}, and eval_strategy is 'no': it is never evaluated."
+        change = "Set eval_strategy='steps' and eval_steps, or 'epoch'."
+    elif strategy == "steps" and 0 < steps < interval:
+        finding = (
+            f"The trainer has {attached}, and evaluates every {interval:,} steps (eval_steps), but "
+            f"the run ends after {counted(steps, 'step')}: it is never evaluated."
+        )
+        change = f"Lower eval_steps to about {max(1, steps // 10)}."
+    else:
+        return
+    yield Verdict("evaluation", WATCH, finding, change, "never evaluated", "score-does-not-rise")
 
 
 def _handfuls(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:

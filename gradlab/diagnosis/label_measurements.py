@@ -183,23 +183,6 @@ def vocabulary(
     return {"unknown": shares} if shares else None
 
 
-def _unknown_words(tokenizer: Any, texts: Sequence[str]) -> float | None:
-    """Return the share of tokens that are unknown and no signs of ASCII; None if unclear."""
-    if not getattr(tokenizer, "is_fast", False) or not texts:
-        return None
-    encoded = tokenizer(list(texts), return_offsets_mapping=True, truncation=True)
-    unknown = [
-        text[start:end]
-        for text, tokens, spans in zip(
-            texts, encoded["input_ids"], encoded["offset_mapping"], strict=True
-        )
-        for token, (start, end) in zip(tokens, spans, strict=True)
-        if token == tokenizer.unk_token_id
-    ]
-    words = [piece for piece in unknown if set(piece) - set(string.punctuation)]
-    return len(words) / max(1, sum(map(len, encoded["input_ids"])))
-
-
 def last_token(observation: Observation) -> Numbers | None:
     """Return the share of texts whose last token is special, where the last token is pooled."""
     model = observation.trainer.model
@@ -234,6 +217,23 @@ def first_token(observation: Observation) -> Numbers | None:
     ]  # fmt: skip
     begun = sum(token in special for tokens in firsts for token in tokens)
     return {"begun": begun / len(firsts)} if firsts else None
+
+
+def _unknown_words(tokenizer: Any, texts: Sequence[str]) -> float | None:
+    """Return the share of tokens that are unknown and no signs of ASCII; None if unclear."""
+    if not getattr(tokenizer, "is_fast", False) or not texts:
+        return None
+    encoded = tokenizer(list(texts), return_offsets_mapping=True, truncation=True)
+    unknown = [
+        text[start:end]
+        for text, tokens, spans in zip(
+            texts, encoded["input_ids"], encoded["offset_mapping"], strict=True
+        )
+        for token, (start, end) in zip(tokens, spans, strict=True)
+        if token == tokenizer.unk_token_id
+    ]
+    words = [piece for piece in unknown if set(piece) - set(string.punctuation)]
+    return len(words) / max(1, sum(map(len, encoded["input_ids"])))
 
 
 def _ranks(words: Sequence[set[str]], pairs: Sequence[tuple[int, int]]) -> Iterator[float]:

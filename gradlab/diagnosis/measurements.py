@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from gradlab.diagnosis import (
-    agreement_measurements,
     evaluation_measurements,
+    label_agreement_measurements,
     label_measurements,
     plan_measurements,
     serving_measurements,
@@ -334,7 +334,7 @@ TRAINER_CHECKS = (
 LOSS_CHECKS = (views, loss, unrelated_rows, hard_negatives, temperature, logits, gradient_cache)
 OF_LOSS = (
     *label_measurements.OF_LOSS,
-    *agreement_measurements.OF_LOSS,
+    *label_agreement_measurements.OF_LOSS,
     *plan_measurements.OF_LOSS,
     *shape_measurements.OF_LOSS,
     *shortcut_measurements.OF_LOSS,

@@ -1,4 +1,4 @@
-"""Do steps, batches, evaluations and the rate and its schedule let a run improve?
+"""Do steps, batches, early stopping, the rate and its schedule let a run improve?
 
 Arguments are measured by the functions of the same names in `gradlab.diagnosis.plan_measurements`
 and `gradlab.diagnosis.trials`.
@@ -44,29 +44,6 @@ def steps(steps: int, rows: int, batch: int, batches: int, accumulation: int) ->
         )
     yield Verdict("steps", WATCH, finding, change, "few steps", "weights-do-not-move",
                   {"steps": float(steps)})  # fmt: skip
-
-
-def evaluations(attached: str, strategy: str, interval: int, steps: int) -> Iterator[Verdict]:
-    """Judge whether evaluation happens at all.
-
-    Args:
-        attached: what the trainer could evaluate: an evaluator or an eval_dataset.
-        strategy: ``eval_strategy`` of the trainer.
-        interval: steps between evaluations; 0 for none or unknown.
-        steps: planned steps; 0 if unknown.
-    """
-    if strategy == "no":
-        finding = f"The trainer has {attached}, and eval_strategy is 'no': it is never evaluated."
-        change = "Set eval_strategy='steps' and eval_steps, or 'epoch'."
-    elif strategy == "steps" and 0 < steps < interval:
-        finding = (
-            f"The trainer has {attached}, and evaluates every {interval:,} steps (eval_steps), but "
-            f"the run ends after {counted(steps, 'step')}: it is never evaluated."
-        )
-        change = f"Lower eval_steps to about {max(1, steps // 10)}."
-    else:
-        return
-    yield Verdict("evaluation", WATCH, finding, change, "never evaluated", "score-does-not-rise")
 
 
 # Share of the run that early stopping should wait for a better score; improvement that early

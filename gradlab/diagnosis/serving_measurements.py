@@ -229,23 +229,6 @@ def proportions(observation: Observation) -> Numbers | None:
     }  # fmt: skip
 
 
-def _common_with_others(tables: Mapping[str, Mapping[str, Sequence[str]]], name: str) -> float:
-    """Return how far a data set's words are those of the others.
-
-    It is relative to as many texts of the others themselves.
-    """
-    texts = [text for column in tables[name].values() for text in column[:READ_TEXTS]]
-    others = [text for other, table in tables.items() if other != name
-              for column in table.values() for text in column[:READ_TEXTS]]  # fmt: skip
-    drawn = set(range(0, len(others), max(1, len(others) // max(1, len(texts)))))
-    sample, rest = (
-        [text for place, text in enumerate(others) if (place in drawn) == is_drawn]
-        for is_drawn in (True, False)
-    )
-    own = _common(_frequencies(sample), _frequencies(rest))
-    return _common(_frequencies(texts), _frequencies(rest)) / own if own else 0.0
-
-
 def field(observation: Observation) -> Numbers | None:
     """Return how far the words of evaluated texts are those of training.
 
@@ -289,6 +272,23 @@ def mixed(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
             if None not in pair and -1 not in pair:
                 rows, apart = rows + 1, apart + (pair[0] != pair[1])
     return {"rows": rows, "apart": apart / rows} if rows else None
+
+
+def _common_with_others(tables: Mapping[str, Mapping[str, Sequence[str]]], name: str) -> float:
+    """Return how far a data set's words are those of the others.
+
+    It is relative to as many texts of the others themselves.
+    """
+    texts = [text for column in tables[name].values() for text in column[:READ_TEXTS]]
+    others = [text for other, table in tables.items() if other != name
+              for column in table.values() for text in column[:READ_TEXTS]]  # fmt: skip
+    drawn = set(range(0, len(others), max(1, len(others) // max(1, len(texts)))))
+    sample, rest = (
+        [text for place, text in enumerate(others) if (place in drawn) == is_drawn]
+        for is_drawn in (True, False)
+    )
+    own = _common(_frequencies(sample), _frequencies(rest))
+    return _common(_frequencies(texts), _frequencies(rest)) / own if own else 0.0
 
 
 def _losses(loss: nn.Module) -> Iterator[nn.Module]:

@@ -11,19 +11,6 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gradlab.diagnosis.agreement_verdicts import (
-    agreement,
-    balance,
-    contradictions,
-    grouping,
-    met,
-    opposite,
-    preference,
-    relation,
-    scales,
-    shift,
-    taught_embeddings,
-)
 from gradlab.diagnosis.data_verdicts import (
     columns,
     duplicates,
@@ -45,12 +32,26 @@ from gradlab.diagnosis.encoder_verdicts import (
 )
 from gradlab.diagnosis.evaluation_verdicts import (
     best,
+    evaluations,
     evaluator,
     gold,
     held_rows,
     prompts,
     unmeasured,
     use,
+)
+from gradlab.diagnosis.label_agreement_verdicts import (
+    agreement,
+    balance,
+    contradictions,
+    grouping,
+    met,
+    opposite,
+    preference,
+    relation,
+    scales,
+    shift,
+    taught_embeddings,
 )
 from gradlab.diagnosis.label_verdicts import (
     classes,
@@ -73,7 +74,6 @@ from gradlab.diagnosis.optimizer_verdicts import (
 )
 from gradlab.diagnosis.plan_verdicts import (
     accumulation,
-    evaluations,
     last_batch,
     passes,
     reach,

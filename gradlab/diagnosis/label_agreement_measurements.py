@@ -2,7 +2,7 @@
 
 An untuned encoder cannot tell which texts belong together, so that words are asked first and
 embeddings second. Each function returns the arguments of the function of the same name in
-`gradlab.diagnosis.agreement_verdicts`, or None where there is nothing to measure.
+`gradlab.diagnosis.label_agreement_verdicts`, or None where there is nothing to measure.
 """
 
 from __future__ import annotations

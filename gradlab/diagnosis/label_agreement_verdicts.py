@@ -1,7 +1,7 @@
 """Do labels, teachers and neighbouring rows agree with the texts beside them?
 
 Arguments are measured by the functions of the same names in
-`gradlab.diagnosis.agreement_measurements`.
+`gradlab.diagnosis.label_agreement_measurements`.
 """
 
 from __future__ import annotations
