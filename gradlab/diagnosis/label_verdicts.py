@@ -44,6 +44,9 @@ def labels(
     subject, finding = "labels", f"The labels go from {low:g} to {high:g}."
     evidence = {"low": low, "high": high, "distinct": float(distinct)}
     lowest, highest = RANGES.get(loss, (0.0, classes - 1.0) if classes else (low, high))
+    if distinct == 1 and loss == "MarginMSELoss":
+        yield _equal_margins(low)
+        return
     if ignored and distinct > 1:
         finding += (
             f" {loss} ignores them: it stays the same when rows exchange labels, and takes every "
@@ -256,3 +259,13 @@ def teacher(largest: float, reach: float, bounded: bool) -> Iterator[Verdict]:
         return
     name = "teacher in other units"
     yield Verdict(subject, grade, finding, change, name, "labels-do-not-fit", evidence)
+
+
+def _equal_margins(margin: float) -> Verdict:
+    finding = (
+        f"All labels are {margin:g}: MarginMSELoss asks the same margin of all rows, and nothing is "
+        "learned from the teacher, whose scores were not read or were rounded."
+    )
+    change = "Give each row the teacher's score of the positive minus that of the negative."
+    return Verdict("labels", WATCH, finding, change, "labels equal", "labels-do-not-fit",
+                   {"margin": margin})  # fmt: skip

@@ -98,6 +98,7 @@ def gradient(observation: Observation) -> Numbers:
     reached = {name for name, size in sizes if size}
     # lora_A of a low-rank adapter has no gradient until lora_B, which starts at 0, has changed.
     due = [name for name in observation.trained if "lora_A" not in name]
+    due = due or list(observation.trained)  # lora_B is frozen
     missed = [name for name in due if name not in reached]
     adapters = [name for name in due if ADAPTER.search(name)]
     is_zero = "" if any(batch.value for batch in batches) else "the loss is 0"

@@ -48,6 +48,8 @@ SCALES = {
     "ends": 0.1,
 }
 OF_LOSSES: list[tuple[str, dict[str, Any], str]] = [
+    ("labels", LABELS | {"loss": "MarginMSELoss", "distinct": 1}, "watch"),
+    ("labels", LABELS | {"loss": "MarginMSELoss", "distinct": 2}, "good"),
     ("contained", CONTAINED | {"alike": 0.4}, ""),
     ("contained", CONTAINED | {"alike": 0.6}, "watch"),
     ("contained", CONTAINED | {"same": 0.2}, ""),
