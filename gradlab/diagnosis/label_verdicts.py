@@ -263,8 +263,8 @@ def teacher(largest: float, reach: float, bounded: bool) -> Iterator[Verdict]:
 
 def _equal_margins(margin: float) -> Verdict:
     finding = (
-        f"All labels are {margin:g}: MarginMSELoss asks the same margin of all rows, and nothing is "
-        "learned from the teacher, whose scores were not read or were rounded."
+        f"All labels are {margin:g}: MarginMSELoss asks the same margin of all rows, and nothing "
+        "is learned from the teacher, whose scores were not read or were rounded."
     )
     change = "Give each row the teacher's score of the positive minus that of the negative."
     return Verdict("labels", WATCH, finding, change, "labels equal", "labels-do-not-fit",
