@@ -87,8 +87,9 @@ def texts(
             yield Verdict("texts", BAD, finding, change, name, "loss-at-chance")
             return
     for column, (text, times, rows, *distinct) in (repeated or {}).items():
-        others = (rows - times) / (distinct[0] - 1) if distinct and distinct[0] > 1 else 0.0
-        often = times >= (OFTEN if others < SINGLE else OFTEN_AMONG_REPEATED) * others
+        # How often the column's other texts stand there, in the mean.
+        mean = (rows - times) / (distinct[0] - 1) if distinct and distinct[0] > 1 else 0.0
+        often = times >= (OFTEN if mean < SINGLE else OFTEN_AMONG_REPEATED) * mean
         often = often or times >= FEW_DIFFERENT * rows
         if rows >= ENOUGH_ROWS and times >= REPEATED * rows and often:
             grade = BAD if times >= MOSTLY_REPEATED * rows else WATCH

@@ -39,10 +39,10 @@ def balance(observation: Observation, dataset: str, batches: list[ObservedBatch]
     counts = Counter(cells)
     commonest, times = counts.most_common(1)[0]
     edge, gap, share = 0.0, 0.0, 0.0
-    for end, rest in ((min(counts), sorted(counts)[1:]), (max(counts), sorted(counts)[:-1])):
-        spread = rest[-1] - rest[0] if len(rest) > 1 else 0.0
-        distance = min((abs(end - label) for label in rest), default=0.0)
-        if len(rest) > 3 and spread and distance / spread > gap:
+    for end, levels in ((min(counts), sorted(counts)[1:]), (max(counts), sorted(counts)[:-1])):
+        spread = levels[-1] - levels[0] if len(levels) > 1 else 0.0
+        distance = min((abs(end - label) for label in levels), default=0.0)
+        if len(levels) > 3 and spread and distance / spread > gap:
             edge, gap, share = end, distance / spread, counts[end] / len(cells)
     return {
         "loss": name,
@@ -268,11 +268,11 @@ def taught_embeddings(
         cosines += (rows * rows.roll(-shift, 0)).sum(1).tolist()
     nearest = []
     for row in range(0, count, max(1, count // NEAREST_ROWS)):
-        common = [overlap(0, row, 0, other) for other in range(count)]
+        common = [overlap(0, row, 0, partner) for partner in range(count)]
         common[row] = -1.0
-        other = common.index(max(common))
+        partner = common.index(max(common))
         cosines_of_row = rows @ rows[row]
-        nearest.append(float((cosines_of_row < cosines_of_row[other]).double().mean()))
+        nearest.append(float((cosines_of_row < cosines_of_row[partner]).double().mean()))
     return {
         "pairs": len(words),
         "words": len({word for word in words if word}),
@@ -301,10 +301,10 @@ def shift(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
             near = overlap(0, neighbour, 1, row)
             compared = [(row + 3 * far) % count for far in range(1, COMPARED_ROWS + 1)]
             own = overlap(0, row, 1, row), overlap(0, neighbour, 1, neighbour)
-            others = [overlap(0, partner, 1, row) for partner in compared]
-            if near > max(own) and near > max(others):
+            overlaps = [overlap(0, partner, 1, row) for partner in compared]
+            if near > max(own) and near > max(overlaps):
                 fits += 1
-                ranks = [(other < own[0]) + (other == own[0]) / 2 for other in others]
+                ranks = [(size < own[0]) + (size == own[0]) / 2 for size in overlaps]
                 own_ranks.append(sum(ranks) / len(ranks))
         shares[name] = fits / count
     own_rank = sum(own_ranks) / len(own_ranks) if own_ranks else 0.0

@@ -113,11 +113,11 @@ def features(text: str) -> Counts:
     ]
     parts = [part for token in tokens for part in _parts(token)]
     notions = [f"#{notion}" for notion in sorted(_notions(tokens))]
-    both = [f"{a}{b}" for at, a in enumerate(notions) for b in notions[at + 1 :]]
+    notion_pairs = [f"{a}{b}" for at, a in enumerate(notions) for b in notions[at + 1 :]]
     return (
         Counter([f"={word}" for word in words] + pairs),
         Counter(parts),
-        Counter(notions + both),
+        Counter(notions + notion_pairs),
     )
 
 
