@@ -143,11 +143,7 @@ def use(observation: Observation) -> Numbers | None:
     """Return how training and evaluation compare embeddings, and with how many dimensions."""
     evaluators, model = evaluators_of(observation), observation.trainer.model
     batch = observation.batches[0]
-    inner = getattr(batch.loss, "loss", None)
-    function = getattr(batch.loss, "similarity_fct", getattr(inner, "similarity_fct", None))
-    function_name = getattr(function, "__name__", type(function).__name__)
-    trained = "cosine" if function_name in COSINES or function_name == "CosineSimilarity" else ""
-    trained = "dot" if function_name in DOTS else trained
+    trained = comparison_of(batch.loss)
     compared = [str(getattr(name, "value", name)) for e in evaluators for name in (
         getattr(e, "main_similarity", None) or getattr(e, "main_score_function", None),
     ) if name]  # fmt: skip
@@ -171,6 +167,16 @@ def use(observation: Observation) -> Numbers | None:
         "width": max([*sizes, batch.embedded[0].shape[1]]),
         "widths": sorted(map(int, widths)) if widths else [],
     }
+
+
+def comparison_of(loss: Any) -> str:
+    """Return how a loss compares embeddings, ``cosine`` or ``dot``; empty if that is unknown."""
+    inner = getattr(loss, "loss", None)
+    function = getattr(loss, "similarity_fct", getattr(inner, "similarity_fct", None))
+    name = getattr(function, "__name__", type(function).__name__)
+    if name in DOTS:
+        return "dot"
+    return "cosine" if name in COSINES or name == "CosineSimilarity" else ""
 
 
 def best(observation: Observation) -> Numbers | None:

@@ -71,6 +71,10 @@ def classes(observation: Observation, dataset: str, batches: list[ObservedBatch]
     cells, drawn = label_cells(observation, dataset), observation.draws.get(dataset)
     if len(batches[0].columns) != 1 or not all(isinstance(cell, int) for cell in cells):
         return None
+    weights = getattr(batches[0].loss, "named_parameters", dict)
+    encoder = {id(weight) for weight in observation.trainer.model.parameters()}
+    if any(id(weight) not in encoder for _, weight in dict(weights()).items()):
+        return None  # of a classifier or proxies, which stand for the other rows of a class
     if cells and drawn:
         counts = [Counter(cells[row] for row in batch) for batch in drawn["batches"]
                   if max(batch) < len(cells)]  # fmt: skip

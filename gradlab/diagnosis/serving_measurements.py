@@ -17,7 +17,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradlab.diagnosis.evaluation_measurements import EVALUATED, evaluated_texts, evaluators_of
+from gradlab.diagnosis.evaluation_measurements import (
+    EVALUATED,
+    comparison_of,
+    evaluated_texts,
+    evaluators_of,
+)
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 from gradlab.diagnosis.words import plain, words_of
 from gradlab.seeds import undisturbed
@@ -180,6 +185,7 @@ def pipeline(observation: Observation) -> Numbers | None:
     return {
         "stored": kinds, "used": [type(module).__name__ for module in model],
         "stored_pooling": pooling, "used_pooling": _pooling_of(model),
+        "compared": comparison_of(observation.batches[0].loss),
     }  # fmt: skip
 
 

@@ -151,8 +151,9 @@ def vocabulary_size(tokens: int, rows: int) -> Iterator[Verdict]:
 
 
 def pipeline(
-    stored: Sequence[str], used: Sequence[str], stored_pooling: str, used_pooling: str
-) -> Iterator[Verdict]:
+    stored: Sequence[str], used: Sequence[str], stored_pooling: str, used_pooling: str,
+    compared: str = "",
+) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether a saved model is used with its own modules.
 
     Args:
@@ -160,11 +161,11 @@ def pipeline(
         used: kinds of the modules of the trained model.
         stored_pooling: mode of the saved pooling; empty if unknown.
         used_pooling: mode of the pooling in use; empty if unknown.
+        compared: how the loss compares embeddings: cosines are the same without Normalize.
     """
     subject = "modules"
-    lost = [
-        kind for kind in stored if kind not in used and kind in ("Dense", "Normalize", "Pooling")
-    ]
+    needed = ("Dense", "Pooling") if compared == "cosine" else ("Dense", "Normalize", "Pooling")
+    lost = [kind for kind in stored if kind not in used and kind in needed]
     differs = stored_pooling and used_pooling and stored_pooling != used_pooling
     if differs:
         finding = (

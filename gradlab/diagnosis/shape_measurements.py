@@ -15,7 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gradlab.diagnosis.agreement_measurements import WORDED_ROWS, rank_correlation
+from gradlab.diagnosis.label_measurements import label_cells
 from gradlab.diagnosis.observation import Observation, ObservedBatch
+from gradlab.diagnosis.words import word_overlap
 from gradlab.monitor import formula_trials
 from gradlab.scale.audit.worker import MODEL, GivenModel
 
@@ -79,7 +82,8 @@ def shape(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
 def graded(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return a loss of labelled pairs where cosines rise with labels, and where they fall.
 
-    The labels are some of the first batch, in their order; None for other losses.
+    The labels are some of the first batch, in their order; None for other losses. ``words`` is the
+    rank correlation of labels with common words.
     """
     stand_in, batch = GivenModel(), batches[0]
     loss = _on_embeddings(observation, batch, stand_in, labelled=True)
@@ -101,7 +105,13 @@ def graded(observation: Observation, dataset: str, batches: list[ObservedBatch])
             values.append(float(loss(_features(stand_in.rows, TRIED), labels)))
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return None
-    return {"rising": values[0], "falling": values[1]}
+    cells = label_cells(observation, dataset)[:WORDED_ROWS]
+    texts = [column[:WORDED_ROWS] for column in observation.table_of(dataset).values()]
+    words = 0.0
+    if len(texts) == 2 and len(cells) == len(texts[0]):
+        overlap = word_overlap(texts)
+        words = rank_correlation(cells, [overlap(0, row, 1, row) for row in range(len(cells))])
+    return {"rising": values[0], "falling": values[1], "words": words}
 
 
 def prefixes(

@@ -85,14 +85,20 @@ def shape(
                       {"value": value, "guessing": guessing})  # fmt: skip
 
 
-def graded(rising: float, falling: float) -> Iterator[Verdict]:
+# Rank correlation of labels with common words below which they are distances.
+DISTANCES = -0.3
+
+
+def graded(rising: float, falling: float, words: float = 0.0) -> Iterator[Verdict]:
     """Judge whether a loss of labelled pairs is lower where cosines rise with labels.
 
     Args:
         rising: its value there.
         falling: its value where they fall.
+        words: rank correlation of labels with common words; distances fall with them, and a loss
+            that takes them for distances is right.
     """
-    if rising <= falling:
+    if rising <= falling or words < DISTANCES:
         return
     finding = (
         f"The loss is {rising:.3g} where pairs with higher labels have higher cosines, and lower, "
