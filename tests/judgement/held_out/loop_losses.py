@@ -16,7 +16,6 @@ from tests.judgement.first.reported_loops import Columns, Loop, embed, infonce, 
 from tests.judgement.stage import Stage, classes, triplets
 
 
-
 def cosines(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     """Return the matrix of cosines."""
     return F.normalize(first, dim=-1) @ F.normalize(second, dim=-1).T
@@ -212,11 +211,15 @@ class Twins(nn.Module):
 
     def forward(self, anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
         sides = [(anchors, positives), (positives, anchors)]
-        return -sum(
-            F.cosine_similarity(self.predictor(rows), partners.detach() if self.stops else partners)
-            .mean()
-            for rows, partners in sides
-        ) / 2
+        return (
+            -sum(
+                F.cosine_similarity(
+                    self.predictor(rows), partners.detach() if self.stops else partners
+                ).mean()
+                for rows, partners in sides
+            )
+            / 2
+        )
 
 
 COLLAPSE = (
@@ -382,5 +385,3 @@ def twice(scale: float) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
 def scores_divided_in_two_places(stage: Stage) -> None:
     """Common where a scorer with a temperature meets a loss with another."""
     loses(stage, Loop(twice(100.0)), Loop(twice(0.2)), share=None)
-
-
