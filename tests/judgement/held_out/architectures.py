@@ -149,7 +149,7 @@ def whitening_of_each_batch(stage: Stage) -> None:
         stage,
         stage.trainer(ranking, pairs(), encoder(transformer(stage), Pooling(32), Whitened())),
         lambda: stage.trainer(ranking, pairs(), encoder(transformer(stage), Pooling(32))),
-        asked_alone,
+        among_alike,
         share=None,
     )
 

@@ -164,7 +164,8 @@ def three_general_questions(stage: Stage) -> None:
     [
         REPEATED,
         r"truncat|cut off|cut short|too long|max_seq_length|length",
-        r"(same|one|common) (beginning|start|words|tokens|prefix)|preamble|prefix|begin (alike|with)",
+        r"(same|one|common) (beginning|start|words|tokens|prefix)|preamble|prefix",
+        r"begin (alike|with)",
     ],
     tools=ANYWHERE,
     never=[LONGER],

@@ -27,7 +27,7 @@ def _first(rows: torch.Tensor) -> int:
 def own_copy_masked_as_if_alone(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
     """NT-Xent over all processes, whose mask of each row's own copy counts from 0."""
     rows = F.normalize(torch.cat([anchors, positives]), dim=-1)
-    firsts, seconds = (F.normalize(part, dim=-1) for part in (anchors, positives))
+    firsts, seconds = (F.normalize(column, dim=-1) for column in (anchors, positives))
     if not _alone():
         firsts, seconds = _gathered(firsts), _gathered(seconds)
     logits, count, shift = (
@@ -46,7 +46,7 @@ def own_copy_masked_as_if_alone(anchors: torch.Tensor, positives: torch.Tensor) 
 def own_copy_masked(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
     """NT-Xent over all processes: each row's own copy is masked where it stands."""
     rows = F.normalize(torch.cat([anchors, positives]), dim=-1)
-    firsts, seconds = (F.normalize(part, dim=-1) for part in (anchors, positives))
+    firsts, seconds = (F.normalize(column, dim=-1) for column in (anchors, positives))
     if not _alone():
         firsts, seconds = _gathered(firsts), _gathered(seconds)
     logits, count, shift = (

@@ -288,7 +288,7 @@ def symmetric_ranking_in_small_parts(stage: Stage) -> None:
 
 @sound("data")
 def three_data_sets_of_three_kinds(stage: Stage) -> None:
-    """As all-nli, stsb and quora: triplets, graded pairs and labels of pairs, each with its loss."""
+    """As all-nli, stsb and quora: triplets, graded pairs and labels, each with its loss."""
     from datasets import Dataset, DatasetDict
 
     trainer = stage.trainer(ranking, triplets(), multi_dataset_batch_sampler="proportional", **LONG)

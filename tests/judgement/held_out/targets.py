@@ -96,7 +96,7 @@ def bytes_of_a_teacher(stage: Stage) -> None:
 def minus_one_for_pairs_that_differ(stage: Stage) -> None:
     """Common: labels for torch.nn.CosineEmbeddingLoss are taken over."""
     first, second, labels = rated(facts(160)[1:] + facts(1))
-    table = {"sentence1": first, "sentence2": second}
+    table, signs = {"sentence1": first, "sentence2": second}, [2 * label - 1 for label in labels]
     settings = {"learning_rate": 1e-3, "max_steps": 60}
     suffers(
         stage,
