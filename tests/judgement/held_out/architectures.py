@@ -50,47 +50,6 @@ def asked_alone(model: Any) -> float:
     return reciprocal_rank(first, model.encode(passages, show_progress_bar=False))
 
 
-def headed(stage: Stage, head: nn.Module, pooling: str = "mean") -> Any:
-    """A fresh BERT whose token embeddings go through a module before they are pooled."""
-    from sentence_transformers.sentence_transformer.modules import Pooling
-
-    torch.manual_seed(5)
-    return encoder(transformer(stage), head, Pooling(32, pooling_mode=pooling))
-
-
-class Upper(nn.Module):
-    """One more layer of attention, which reads (batch, tokens) or, by default, (tokens, batch)."""
-
-    def __init__(self, batch_first: bool) -> None:
-        super().__init__()
-        torch.manual_seed(5)
-        self.batch_first = batch_first
-        self.layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=batch_first)
-
-    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
-        hidden = features["attention_mask"] == 0
-        rows = features["token_embeddings"]
-        padding = {"src_key_padding_mask": hidden} if self.batch_first else {}
-        return features | {"token_embeddings": self.layer(rows, **padding)}
-
-
-@faulty(
-    "attention over the batch instead of the tokens",
-    "A layer of attention reads the first axis as tokens, as PyTorch does by default: each token "
-    "attends to those of the other texts of its batch.",
-    [*BATCH, r"batch_first|\baxis|\baxes|across texts|attend"],
-    never=[LONGER],
-)
-def layer_of_attention_over_texts(stage: Stage) -> None:
-    """https://github.com/DaoyuanLi2816/Molecule-Generator/pull/22."""
-    suffers(
-        stage,
-        stage.trainer(ranking, pairs(), headed(stage, Upper(False)), **QUICK),
-        lambda: stage.trainer(ranking, pairs(), headed(stage, Upper(True)), **QUICK),
-        asked_alone,
-    )
-
-
 class Attended(nn.Module):
     """Pools tokens by learned weights that sum to one along an axis: 1 is that of the tokens."""
 
@@ -182,10 +141,11 @@ def vocabulary_cut(stage: Stage, count: int = 70) -> Any:
 )
 def tokenizer_with_other_numbers(stage: Stage) -> None:
     """Common: `AutoTokenizer.from_pretrained` of a base model under a model of another one."""
+    settings = {"learning_rate": 5e-5, "max_steps": 20}
     suffers(
         stage,
-        stage.trainer(ranking, pairs(), vocabulary_cut(stage), max_steps=20),
-        lambda: stage.trainer(ranking, pairs(), tuned(stage), max_steps=20),
+        stage.trainer(ranking, pairs(), vocabulary_cut(stage), **settings),
+        lambda: stage.trainer(ranking, pairs(), tuned(stage), **settings),
         among_alike,
         share=None,
     )
@@ -246,22 +206,6 @@ def first_hidden_states_of_a_decoder(stage: Stage) -> None:
 
 
 @faulty(
-    "embeddings read before the first layer",
-    "[CLS] is pooled before the first layer, where it has not read anything of its text.",
-    [*EQUAL, r"hidden.?states?|first layer|\[CLS\]|(no|zero) gradient"],
-    never=[LONGER],
-)
-def first_hidden_states_of_the_first_token(stage: Stage) -> None:
-    """Common: `outputs.hidden_states[0][:, 0]` for `outputs.last_hidden_state[:, 0]`."""
-    suffers(
-        stage,
-        stage.trainer(ranking, pairs(), reading(transformer(stage), 0, "cls"), **QUICK),
-        lambda: stage.trainer(ranking, pairs(), reading(transformer(stage), -1, "cls"), **QUICK),
-        among_alike,
-    )
-
-
-@faulty(
     "last activation without negative values",
     "The last layer ends in a softmax, as of a classifier: all embeddings are nearly the same "
     "vector of shares.",
@@ -302,4 +246,37 @@ def adapters_with_a_dropout_of_nineteen_twentieths(stage: Stage) -> None:
         stage.trainer(ranking, pairs(), adapted(stage.model(), lora_dropout=0.95), **settings),
         lambda: stage.trainer(ranking, pairs(), adapted(stage.model()), **settings),
         among_alike,
+    )
+
+
+class Packed(InputRows):
+    """Reads all texts of a batch as one row, and takes the state at the end of each."""
+
+    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
+        mask = features["attention_mask"]
+        row = features["input_ids"][mask.bool()][None]
+        states = self.body.auto_model(
+            input_ids=row, attention_mask=torch.ones_like(row)
+        ).last_hidden_state[0]
+        return features | {"sentence_embedding": states[mask.sum(1).cumsum(0) - 1]}
+
+
+@faulty(
+    "texts packed into one row without a border",
+    "The texts of a batch are packed into one row of a decoder without a mask between them: each "
+    "reads all that stand before it.",
+    [*BATCH, r"pack|across texts|leak|attend|before it"],
+    never=[LONGER],
+)
+def texts_of_a_batch_in_one_row(stage: Stage) -> None:
+    """https://github.com/huggingface/transformers/pull/31629: packing without contamination."""
+    settings = {"learning_rate": 3e-3, "max_steps": 60}
+    suffers(
+        stage,
+        stage.trainer(ranking, pairs(), encoder(Packed(causal_body(stage), -1)), **settings),
+        lambda: stage.trainer(
+            ranking, pairs(), reading(causal_body(stage), -1, "lasttoken"), **settings
+        ),
+        asked_alone,
+        share=None,
     )

@@ -358,3 +358,44 @@ def truncation_on_the_left(stage: Stage) -> None:
         lambda: stage.trainer(ranking, table, model("right")),
         lambda encoder: retrieval(encoder, searched),
     )
+
+
+@faulty(
+    "rows of a file run into one cell",
+    "A quotation mark that was not closed lets each cell of passages begin with those of earlier "
+    "rows: the own passage comes last and is cut off.",
+    [
+        r"truncat|cut off|cut short|max_seq_length|too long|longer than|length",
+        REPEATED,
+        r"(pairs?|columns?|positives?).{0,80}(nothing in common|unrelated|at chance|no more alike)",
+        r"other rows|several rows|overlap|in common|neighbou?r",
+    ],
+    tools=(INSPECT,),
+    never=[LONGER],
+)
+def passages_behind_those_of_earlier_rows(stage: Stage) -> None:
+    """Common with CSV files whose quotation marks are not escaped."""
+    table = pairs()
+    cells = table["positive"]
+    running = [" ".join(cells[(at + place) % 160] for place in range(-7, 1)) for at in range(160)]
+    misleads(stage, table | {"positive": running}, table)
+
+
+@faulty(
+    "links instead of the pages behind them",
+    "The column of positives holds the addresses of the pages and not their texts.",
+    [
+        TOKENS,
+        r"\burls?\b|link|address|https?|no text|not (a )?text|digits|numbers|slash",
+        r"(no|few|hardly any) words? in common|words?.{0,40}(shared|overlap|in common)",
+        r"(pairs?|columns?|positives?).{0,80}(nothing in common|unrelated|at chance|no more alike)",
+        r"(same|one|common) (beginning|start|words|tokens|prefix)|begin (alike|with)",
+    ],
+    tools=(INSPECT,),
+    never=[LONGER],
+)
+def addresses_as_positives(stage: Stage) -> None:
+    """Common with crawled data, whose tables have a column for the address of each page."""
+    table, draw = pairs(), random.Random(5)
+    links = [f"https://www.example.org/p/{draw.randrange(10**9)}" for _ in range(160)]
+    misleads(stage, table | {"positive": links}, table)

@@ -385,3 +385,63 @@ def twice(scale: float) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
 def scores_divided_in_two_places(stage: Stage) -> None:
     """Common where a scorer with a temperature meets a loss with another."""
     loses(stage, Loop(twice(100.0)), Loop(twice(0.2)), share=None)
+
+
+EXCHANGED = (
+    r"(exchanged|swapped|interchanged|reversed|wrong (way|sign|order)|\border\b|argument|\brole)",
+    r"(draw|pull|move|bring)s?\w*.{0,60}negative",
+    r"negatives?.{0,60}(more similar|more alike|above|closer|nearer|higher).{0,40}positive",
+    r"positives?.{0,60}(pushed|less similar|less alike|farther|below|lower|apart)",
+    r"(score|margin|similarity).{0,60}(falls|fell|worse|lower|below)",
+)
+
+
+@faulty(
+    "arguments of a loss exchanged",
+    "The negative stands in the place of the positive in a call of the triplet loss: negatives are "
+    "drawn near and positives pushed away.",
+    EXCHANGED,
+    tools=(REPORT,),
+    never=[LONGER],
+)
+def negative_in_the_place_of_the_positive(stage: Stage) -> None:
+    """Common: torch's loss wants (anchor, positive, negative), data have (anchor, neg, pos)."""
+
+    def loop(exchanged: bool) -> Loop:
+        triplet = nn.TripletMarginLoss(margin=1.0)
+
+        def step(model: Any, criterion: Any, columns: Columns) -> torch.Tensor:
+            anchors, positives, negatives = (embed(model, column) for column in columns)
+            last = (negatives, positives) if exchanged else (positives, negatives)
+            return criterion(anchors, *last)
+
+        return Loop(triplet, triplets(), step=step, optimizer=quick)
+
+    loses(stage, loop(True), loop(False))
+
+
+def quick(weights: Any) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(weights, lr=1e-3)
+
+
+@faulty(
+    "arguments of a loss exchanged",
+    "The target of the margin ranking loss is -1, which asks for the second input to be the "
+    "larger: scores of negatives rise above those of positives.",
+    [*EXCHANGED, r"target|-1\b|sign"],
+    tools=(REPORT,),
+    never=[LONGER],
+)
+def target_of_minus_one_for_a_margin_ranking(stage: Stage) -> None:
+    """Common: y=1 says that the first input is to be ranked higher, y=-1 the second."""
+
+    def loop(target: float) -> Loop:
+        def loss(
+            anchors: torch.Tensor, positives: torch.Tensor, negatives: torch.Tensor
+        ) -> torch.Tensor:
+            near, far = (F.cosine_similarity(anchors, rows) for rows in (positives, negatives))
+            return F.margin_ranking_loss(near, far, torch.full_like(near, target), margin=0.2)
+
+        return Loop(loss, triplets(), optimizer=quick)
+
+    loses(stage, loop(-1.0), loop(1.0))

