@@ -74,7 +74,7 @@ def passages_without_spaces(stage: Stage) -> None:
     """Common with texts taken from PDF files: the words of a line run together."""
     table = pairs()
     joined = table | {"positive": [text.replace(" ", "") for text in table["positive"]]}
-    misleads(stage, joined, table)
+    misleads(stage, joined, table, share=None)
 
 
 @faulty(
@@ -209,7 +209,14 @@ def second_answer_as_hard_negative(stage: Stage) -> None:
                 columns["positive"].append(answers[at])
             table["negative"].append(answers[1 - at])
             mended["negative"].append(lookalike(fact))
-    misleads(stage, table, mended)
+    distance = losses.TripletDistanceMetric.COSINE
+    misleads(
+        stage,
+        table,
+        mended,
+        loss=lambda model: losses.TripletLoss(model, distance, 0.3),
+        learning_rate=1e-3,
+    )
 
 
 @faulty(

@@ -188,7 +188,7 @@ def multi_similarity_with_its_miner(stage: Stage) -> None:
     from pytorch_metric_learning import losses, miners
 
     loss, miner = losses.MultiSimilarityLoss(), miners.MultiSimilarityMiner(0.1)
-    gains(stage, of_classes(by_library(loss, miner)), among_classmates)
+    gains(stage, of_classes(by_library(loss, miner), steps=40), among_classmates)
 
 
 @sound("loss of a library")
@@ -196,7 +196,7 @@ def circle_loss_of_classes(stage: Stage) -> None:
     from pytorch_metric_learning import losses
 
     loss = losses.CircleLoss(m=0.4, gamma=32)
-    gains(stage, of_classes(by_library(loss)), among_classmates)
+    gains(stage, of_classes(by_library(loss), steps=40), among_classmates)
 
 
 @sound("loss of a library")
@@ -205,7 +205,7 @@ def semi_hard_triplets_of_a_miner(stage: Stage) -> None:
 
     loss = losses.TripletMarginLoss(margin=0.2)
     miner = miners.TripletMarginMiner(margin=0.2, type_of_triplets="semihard")
-    gains(stage, of_classes(by_library(loss, miner)), among_classmates)
+    gains(stage, of_classes(by_library(loss, miner), steps=40), among_classmates)
 
 
 @sound("loss of a library")
