@@ -179,7 +179,7 @@ def centres_drawn_in_the_loss(stage: Stage) -> None:
 
 
 def sgd(weights: Any) -> torch.optim.Optimizer:
-    return torch.optim.SGD(weights, lr=0.01, momentum=0.9)
+    return torch.optim.SGD(weights, lr=0.1, momentum=0.9)
 
 
 @faulty(
@@ -202,7 +202,21 @@ def step_without_the_scaler(stage: Stage) -> None:
         (loss * 65536).backward()
         optimizer.step()
 
-    loses(stage, Loop(optimizer=sgd, update=unscaled), Loop(optimizer=sgd), share=None)
+    scaler = torch.amp.GradScaler("cpu", init_scale=65536.0)
+
+    def scaled(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+
+    loses(
+        stage,
+        Loop(optimizer=sgd, update=unscaled),
+        Loop(optimizer=sgd, update=scaled),
+        share=None,
+    )
 
 
 @faulty(

@@ -53,6 +53,7 @@ def anchors_compared_with_anchors(stage: Stage) -> None:
         stage.trainer(lambda model: Compared(model, 0), pairs()),
         lambda: stage.trainer(lambda model: Compared(model, 1), pairs()),
         among_alike,
+        share=None,
     )
 
 
