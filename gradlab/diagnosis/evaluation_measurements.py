@@ -264,8 +264,10 @@ def _missing_keys(relevant: Mapping[Any, Any], corpus: Iterable[Any]) -> Numbers
     keys, texts = set(corpus), {str(key): key for key in corpus}
     due = [document for documents in relevant.values() for document in documents]
     lost = [document for document in due if document not in keys]
-    other = next((key for key in lost if str(key) in texts), None)
-    types = [] if other is None else [type(key).__name__ for key in (other, texts[str(other)])]
+    mistyped = next((key for key in lost if str(key) in texts), None)
+    types = (
+        [] if mistyped is None else [type(key).__name__ for key in (mistyped, texts[str(mistyped)])]
+    )
     return {"missing": len(lost) / max(1, len(due)), "types": types}
 
 

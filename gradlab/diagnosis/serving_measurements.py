@@ -140,9 +140,9 @@ def new_tokens(observation: Observation) -> Numbers | None:
     if any(weight.requires_grad for weight in tables[0].parameters()):
         return None
     mean = rows.detach().mean(0, dtype=torch.float32)
-    usual = (rows[:: max(1, len(rows) // SAMPLED_ROWS)].float() - mean).norm(dim=1).median()
+    distance = (rows[:: max(1, len(rows) // SAMPLED_ROWS)].float() - mean).norm(dim=1).median()
     tokens = torch.cat(texts).unique()
-    near = tokens[(rows[tokens].float() - mean).norm(dim=1) < MEAN_ROW * usual]
+    near = tokens[(rows[tokens].float() - mean).norm(dim=1) < MEAN_ROW * distance]
     tokenizer: Any = getattr(model, "tokenizer", None)
     names_of = getattr(tokenizer, "convert_ids_to_tokens", lambda ids: [str(i) for i in ids])
     return {
@@ -286,15 +286,15 @@ def _common_with_others(tables: Mapping[str, Mapping[str, Sequence[str]]], name:
     It is relative to as many texts of the others themselves.
     """
     texts = [text for column in tables[name].values() for text in column[:READ_TEXTS]]
-    others = [text for other, table in tables.items() if other != name
+    foreign = [text for set_name, table in tables.items() if set_name != name
               for column in table.values() for text in column[:READ_TEXTS]]  # fmt: skip
-    drawn = set(range(0, len(others), max(1, len(others) // max(1, len(texts)))))
-    sample, rest = (
-        [text for place, text in enumerate(others) if (place in drawn) == is_drawn]
+    drawn = set(range(0, len(foreign), max(1, len(foreign) // max(1, len(texts)))))
+    sample, remainder = (
+        [text for place, text in enumerate(foreign) if (place in drawn) == is_drawn]
         for is_drawn in (True, False)
     )
-    own = _common(_frequencies(sample), _frequencies(rest))
-    return _common(_frequencies(texts), _frequencies(rest)) / own if own else 0.0
+    own = _common(_frequencies(sample), _frequencies(remainder))
+    return _common(_frequencies(texts), _frequencies(remainder)) / own if own else 0.0
 
 
 def _losses(loss: nn.Module) -> Iterator[nn.Module]:
