@@ -12,7 +12,7 @@ import torch.distributed.nn.functional
 from torch import nn
 
 import gradlab
-from gradlab.diagnosis.data_measurements import _word_ranks
+from gradlab.diagnosis.data_measurements import _foretold, _word_ranks
 from gradlab.diagnosis.verdicts import EFFECTS, judge
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict, with_causes
 from tests.processes import fork_audits
@@ -412,6 +412,20 @@ def test_words_tell_shuffled_pairs_from_pairs():
     apart = list(_word_ranks([table["anchor"], shuffled]))
     assert sum(together) / 200 > 0.9
     assert abs(sum(apart) / 200 - 0.5) < 3 / math.sqrt(12 * 200)
+
+
+def test_words_of_translations_are_foretold_and_those_of_shuffled_rows_are_not():
+    texts = columns_of(240)["anchor"]
+    shuffled = random.Random(0).sample(texts, len(texts))
+    words = sorted({word for text in texts for word in text.split()})
+    shifted = dict(zip(words, words[17:] + words[:17], strict=True))
+    german, other = (
+        [" ".join(shifted[word] for word in text.split()) for text in column]
+        for column in (texts, shuffled)
+    )
+    assert _foretold([texts, german]) > 0.95
+    assert abs(_foretold([texts, other]) - 0.5) < 0.1
+    assert _foretold([texts[:60], german[:60]]) == 0.5
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from gradlab.diagnosis.observation import Observation, ObservedBatch
@@ -20,6 +21,8 @@ from gradlab.diagnosis.words import plain, word_overlap, words_of
 # Rows whose words are compared, each with so many other rows; of these, rows that are compared with
 # all.
 WORDED_ROWS, COMPARED_ROWS, NEAREST_ROWS = 512, 16, 48
+# Fewest rows from which words that go together are learnt, and the weight of a word's usual share.
+FORETOLD_ROWS, SMOOTHING = 64, 0.1
 # An address, or a word with digits behind a mark or letters, such as doc_017 or q17.
 IDENTIFIER = re.compile(r"https?://\S+|[A-Za-z]+[-_/:.#]?\d+(\.\w+)?|[0-9a-f]{8}-[0-9a-f-]{27}")
 Numbers = dict[str, Any]
@@ -99,6 +102,7 @@ def pairs(batches: list[ObservedBatch], texts: Sequence[Sequence[str]]) -> Numbe
         "rows": len(words),
         "word_share": sum(words) / len(words) if words else math.nan,
         "nearest": _nearest(worded[:2]),
+        "foretold": _foretold(worded[:2]),
     }
 
 
@@ -199,6 +203,40 @@ def _nearest(texts: Sequence[Sequence[str]]) -> float:
     rows = range(0, count, max(1, count // NEAREST_ROWS))
     nearest = [max(overlap(0, row, 1, partner) for partner in range(count)) for row in rows]
     return sum(nearest) / max(1, len(nearest))
+
+
+def _foretold(texts: Sequence[Sequence[str]]) -> float:
+    """Return the mean share of other rows whose second text is foretold less by a first text.
+
+    Which words of second texts go with those of first texts is learnt from every other row, and
+    asked of the rows between: words of translations go together without being equal. Shares are
+    0.5 by chance, and without enough rows.
+    """
+    if len(texts) < 2 or len(texts[0]) < FORETOLD_ROWS:
+        return 0.5
+    first, second = map(_words_in_rows, texts)
+    shares = []
+    for learnt, asked in ((0, 1), (1, 0)):
+        times = np.maximum(first[learnt::2].sum(0), 1)
+        # Probability of a word given a text: means over the words of the text, smoothed.
+        together = (first[asked::2] / times) @ first[learnt::2].T @ second[learnt::2]
+        given_text = together / np.maximum(first[asked::2].sum(1, keepdims=True), 1)
+        usual = (second[learnt::2].sum(0) + 1) / (len(second[learnt::2]) + 1)
+        gain = np.log(SMOOTHING * usual + (1 - SMOOTHING) * given_text) - np.log(usual)
+        candidates = second[asked::2] / np.maximum(second[asked::2].sum(1, keepdims=True), 1)
+        scores = torch.from_numpy(gain @ candidates.T)
+        shares.append(_rank(scores))
+    return float(torch.cat(shares).mean())
+
+
+def _words_in_rows(texts: Sequence[str]) -> np.ndarray:
+    """Return which words texts hold, (rows, words), as 0 and 1."""
+    rows = [set(words_of(text)) for text in texts]
+    places = {word: place for place, word in enumerate(sorted(set().union(*rows)))}
+    held = np.zeros((len(rows), len(places)))
+    for row, words in enumerate(rows):
+        held[row, [places[word] for word in words]] = 1.0
+    return held
 
 
 def _same_texts(columns: list[Mapping[str, Any]]) -> float:

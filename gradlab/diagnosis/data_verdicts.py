@@ -191,7 +191,12 @@ ABOVE_CHANCE, FEWEST_ANCHORS, WORDS_TELL = 2.5, 16, 0.1
 
 
 def pairs(
-    anchors: int, share: float, rows: int, word_share: float, nearest: float = 1.0
+    anchors: int,
+    share: float,
+    rows: int,
+    word_share: float,
+    nearest: float = 1.0,
+    foretold: float = 0.5,
 ) -> Iterator[Verdict]:
     """Judge whether positives are nearer to anchors than other candidates.
 
@@ -205,6 +210,8 @@ def pairs(
         word_share: mean share of other rows' positives that have fewer words in common with the
             anchor than its own positive.
         nearest: mean share of an anchor's words that the nearest of all positives has.
+        foretold: mean share of other rows' positives whose words are foretold less by those of
+            the anchor than the words of its own positive, as learnt from the other rows.
     """
     if anchors < FEWEST_ANCHORS:
         finding = f"{anchors} anchors are too few to compare positives with other candidates."
@@ -236,6 +243,14 @@ def pairs(
             "translations. The encoder may not be tuned for them yet."
         )
         yield Verdict("pairs", NOT_JUDGED, finding, name="no common words", evidence=evidence)
+        return
+    # Rows of a half have learnt the same words, so that their ranks are not independent.
+    if is_above_chance(foretold, rows // 4):
+        finding += (
+            " But words of an anchor foretell those of its positive, as in translations: better "
+            f"than those of {foretold:.0%} of other rows. The encoder is not tuned for them yet."
+        )
+        yield Verdict("pairs", NOT_JUDGED, finding, name="words foretold", evidence=evidence)
         return
     finding += f" Nor do the texts show it: {words}, over {rows} rows."
     change = (

@@ -12,8 +12,8 @@ from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 
 # Difference of the cosine from 1 above which an embedding depends on its batch, in full precision
-# and in half.
-DEPENDS, DEPENDS_IN_HALF = 1e-3, 3e-2
+# and in half; difference above which that is bad.
+DEPENDS, DEPENDS_IN_HALF, DEPENDS_MUCH = 1e-3, 3e-2, 1e-2
 
 
 def beside(cosine: float, half: bool) -> Iterator[Verdict]:
@@ -26,8 +26,11 @@ def beside(cosine: float, half: bool) -> Iterator[Verdict]:
             "Pool by the attention mask. With [CLS] pooling pad on the right, and with the last "
             "token on the left: model.tokenizer.padding_side."
         )
+        if 1 - cosine <= DEPENDS_MUCH:
+            change += " Convolutions over tokens see the padding, and may be left."
+        grade = BAD if 1 - cosine > DEPENDS_MUCH else WATCH
         name = "embedding depends on its batch"
-        yield Verdict(subject, BAD, finding, change, name, "embedding-depends-on-its-batch",
+        yield Verdict(subject, grade, finding, change, name, "embedding-depends-on-its-batch",
                       evidence)  # fmt: skip
     else:
         yield Verdict(subject, GOOD, finding, name="padding has no effect", evidence=evidence)

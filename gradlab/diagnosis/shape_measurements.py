@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gradlab.diagnosis.agreement_measurements import WORDED_ROWS, rank_correlation
+from gradlab.diagnosis.label_agreement_measurements import WORDED_ROWS, rank_correlation
 from gradlab.diagnosis.label_measurements import label_cells
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 from gradlab.diagnosis.words import word_overlap

@@ -9,6 +9,7 @@ from typing import Any
 
 COPIES = {"rows": 1000, "batch": 32, "kept_apart": False, "most_repeated": "a", "repeats": 2}
 VIEWS = {"positive": 0.9, "candidate": 0.2, "lowest": 0.0, "equal": 0.0, "same_texts": True}
+AT_CHANCE = {"anchors": 32, "share": 0.5, "rows": 240, "word_share": 0.5}
 CACHE = {"batches": 2, "half": False}
 LABELS = {
     "loss": "CosineSimilarityLoss", "low": 0.0, "high": 1.0, "distinct": 9, "ignored": False,
@@ -77,6 +78,8 @@ OF_LOSSES: list[tuple[str, dict[str, Any], str]] = [
     ("pairs", {"anchors": 12, "share": 0.5, "rows": 48, "word_share": 0.5}, "not judged"),
     ("pairs", {"anchors": 20, "share": 0.5, "rows": 48, "word_share": 0.5}, "bad"),
     ("pairs", {"anchors": 20, "share": 0.5, "rows": 12, "word_share": 0.5}, "watch"),
+    ("pairs", AT_CHANCE | {"foretold": 0.57}, "bad"),
+    ("pairs", AT_CHANCE | {"foretold": 0.62}, "not judged"),
     ("hard_negatives", {"same": 0.035, "nearer": 0.2}, "watch"),
     ("hard_negatives", {"same": 0.07, "nearer": 0.2}, "bad"),
     ("hard_negatives", {"same": 0.0, "nearer": 0.4}, "good"),
