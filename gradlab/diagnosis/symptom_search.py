@@ -28,7 +28,7 @@ WEIGHTS = (1.0, 1.0, 0.6)
 # Losses of guessing among 2, 4, 8, ... candidates, and how near a number is to one of them.
 GUESSING, NEAR = tuple(math.log(2**power) for power in range(1, 17)), 0.006
 # Penalty of the regression; the residual at which the conjugate gradients stop.
-PENALTY, RESIDUAL = 0.3, 1e-4
+PENALTY, RESIDUAL = 0.3, 1e-3
 
 Counts = tuple[Counter[str], Counter[str], Counter[str]]
 
@@ -102,6 +102,7 @@ class Index:
         return weights
 
 
+@functools.cache
 def features(text: str) -> Counts:
     """Return the words and pairs of words of a text, parts of words, notions and their pairs."""
     tokens = _tokens(text)

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 # What phrases describe that are about something else, and no symptom.
 ELSEWHERE = "elsewhere"
-# Lowest score of an answer. Below the second score, or where the next symptom has more than this
-# share of it, the next one is named as well: of the phrases of a group that was left out of what
-# is learnt, one in 200 is then answered with a wrong symptom alone.
-FLOOR, SURE, AS_WELL = 0.2, 0.6, 0.4
+# Lowest score of an answer. Below the second score, or where the next symptom has more than a share
+# of it, or phrases about something else have more than another share, two are named: of the phrases
+# of a group that was left out of what is learnt, one in 200 is then answered with a wrong symptom
+# alone, and of those about something else one in 80.
+FLOOR, SURE, AS_WELL, OUTSIDE = 0.2, 0.6, 0.4, 0.2
 # Heading of each part of a symptom, by the attribute that holds it.
 HEADINGS = {"cause": "Likely causes", "show": "How to check", "mend": "What to do"}
 
@@ -95,7 +96,8 @@ def nearest(
     (name, score), (_, other) = scores[:2]
     if name == ELSEWHERE or score < FLOOR:
         return [], scores
-    if score >= SURE and other <= AS_WELL * score:
+    outside = dict(scores)[ELSEWHERE]
+    if score >= SURE and other <= AS_WELL * score and outside <= OUTSIDE * score:
         return [name], scores
     return [near for near, _ in scores if near != ELSEWHERE][:2], scores
 

@@ -196,17 +196,12 @@ def explain(everything: bool, write: bool) -> None:
     from tests.judgement import retrieval, scoring
 
     answers = retrieval.outcomes(everything=everything)
+    first = scoring.read(retrieval.FIRST_SCORE)
     for group in dict.fromkeys(answer["group"] for answer in answers.values()):
-        outcomes = [answer["outcome"] for answer in answers.values() if answer["group"] == group]
-        count, not_sure = len(outcomes), outcomes.count(retrieval.NOT_SURE_RIGHT)
-        right = outcomes.count(retrieval.RIGHT) + not_sure
-        low, high = scoring.interval(right, count)
-        click.echo(
-            f"{group:10}{right} of {count} right first ({right / count:.0%}; 95%: {low:.0%} to "
-            f"{high:.0%}; {not_sure} not sure), {outcomes.count(retrieval.WRONG)} wrong and sure, "
-            f"{outcomes.count(retrieval.NOT_SURE_WRONG)} wrong and not sure, "
-            f"{outcomes.count(retrieval.NO_ANSWER)} without an answer"
-        )
+        click.echo(f"{group:12}{retrieval.summary(answers, group)}")
+        if any(answer["group"] == group for answer in first.values()):
+            click.echo(f"  at first  {retrieval.summary(first, group)}")
+    click.echo(retrieval.of_something_else(answers, retrieval.phrases(everything=True)))
     for phrase, answer in answers.items():
         if answer["outcome"] not in (retrieval.RIGHT, retrieval.NOT_SURE_RIGHT):
             click.echo(f"  {answer['outcome']}: {phrase!r}: {answer['answer'] or 'no answer'}")
