@@ -245,8 +245,9 @@ def _is_rough(
     noise = (near < 1e-3) & (near >= end - start)
     smooth = misfit <= 1e-10 + 64 * np.finfo(float).eps * largest
     smooth |= (misfit * width < 1e-13) | noise
-    rough = ~(smooth & (change <= LOGITS_A_PANEL))
-    return rough & ~constant & (width > 1e-14) & (end - start > 1e-15 * end)
+    rough: np.ndarray = ~(smooth & (change <= LOGITS_A_PANEL))
+    rough &= ~constant & (width > 1e-14) & (end - start > 1e-15 * end)
+    return rough
 
 
 def _logits(
