@@ -137,9 +137,8 @@ def duplicates(
     yield Verdict("duplicates", grade, finding, change, "duplicates", "false-negatives", evidence)
 
 
-# Rounding error of cosines that are 1, in single and in half precision; share of equal views that
-# makes a fault of them.
-EQUAL, EQUAL_IN_HALF, MOST_EQUAL = 1e-6, 1e-3, 0.5
+# Rounding error of cosines that are 1; share of equal views that makes a fault of them.
+EQUAL, MOST_EQUAL = 1e-6, 0.5
 
 
 def views(

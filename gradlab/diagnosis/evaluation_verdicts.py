@@ -300,16 +300,15 @@ def _without_answers(answer: Mapping[str, Any]) -> Verdict | None:
     """Judge whether an evaluator can compute a score that tells encoders apart."""
     name, count, distinct = answer["name"], answer["count"], answer["distinct"]
     evidence = {"distinct": float(distinct)}
-    if distinct < 2 and answer["kind"] == "scores":
-        finding = f"All {count:,} gold scores of {name!r} are equal: no score can be computed."
-        change = "Give the evaluator pairs with different gold scores."
-        return _of_evaluation(finding, change, "gold equal", evidence, BAD)
     if distinct < 2:
         finding = (
             f"The corpus of {name!r} holds a single document: each of {count:,} queries finds it, "
             "and the score is always 1."
         )
         change = "Give the evaluator a corpus with documents that are wrong answers."
+        if answer["kind"] == "scores":
+            finding = f"All {count:,} gold scores of {name!r} are equal: no score can be computed."
+            change = "Give the evaluator pairs with different gold scores."
         return _of_evaluation(finding, change, "gold equal", evidence, BAD)
     blank, equal = answer.get("blank", 0.0), answer.get("equal", 0.0)
     if blank > MANY_MISSING or equal > MOST_EQUAL:

@@ -31,7 +31,7 @@ def steps(steps: int, rows: int, batch: int, batches: int, accumulation: int) ->
         return
     finding = f"The whole run is {counted(steps, 'step')} of the optimizer, too few to train."
     change = "Train for more epochs: num_train_epochs. Check max_steps as well."
-    if accumulation > 1 and accumulation > batches / 2 > 0:
+    if accumulation > 1 and batches:
         finding += (
             f" An epoch has {counted(batches, 'batch')}, and gradient_accumulation_steps="
             f"{accumulation}: an epoch is {'one step' if accumulation >= batches else 'few steps'}."

@@ -26,6 +26,7 @@ from typing import Any
 ROOMS = {"diagnosis": "doctor", "inspection": "inspect", "monitor": "report"}
 JUDGING = ("verdicts/*.py", "*verdicts.py", "findings.py")
 FACTORS = (2.0, 0.5)
+OF_INSPECTIONS = "inspection "  # before the numbers of the boundaries of inspections
 # A module of these rooms without limits, which imports nothing of them and remembers what it has
 # measured: no fork needs its own, which would take most of the time.
 KEPT = "gradlab.monitor.setting_advice"
@@ -115,7 +116,10 @@ def _numbers(expression: ast.expr) -> Iterator[ast.Constant]:
 
 
 def grades(frozen: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, list[str]]]:
-    """Yield what the tools say of frozen cases, by name: the grade of each subject."""
+    """Yield what the tools say of frozen cases, by name: the grade of each subject.
+
+    Of an inspection's boundaries, whose words are tested, it is the text as well.
+    """
     from tests.judgement.freeze import judged
 
     for name, measured in frozen:
@@ -123,6 +127,7 @@ def grades(frozen: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, list[str]]]
             name,
             sorted(
                 f"{verdict.tool}: {verdict.subject}: {verdict.grade}"
+                f"{verdict.text if name.startswith(OF_INSPECTIONS) else ''}"
                 for verdict in judged(measured)
             ),
         )
@@ -235,7 +240,7 @@ def mutate(root: Path, cases: Sequence[Any], only: str = "") -> Iterator[tuple[L
         (title, {"report": run}) for title, run, _, _ in run_boundaries.measurements()
     ]
     frozen["inspect"] += [
-        (f"inspection {number}", {"inspect": inspect_boundaries.SOUND | numbers})
+        (f"{OF_INSPECTIONS}{number}", {"inspect": inspect_boundaries.SOUND | numbers})
         for number, (numbers, *_) in enumerate(inspect_boundaries.ROWS)
     ]
     for tool, of_tool in frozen.items():
