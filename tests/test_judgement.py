@@ -6,27 +6,27 @@ import math
 import operator
 import re
 from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("sentence_transformers")
 pytest.importorskip("peft")
 
+from gradlab.diagnosis import installation
 from gradlab.diagnosis.verdicts import SILENCES, judge
-from gradlab.inspection.findings import findings_of
-from tests.judgement import (
-    boundaries,
-    inspect_boundaries,
-    retrieval,
-    run_boundaries,
-    scoring,
-    table,
-)
+from gradlab.monitor.library_versions import UnsupportedVersionError
+from tests.judgement import retrieval, run_boundaries, scoring, table
 from tests.judgement.case import HALVES, TOOLS, Case, cases
 from tests.judgement.freeze import BAD, GOOD, NOT_JUDGED, WATCH, Said, judged
-from tests.judgement.mutation import Limit
+from tests.judgement.mutation import ROOMS, Limit, rows, unnoticed
+from tests.judgement.sentences import noting, said_of, sentences
 
+ROOT = Path(__file__).parents[1]
 CASES = cases()
+ROWS = [row for tool in ROOMS.values() for row in rows(tool)]
 HINT = "read what differs: python -m tests.judgement score; if it is better, add --write"
 
 
@@ -157,28 +157,111 @@ def test_limits_are_doubled_and_halved(text, expected):
     )
 
 
-@pytest.mark.parametrize(("title", "measured", "grade"), boundaries.measurements())
-def test_the_doctor_judges_either_side_of_a_limit(title, measured, grade):
-    assert [verdict.grade for verdict in judged({"doctor": measured})] == [grade] * bool(grade), (
-        title
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.tool}: {row.title}")
+def test_a_tool_judges_either_side_of_a_limit(row):
+    said = row.said()
+    assert [verdict.grade for verdict in said] == [row.grade] * bool(row.grade)
+    assert all(re.search(row.words, verdict.text) for verdict in said)
+
+
+@pytest.mark.parametrize("tool", ROOMS.values())
+def test_a_limit_that_is_halved_or_doubled_fails_a_row(tool):
+    """Half and double of a limit, or of the distance of a probability to 1, are judged by rows."""
+    changes = [f"{limit.where}: {limit.text} -> {text}" for limit, text in unnoticed(tool, ROOT)]
+    assert not changes
+
+
+class Embeds:
+    """An encoder that embeds three sentences at one cosine to each other."""
+
+    dimension, pooler = 3, "mean"
+
+    def __init__(self, cosine: float) -> None:
+        self.cosine = cosine
+
+    def encode(self, _texts, normalize):
+        assert normalize
+        cosines = np.full((3, 3), self.cosine)
+        np.fill_diagonal(cosines, 1.0)
+        return np.linalg.cholesky(cosines) if math.isfinite(self.cosine) else cosines
+
+
+def _loads(cosine):
+    return {"gradlab.encoder.model.Encoder.load": lambda _name: Embeds(cosine)}
+
+
+def _fails(error):
+    def fail(*_):
+        raise error
+
+    return fail
+
+
+def _threads(threads, cores):
+    return {"torch.get_num_threads": lambda: threads, "os.cpu_count": lambda: cores}
+
+
+HERE = "gradlab.diagnosis.installation"
+GPU = {
+    "torch.cuda.is_available": lambda: True, f"{HERE}.device_name": lambda _: "H200",
+    f"{HERE}.bfloat16_instructions": lambda _: "bf16",
+}  # fmt: skip
+DRIVER = {f"{HERE}.Path": lambda _: SimpleNamespace(exists=lambda: True)}
+EMULATED = {f"{HERE}.bfloat16_instructions": lambda _: ""}
+OLD = UnsupportedVersionError("torch 1.9 is older than 2.4; pip install -U torch")
+INSTALLATIONS = [
+    ("model", GOOD, ["0.87"], _loads(0.87)),
+    ("model", WATCH, ["never tuned"], _loads(0.93)),
+    ("model", WATCH, ["never tuned"], _loads(1 - 1.4e-6)),
+    ("model", BAD, ["same embedding"], _loads(1 - 0.7e-6)),
+    ("model", BAD, ["not finite"], _loads(math.nan)),
+    (
+        "model",
+        BAD,
+        ["no config"],
+        {"gradlab.encoder.model.Encoder.load": _fails(OSError("no config"))},
+    ),
+    ("versions", GOOD, ["gradlab"], {}),
+    ("versions", BAD, ["is older", "pip install"], {f"{HERE}.require": _fails(OLD)}),
+    ("extras", GOOD, ["Installed: "], {}),
+    ("GPU", GOOD, ["No GPU"], {"torch.cuda.is_available": lambda: False}),
+    ("GPU", GOOD, ["^H200"], GPU),
+    ("GPU", BAD, ["CUDA_VISIBLE_DEVICES"], {"torch.cuda.is_available": lambda: False} | DRIVER),
+    ("threads", GOOD, ["3 of 8"], _threads(3, 8)),
+    ("threads", WATCH, ["2 of 8"], _threads(2, 8)),
+    ("threads", WATCH, ["9 of 8", "number of cores"], _threads(9, 8)),
+    ("half precision", GOOD, ["in hardware: bf16"], GPU),
+    ("half precision", WATCH, ["emulated", "Leave bf16 out"], EMULATED),
+]
+
+
+def _installed(monkeypatch, subject, stand_ins):
+    """Return the verdict on an installation with stand-ins for its parts."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setattr(name, stand_in)
+    if subject == "model":
+        return installation.model("a")
+    (verdict,) = (
+        v for v in installation.checks(SimpleNamespace(bf16=True)) if v.subject == subject
     )
+    return verdict
 
 
-@pytest.mark.parametrize(
-    ("title", "run", "subject", "grade"),
-    [pytest.param(*row, id=row[0]) for row in run_boundaries.measurements()],
-)
-def test_the_report_judges_either_side_of_a_limit(title, run, subject, grade):
-    grades = [v.grade for v in judged({"report": run}) if v.subject == subject]
-    assert grades == [grade] * bool(grade)
+@pytest.mark.parametrize(("subject", "grade", "words", "stand_ins"), INSTALLATIONS)
+def test_the_doctor_judges_an_installation(subject, grade, words, stand_ins, monkeypatch):
+    verdict = _installed(monkeypatch, subject, stand_ins)
+    assert verdict.grade == grade
+    assert all(re.search(pattern, f"{verdict.finding} {verdict.change}") for pattern in words)
 
 
-@pytest.mark.parametrize(("numbers", "subject", "grade", "words"), inspect_boundaries.ROWS)
-def test_an_inspection_is_judged_on_either_side_of_a_limit(numbers, subject, grade, words):
-    findings = findings_of(inspect_boundaries.SOUND | numbers)
-    of_subject = [verdict for verdict in findings if verdict.subject == subject]
-    assert [verdict.grade for verdict in of_subject] == [grade] * bool(grade)
-    assert all(re.search(words, verdict.finding) for verdict in of_subject)
+def test_every_sentence_is_said_of_a_row():
+    said: set[str] = set()
+    with noting(said):
+        for subject, _, _, stand_ins in INSTALLATIONS:
+            with pytest.MonkeyPatch.context() as patches:
+                _installed(patches, subject, stand_ins)
+    assert not sentences(ROOT) - said - said_of(ROWS)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +277,7 @@ def test_an_inspection_is_judged_on_either_side_of_a_limit(numbers, subject, gra
     ],
 )
 def test_no_task_is_too_easy_beside_a_collapse_or_a_push_that_is_reversed(series, words):
-    run = run_boundaries.frozen(run_boundaries.STILL | series, {})
+    run = run_boundaries.frozen(run_boundaries.STILL | series)
     (learning,) = [v for v in judged({"report": run}) if v.subject == "Learning"]
     assert words in learning.text
     assert ("too easy" in learning.text) == (words == "too easy")
@@ -203,11 +286,11 @@ def test_no_task_is_too_easy_beside_a_collapse_or_a_push_that_is_reversed(series
 def _said_alone() -> dict[str, tuple[bool, dict]]:
     """Whether it is of a trainer, and measurements of one check, by the name of their verdict."""
     alone = {}
-    for _, measured, grade in boundaries.measurements():
-        if grade:
-            (verdict,) = judge(measured)
-            checks = measured.get("trainer") or measured["losses"][""]
-            alone.setdefault(verdict.name, ("trainer" in measured, checks))
+    for row in rows("doctor"):
+        if row.grade:
+            (verdict,) = judge(row.measured)
+            checks = row.measured.get("trainer") or row.measured["losses"][""]
+            alone.setdefault(verdict.name, ("trainer" in row.measured, checks))
     return alone
 
 

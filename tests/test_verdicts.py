@@ -882,7 +882,7 @@ def test_advice_on_a_collapse_names_what_the_loss_has(loss, said, unsaid):
     assert not re.search(unsaid, change)
 
 
-@pytest.mark.parametrize(("first", "begins"), [(0.51, "Positives were"), (0.6, "Lower the")])
+@pytest.mark.parametrize(("first", "begins"), [(0.51, "Look with"), (0.6, "Lower the")])
 def test_advice_on_a_collapse_begins_with_pairs_that_began_at_chance(first, begins):
     """As of shuffled pairs, and of right ones at a rate that is too high."""
     collapsed = COLLAPSED | {"positive_cosine": [first] + [0.99] * 19}

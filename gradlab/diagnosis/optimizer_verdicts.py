@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gradlab.monitor.setting_advice import USUAL_RATES, sentence
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 
-ENCODER_RATES = "Encoders are tuned at 1e-5 to 1e-4, adapters at 1e-4 to 1e-3."
 LOAD_FLOAT32 = (
     "Load the model in float32 and set bf16=True, which computes in bfloat16 and keeps the weights "
     "in float32."
@@ -158,11 +158,11 @@ def learning_rate(
     subject, ruinous = "learning rate", stands * (TOO_FAST if adapters else FAST)
     if rate < STILL:
         finding, name = f"At {rate:g} no weight changes.", "rate too low"
-        yield Verdict(subject, BAD, finding, ENCODER_RATES, name, "weights-do-not-move")
+        yield Verdict(subject, BAD, finding, sentence(USUAL_RATES), name, "weights-do-not-move")
     elif "adam" in optimizer.lower() and dense and rate >= ruinous:
         finding, name = f"{rate:g} with {optimizer} ruins most encoders.", "rate too high"
         grade = BAD if rate >= stands * TOO_FAST else WATCH
-        yield Verdict(subject, grade, finding, ENCODER_RATES, name, "score-falls")
+        yield Verdict(subject, grade, finding, sentence(USUAL_RATES), name, "score-falls")
     else:
         yield Verdict(subject, GOOD, f"{rate:g} with {optimizer}.", name="rate usual")
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gradlab.diagnosis.evaluation_verdicts import role_of
 from gradlab.errors import counted
+from gradlab.monitor.setting_advice import USUAL_RATES
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 
@@ -275,8 +276,8 @@ def reach(
             "at most."
         )
         change = (
-            "Raise the learning rate: adapters are trained at 1e-4 to 1e-3. Check lora_alpha: half "
-            "to twice the rank is usual."
+            f"Raise the learning rate: {USUAL_RATES}. Check lora_alpha: half to twice the rank is "
+            "usual."
         )
         yield Verdict(subject, WATCH, finding, change, "adapter hardly moves", symptom,
                       evidence | {"adapter": adapter})  # fmt: skip

@@ -21,6 +21,8 @@ from gradlab.settings import declarations
 
 # Statistics that advice can raise or lower: attributes of the components of a loss on a batch.
 LEARNING, HARDEST, PULL = "gradient_dissipation", "hardest_share", "scalar_ratio"
+# Learning rates that publications use.
+USUAL_RATES = "encoders are tuned at 1e-5 to 1e-4, adapters at 1e-4 to 1e-3"
 # Names of settings in the losses of other libraries. A larger scale is a smaller temperature.
 MARGINS, TEMPERATURES, SCALES = ("margin", "triplet_margin"), ("temperature", "tau"), ("scale",)
 # Factors by which settings are multiplied and divided, in turn, until the statistic changes by more

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.judgement.case import Row
 from tests.judgement.loss_boundaries import OF_LOSSES
 
 RATE = {"optimizer": "adamw_torch", "adapters": False, "dense": True}
@@ -44,7 +45,13 @@ PIPELINE = {
 }  # fmt: skip
 PROPORTIONS = {"sets": 2, "name": "own", "rows": 80, "in_turns": False}
 FIELD = {"texts": 60, "rows": 160, "halves": 0.7}
-OF_TRAINERS: list[tuple[str, dict[str, Any], str]] = [
+WEIGHTS = {
+    "numbers": 9000, "trained": 9, "tensors": 9, "adapters": 0, "trained_adapters": 0,
+    "adapter": "",
+}  # fmt: skip
+PROCESSES = {"audits": {}, "count": 2, "gathers": True, "is_registered": True}
+WRONG = {"processes": 2, "passed": False, "faults": [{"finding": "Scaled twice.", "change": ""}]}
+OF_TRAINERS: list[tuple[Any, ...]] = [
     ("learning_rate", RATE | {"rate": 1.4e-7}, "good"),
     ("learning_rate", RATE | {"rate": 0.7e-7}, "bad"),
     ("learning_rate", RATE | {"rate": 0.7e-3}, "good"),
@@ -268,16 +275,35 @@ OF_TRAINERS: list[tuple[str, dict[str, Any], str]] = [
     ("aside", {"value": 2.0, "through": -0.1, "aside": 0.07}, ""),
     ("aside", {"value": 2.0, "through": -0.2, "aside": 0.14}, ""),
     ("aside", {"value": 2.0, "through": -0.2, "aside": 0.28}, "watch"),
+    ("aside", {"value": 2.0, "through": -0.02, "aside": 0.07}, ""),
+    ("steps", STEPS | {"steps": 7, "accumulation": 7}, "watch", "an epoch is few steps"),
+    ("learning_rate", RATE | {"rate": 3.5e-3, "share": 0.07}, "good"),
+    ("learning_rate", RATE | {"rate": 3.5e-3, "share": 0.14}, "watch"),
+    ("precision", HALF | {"unchanged": 0.07}, "good"),
+    ("precision", HALF | {"unchanged": 0.14}, "watch"),
+    ("proportions", PROPORTIONS | {"share": 0.05, "common": 0.7}, "watch"),
+    ("proportions", PROPORTIONS | {"share": 0.05, "common": 0.85}, ""),
+    ("weights", WEIGHTS, "good"),
+    ("weights", WEIGHTS | {"trained": 0}, "bad", "frozen"),
+    ("weights", WEIGHTS | {"trained": 2, "adapters": 4}, "bad", "none of their 4 tensors"),
+    ("optimizer", {"missing": 2, "trained": 9, "missing_name": "a"}, "bad", "lacks 2 of 9"),
+    ("precision", HALF | {"bfloat16": 0, "unchanged": 0.0}, "good"),
+    ("precision", HALF | {"bfloat16": 0, "float16": 9, "unchanged": 0.0}, "bad", "float16"),
+    ("gradient", REACHED | {"reached": 9, "broken": 1, "broken_name": "a"}, "bad", "not finite"),
+    ("processes", PROCESSES | {"audits": {"A": {"error": "no port"}}}, "not judged", "no port"),
+    ("processes", PROCESSES | {"audits": {"A": WRONG}}, "bad", "twice"),
+    ("processes", PROCESSES | {"audits": {"A": WRONG | {"faults": [], "passed": True}}}, "good"),
+    ("processes", PROCESSES | {"gathers": False}, "watch", "own sentences only"),
 ]
 
 
-def measurements() -> list[tuple[str, dict[str, Any], str]]:
-    """Return each row as a title, the doctor's measurements, and the grade of the verdict."""
-    rows = [(check, {"trainer": {check: numbers}}, numbers, grade)
-            for check, numbers, grade in OF_TRAINERS]  # fmt: skip
-    rows += [(check, {"losses": {"": {check: numbers}}}, numbers, grade)
-             for check, numbers, grade in OF_LOSSES]  # fmt: skip
+def rows() -> list[Row]:
+    """Return each row; the title says what the check has measured."""
+    of_all = [(check, numbers, {"trainer": {check: numbers}}, *said)
+              for check, numbers, *said in OF_TRAINERS]  # fmt: skip
+    of_all += [(check, numbers, {"losses": {"": {check: numbers}}}, *said)
+               for check, numbers, *said in OF_LOSSES]  # fmt: skip
     return [
-        (f"boundary: {check} {numbers}", measured, grade)
-        for check, measured, numbers, grade in rows
+        Row(f"{check} {numbers}", "doctor", measured, "", *said)
+        for check, numbers, measured, *said in of_all
     ]

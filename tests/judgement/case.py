@@ -1,5 +1,7 @@
 """A labelled case: a set-up or run of training, what is wrong with it, and who should say so.
 
+A `Row` is measurements on one side of a limit, made in code, and what a tool must say of them.
+
 A case is a function of a `Stage`, on which it makes trainers, trains them and asks the tools. A
 half of the set is a package below `tests.judgement` with modules of cases, and a folder `frozen`
 with the measurements of each.
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +60,32 @@ class Case:
     def path(self) -> Path:
         """File with the measurements."""
         return ROOT / self.half / "frozen" / f"{self.name}.json"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Measurements on one side of a limit, and what a tool must say of them."""
+
+    title: str
+    tool: str
+    measured: Mapping[str, Any]
+    subject: str  # of the verdict; empty for every verdict
+    grade: str  # empty if there must be no verdict
+    words: str = ""  # regular expression of what the verdict must say
+
+    def said(self) -> list[Any]:
+        """Return the verdicts on the subject."""
+        from tests.judgement.freeze import judged
+
+        said = judged({self.tool: self.measured})
+        return [verdict for verdict in said if self.subject in ("", verdict.subject)]
+
+    def holds(self) -> bool:
+        """Whether the tool says what it must."""
+        said = self.said()
+        return [verdict.grade for verdict in said] == [self.grade] * bool(self.grade) and all(
+            re.search(self.words, verdict.text) for verdict in said
+        )
 
 
 _CASES: dict[tuple[str, str], Case] = {}

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tests.judgement.case import Row
+
 Numbers = dict[str, Any]
 NAN = math.nan
 # An inspection without findings.
@@ -24,7 +26,9 @@ SOUND: Numbers = {
 }  # fmt: skip
 COPIES = {"candidate_lines": 9, "candidate_row_pairs": 200}
 CUT = {"cut": 9}
+FALSE = {"hard_negatives_false": 6}
 HUBS = {"hubs": 10, "hub_share": 0.2}
+SAMPLED = {"sampled_from": 63_250, "pairs_seen": 0.00025}
 
 
 def _gates(hardest: float = 0.2, closed: float = 0.1, **numbers: float) -> Numbers:
@@ -35,6 +39,12 @@ def _gates(hardest: float = 0.2, closed: float = 0.1, **numbers: float) -> Numbe
 def _hard(nearer: int, easy: int) -> Numbers:
     kinds = (0, nearer, 100 - nearer - easy, easy)
     return {"hard_negatives": dict(zip("abcd", kinds, strict=True))}
+
+
+def _masks(level: float, above: float = NAN, share: float = 0.05) -> Numbers:
+    """Numbers of a mask above 0.9, where a share of the pairs are near-duplicates by words."""
+    levels = [{"cosine": 0.9, "candidates": level, "share_of_push": share}]
+    return {"cosine_levels": levels, "mask_above": above, "mask_removes": 0.02}
 
 
 ROWS: list[tuple[Numbers, str, str, str]] = [
@@ -69,4 +79,25 @@ ROWS: list[tuple[Numbers, str, str, str]] = [
     (HUBS | {"hub_share": 0.035}, "hubs", "", ""),
     (HUBS | {"hub_share": 0.07}, "hubs", "good", ""),
     (HUBS | {"hub_share": 0.14}, "hubs", "watch", ""),
+    # Sentences of other inspections.
+    (SAMPLED, "sample", "not judged", "copies may well be in the others"),
+    (SAMPLED | COPIES | {"candidate_share_of_push": 0.02}, "copies", "watch", "pairs? of texts in"),
+    (SAMPLED | COPIES, "sample", "not judged", "stand for about 800,000"),
+    (COPIES | _masks(level=0.7, above=0.93), "mask", "good", r"may begin at 0\.9300"),
+    (COPIES | _masks(level=0.9), "mask", "good", "by the file of pairs, not by a cosine"),
+    (COPIES | _masks(level=0.3), "mask", "good", "Do not mask by a cosine"),
+    (COPIES | _masks(level=0.3, share=0.007), "mask", "", ""),
+    (COPIES | _masks(level=0.3, share=0.014), "mask", "good", "Do not mask by a cosine"),
+    (FALSE | {"hard_negatives_false_share": 0.007}, "hard negatives", "good", "^Remove"),
+    (FALSE | {"hard_negatives_false_share": 0.14}, "hard negatives", "bad", "^Remove"),
+    ({"alike_when_cut": 3}, "length", "watch", "differ only behind the 64 tokens"),
+    ({"alike_behind_prompts": 1, "prompts": ["query: "]}, "prompts", "watch", "1 text repeats"),
 ]  # fmt: skip
+
+
+def rows() -> list[Row]:
+    """Return each row; the title says what differs from an inspection without findings."""
+    return [
+        Row(str(numbers), "inspect", SOUND | numbers, subject, grade, words)
+        for numbers, subject, grade, words in ROWS
+    ]

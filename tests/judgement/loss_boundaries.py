@@ -49,7 +49,8 @@ SCALES = {
     "label": 1.0,
     "ends": 0.1,
 }
-OF_LOSSES: list[tuple[str, dict[str, Any], str]] = [
+TRANSLATIONS = {"anchors": 48, "share": 0.5, "rows": 48, "word_share": 0.5}
+OF_LOSSES: list[tuple[Any, ...]] = [
     ("labels", LABELS | {"loss": "MarginMSELoss", "distinct": 1}, "watch"),
     ("labels", LABELS | {"loss": "MarginMSELoss", "distinct": 2}, "good"),
     # The other texts stand in 1.9, 1.9, 2.2, 2.2, 3.1 and 1.5 rows on average.
@@ -297,4 +298,22 @@ OF_LOSSES: list[tuple[str, dict[str, Any], str]] = [
     ("shape", SHAPE | {"values": REACTION | {"slope": 0.0}}, "watch"),
     ("shape", SHAPE | {"values": REACTION | {"slope": 0.0, "rest": 0.0}}, ""),
     ("shape", SHAPE | {"values": REACTION | {"slope": 0.0, "random_slope": 0.0}}, "bad"),
+    ("scales", SCALES | {"share": 0.14, "ends": 0.05}, ""),
+    ("columns", {"names": ["anchor", "positive"], "row": ["a", "b"]}, "good"),
+    ("loss", {"values": [0.0], "candidates": 1, "half": False}, "bad", "one sentence"),
+    ("loss", {"values": [0.0, 0.0], "candidates": 9, "half": False}, "bad", "nothing to learn"),
+    ("gradient_cache", CACHE | {"replay": 0.0, "plain": 0.0}, "good"),
+    ("texts", SOUND_TEXTS | {"repeated": {"a": ["x", 5, 40, 24]}}, ""),  # others 1.5 times
+    ("texts", SOUND_TEXTS | {"repeated": {"a": ["x", 8, 40, 25]}}, "watch"),
+    ("texts", SOUND_TEXTS | {"repeated": {"a": ["x", 15, 100, 29]}}, ""),  # others 3 times
+    ("texts", SOUND_TEXTS | {"repeated": {"a": ["x", 21, 200, 73]}}, ""),
+    ("texts", SOUND_TEXTS | {"repeated": {"a": ["x", 35, 200, 67]}}, "watch"),
+    ("texts", SOUND_TEXTS | {"repeated": {"a": ["x", 20, 100, 5]}}, ""),  # names of five classes
+    ("texts", SOUND_TEXTS | {"repeated": {"a": ["x", 35, 100, 3]}}, "watch"),
+    ("pairs", TRANSLATIONS | {"nearest": 0.07}, "not judged", "words cannot tell"),
+    ("pairs", TRANSLATIONS | {"nearest": 0.14}, "bad"),
+    ("graded", {"rising": 2.0, "falling": 1.0, "words": -0.2}, "bad"),
+    ("graded", {"rising": 2.0, "falling": 1.0, "words": -0.4}, ""),
+    ("brevity", {"words": {"a": 2.0, "b": 2.0}, "repeated": 0.2}, ""),
+    ("brevity", {"words": {"a": 2.0, "b": 2.0}, "repeated": 0.4}, "watch"),
 ]

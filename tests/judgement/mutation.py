@@ -1,35 +1,32 @@
 """Mutation of limits: which of them could be twice or half as large without a case that notices.
 
 A limit is a number that a judging module compares with, or holds in a constant. Each is doubled and
-halved in turn, a probability by its distance to 1 as well, in a fork of this process that imports
-the changed module. A mutant is noticed if any tool grades any frozen case otherwise.
+halved in turn, a probability by its distance to 1 as well, and its module gets the code and the
+constants of the changed source. A mutant is noticed if its tool grades any frozen case otherwise.
 """
 
 from __future__ import annotations
 
 import ast
-import gc
+import contextlib
+import functools
 import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
-import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
+
+from tests.judgement.case import Case, Row
 
 # Rooms that judge, modules that do so in them, and the tool whose verdicts they make. The report,
 # which takes most time, comes last.
 ROOMS = {"diagnosis": "doctor", "inspection": "inspect", "monitor": "report"}
 JUDGING = ("verdicts/*.py", "*verdicts.py", "findings.py")
 FACTORS = (2.0, 0.5)
-OF_INSPECTIONS = "inspection "  # before the numbers of the boundaries of inspections
-# A module of these rooms without limits, which imports nothing of them and remembers what it has
-# measured: no fork needs its own, which would take most of the time.
-KEPT = "gradlab.monitor.setting_advice"
+Change = tuple[Any, str, Any]  # whose attribute has another value, its name, its own value
 
 
 @dataclass(frozen=True)
@@ -46,6 +43,12 @@ class Limit:
     @property
     def where(self) -> str:
         return f"{'/'.join(self.file.parts[-3:])}:{self.line} {self.name}"
+
+    @property
+    def module(self) -> str:
+        parts = self.file.with_suffix("").parts[::-1]
+        names = parts[: parts.index("gradlab") + 1]
+        return ".".join(name for name in reversed(names) if name != "__init__")
 
     def mutants(self) -> Iterator[str]:
         """Yield the texts of other values."""
@@ -115,141 +118,121 @@ def _numbers(expression: ast.expr) -> Iterator[ast.Constant]:
                 yield from _numbers(operand)
 
 
-def grades(frozen: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, list[str]]]:
-    """Yield what the tools say of frozen cases, by name: the grade of each subject.
+@contextlib.contextmanager
+def changed(limit: Limit, text: str) -> Iterator[None]:
+    """Let a limit have another value within the block, in the module and where it is imported."""
+    lines = limit.file.read_text(encoding="utf-8").splitlines(keepends=True)
+    line = lines[limit.line - 1].encode()  # columns count bytes
+    end = limit.column + len(limit.text)
+    lines[limit.line - 1] = (line[: limit.column] + text.encode() + line[end:]).decode()
+    module = importlib.import_module(limit.module)
+    mutant = {"__name__": limit.module, "__file__": str(limit.file)}
+    exec(compile("".join(lines), str(limit.file), "exec"), mutant)
+    undo = [*_exchange_numbers(module, mutant), *_exchange_code(module.__dict__, mutant)]
+    try:
+        yield
+    finally:
+        for place, name, value in undo:
+            setattr(place, name, value)
 
-    Of an inspection's boundaries, whose words are tested, it is the text as well.
-    """
+
+def _exchange_numbers(module: ModuleType, mutant: Mapping[str, Any]) -> Iterator[Change]:
+    """Give constants their other values, also in the modules that import them."""
+    for name, value in list(vars(module).items()):
+        if name.isupper() and isinstance(value, int | float | tuple) and value != mutant[name]:
+            for importer in list(sys.modules.values()):
+                if importer is module or (module.__name__, name) in _imports(importer):
+                    yield importer, name, value
+                    setattr(importer, name, mutant[name])
+
+
+@functools.cache
+def _imports(module: ModuleType) -> set[tuple[str, str]]:
+    """Return the names that a module of gradlab imports from others, with theirs."""
+    file = getattr(module, "__file__", None)
+    if not getattr(module, "__name__", "").startswith("gradlab.") or not file:
+        return set()
+    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    return {
+        (str(node.module), alias.name)
+        for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }  # fmt: skip
+
+
+def _exchange_code(names: Mapping[str, Any], mutant: Mapping[str, Any]) -> Iterator[Change]:
+    """Give functions and methods their other code, and arguments their other defaults."""
+    for name, value in list(names.items()):
+        replacement = mutant.get(name)
+        if isinstance(value, property):
+            value, replacement = value.fget, getattr(replacement, "fget", None)
+        if isinstance(value, type) and value.__module__ == getattr(replacement, "__module__", ""):
+            yield from _exchange_code(vars(value), vars(replacement))
+        elif isinstance(value, FunctionType) and isinstance(replacement, FunctionType):
+            for part in ("__code__", "__defaults__", "__kwdefaults__"):
+                if getattr(value, part) != getattr(replacement, part):
+                    yield value, part, getattr(value, part)
+                    setattr(value, part, getattr(replacement, part))
+
+
+def rows(tool: str) -> list[Row]:
+    """Return measurements on either side of the limits of a tool."""
+    from tests.judgement import boundaries, inspect_boundaries, run_boundaries, titled_runs
+
+    if tool == "report":
+        return [*run_boundaries.rows(), *titled_runs.rows()]
+    return boundaries.rows() if tool == "doctor" else inspect_boundaries.rows()
+
+
+def unnoticed(tool: str, root: Path) -> Iterator[tuple[Limit, str]]:
+    """Yield the limits of a tool, with their other value, whose change no row notices."""
+    of_tool = rows(tool)
+    for limit in limits(root):
+        if limit.tool == tool:
+            # Rows on the subjects of a module most likely notice its changes.
+            source = limit.file.read_text(encoding="utf-8")
+            of_tool.sort(key=lambda row, source=source: f'"{row.subject}"' not in source)
+            for text in limit.mutants():
+                if not _first(limit, text, ((row.title, row.holds) for row in of_tool)):
+                    yield limit, text
+
+
+def mutate(root: Path, cases: Sequence[Case], only: str = "") -> Iterator[tuple[Limit, str, str]]:
+    """Yield each mutant with a row or a case that notices it, or ''."""
+    for tool in ROOMS.values():
+        of_tool = [limit for limit in limits(root) if limit.tool == tool and only in limit.where]
+        # Rows come first: they take least time, and most mutants are noticed by one.
+        checks = [(row.title, row.holds) for row in rows(tool) if of_tool]
+        checks += [(case.name, check) for case in cases
+                   if of_tool and (check := _graded_as_before(case, tool))]  # fmt: skip
+        for limit in of_tool:
+            for text in limit.mutants():
+                witness = _first(limit, text, checks)
+                # What has noticed a change of a module most likely notices the next one.
+                checks.sort(key=lambda check, witness=witness: check[0] != witness)
+                yield limit, text, witness
+
+
+def _graded_as_before(case: Case, tool: str) -> Callable[[], bool] | None:
+    """Return whether a tool still says of a case what it says now; None if it is not asked."""
+    from tests.judgement import scoring
     from tests.judgement.freeze import judged
 
-    for name, measured in frozen:
-        yield (
-            name,
-            sorted(
-                f"{verdict.tool}: {verdict.subject}: {verdict.grade}"
-                f"{verdict.text if name.startswith(OF_INSPECTIONS) else ''}"
-                for verdict in judged(measured)
-            ),
-        )
+    measured = scoring.frozen(case)
 
+    def grades() -> list[tuple[str, str]]:
+        return sorted((said.subject, said.grade) for said in judged({tool: measured[tool]}))
 
-def noticed(limit: Limit, text: str, frozen: Sequence[Any], expected: dict[str, Any]) -> str:
-    """Return the first case that is judged otherwise if the limit has another value, or ''."""
-    receive, send = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            os.close(receive)
-            first = _judge_mutant(limit, text, frozen, expected)
-        except BaseException as error:
-            first = f"error: {type(error).__name__}: {error}"
-        with os.fdopen(send, "w") as file:
-            file.write(first)
-        os._exit(0)
-    os.close(send)
-    with os.fdopen(receive) as file:
-        content = file.read()
-    os.waitpid(child, 0)
-    return content
-
-
-def _judge_mutant(limit: Limit, text: str, frozen: Sequence[Any], expected: dict[str, Any]) -> str:
-    source = limit.file.read_text(encoding="utf-8").splitlines(keepends=True)
-    line = source[limit.line - 1].encode()  # columns count bytes
-    changed = line[: limit.column] + text.encode() + line[limit.column + len(limit.text) :]
-    source[limit.line - 1] = changed.decode()
-    if limit.file.suffix == ".toml":
-        _serve_text(limit.file, "".join(source))
-    else:
-        sys.meta_path.insert(0, _Mutant(limit.file, "".join(source)))
-    return next((name for name, said in grades(frozen) if said != expected[name]), "")
-
-
-class _Mutant(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports one module from another source."""
-
-    def __init__(self, file: Path, source: str) -> None:
-        self._file, self._source = file, source
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if not name.startswith("gradlab."):
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path)
-        if spec is None or spec.origin is None or Path(spec.origin) != self._file:
-            return None
-        places = spec.submodule_search_locations
-        return importlib.util.spec_from_file_location(
-            name, self._file, loader=self, submodule_search_locations=places
-        )
-
-    def create_module(self, spec: Any) -> None:
+    if tool not in measured:
         return None
-
-    def exec_module(self, module: Any) -> None:
-        exec(compile(self._source, str(self._file), "exec"), module.__dict__)
-
-
-def _serve_text(file: Path, text: str) -> None:
-    read = Path.read_text
-
-    def changed(self: Path, *args: Any, **kwargs: Any) -> str:
-        return text if self == file else read(self, *args, **kwargs)
-
-    Path.read_text = changed  # type: ignore[method-assign]  # in a fork that ends soon
+    before = grades()
+    return lambda: grades() == before
 
 
-def forget_rooms() -> None:
-    """Let the rooms that judge be imported anew in each fork, and whatever imports from them."""
-    judging = tuple(f"gradlab.{room}" for room in ROOMS)
-    for name in list(sys.modules):
-        if name == KEPT:
-            continue
-        if name.startswith((*judging, "gradlab.report", "tests.judgement.freeze")):
-            del sys.modules[name]
-            parent, _, last = name.rpartition(".")
-            if parent in sys.modules and hasattr(sys.modules[parent], last):
-                delattr(sys.modules[parent], last)
-
-
-def preload() -> None:
-    """Import what takes seconds once, for all forks."""
-    for name in (
-        "torch", "transformers", "scipy.stats", "pandas", "jinja2", "gradlab.losses.registry",
-        "gradlab.gradient.diagnostics", "gradlab.decomposition.two_view_losses",
-        "gradlab.decomposition.batch_arguments", "gradlab.scale.audit", "gradlab.train",
-    ):  # fmt: skip
+def _first(limit: Limit, text: str, checks: Iterable[tuple[str, Callable[[], bool]]]) -> str:
+    """Return the first check that fails if the limit has another value, or ''."""
+    with changed(limit, text):
         try:
-            importlib.import_module(name)
-        except ImportError:
-            continue
-
-
-def mutate(root: Path, cases: Sequence[Any], only: str = "") -> Iterator[tuple[Limit, str, str]]:
-    """Yield each mutant with a case or boundary that notices it, or ''."""
-    from tests.judgement import inspect_boundaries, run_boundaries, scoring
-    from tests.judgement.boundaries import measurements
-
-    preload()
-    measured = {f"{case.half}/{case.name}": scoring.frozen(case) for case in cases}
-    # Boundaries come first: they take least time, and most mutants are noticed by one.
-    frozen: dict[str, list[tuple[str, Any]]] = {tool: [] for tool in ROOMS.values()}
-    frozen["doctor"] += [
-        (title, {"doctor": doctor_measurements}) for title, doctor_measurements, _ in measurements()
-    ]
-    frozen["report"] += [
-        (title, {"report": run}) for title, run, _, _ in run_boundaries.measurements()
-    ]
-    frozen["inspect"] += [
-        (f"{OF_INSPECTIONS}{number}", {"inspect": inspect_boundaries.SOUND | numbers})
-        for number, (numbers, *_) in enumerate(inspect_boundaries.ROWS)
-    ]
-    for tool, of_tool in frozen.items():
-        of_tool += [(name, {tool: tools[tool]}) for name, tools in measured.items()
-                    if tool in tools]  # fmt: skip
-    expected = {tool: dict(grades(frozen_of_tool)) for tool, frozen_of_tool in frozen.items()}
-    forget_rooms()
-    gc.freeze()  # a collection in a fork would copy all pages
-    for limit in limits(root):
-        if only in limit.where:
-            for text in limit.mutants():
-                yield limit, text, noticed(limit, text, frozen[limit.tool], expected[limit.tool])
+            return next((title for title, holds in checks if not holds()), "")
+        except Exception as error:
+            return f"error: {type(error).__name__}: {error}"

@@ -6,10 +6,13 @@ an empty grade means that the subject is not on the page.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+
+from tests.judgement.case import Row
 
 Series = dict[str, Any]
 COUNT = 40  # records of a run
@@ -17,7 +20,7 @@ GROUPS = {"loss": "train", "learning_rate": "train", "weights_moved": "train", "
           "eval_a_cosine_ndcg@10": "evaluation", "eval_loss": "evaluation",
           "repeated_rows": "train", "alternating_rows": "train", "opposed_pairs": "train",
           "anchor_drift": "train", "constant_drift": "train", "weights_left": "train",
-          "rows_without_gradient": "train",
+          "rows_without_gradient": "train", "grad_norm": "train",
           "learned_weight": "train", "learned_weight_gradient": "train",
           "learned_temperature": "train", "learned_logit_scale": "train", "learned_scale": "train",
           }  # fmt: skip
@@ -295,17 +298,17 @@ RUNS += [
 ]  # fmt: skip
 
 
-def measurements() -> list[tuple[str, dict[str, Any], str, str]]:
-    """Return each row as a title, a frozen run, the subject and the grade of its verdict."""
+def rows() -> list[Row]:
+    """Return each row as a frozen run."""
     return [
-        (f"boundary {number}: {subject} {grade}", frozen(series, options), subject, grade)
+        Row(f"run {number}: {subject} {grade}", "report", frozen(series, options), subject, grade)
         for number, (series, options, subject, grade) in enumerate(RUNS)
     ]
 
 
-def frozen(series: Series, options: dict[str, Any]) -> dict[str, Any]:
+def frozen(series: Series, options: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
     """Return a frozen run of ``steps`` records, in which a number stands for equal values."""
-    count = options.get("steps", COUNT - 1)
+    count, pause = options.get("steps", COUNT - 1), options.get("pause", 1)
     groups: dict[str, list[Any]] = {}
     watch = {"total_steps": options.get("total", count)} | options.get("watch", {})
     for name, values in series.items():
@@ -315,9 +318,12 @@ def frozen(series: Series, options: dict[str, Any]) -> dict[str, Any]:
         points: Sequence[float] = values if isinstance(values, list) else [values] * (count + 1)
         begin = options.get("begin", 0)
         steps = [begin + round(at * count / max(1, len(points) - 1)) for at in range(len(points))]
-        group = GROUPS.get(name, "diagnostics")
+        group = GROUPS.get(name, "histogram" if ":" in name else "diagnostics")
         groups.setdefault(group, []).append([steps, {NAMES.get(name, name): list(points)}])
-    groups["watch"] = [[list(range(count + 1)), {"run_seconds": list(range(count + 1))}]]
-    manifest = {"kind": "watched run", "status": options.get("status", "finished")}
+    seconds = [pause * step for step in range(count + 1)]
+    groups["watch"] = [[list(range(count + 1)), {"run_seconds": seconds}]]
+    manifest = {"kind": options.get("kind", "watched run")}
+    manifest |= {"status": options.get("status", "finished")}
     manifest |= {"config": options.get("config", {}), "watch": watch}
+    manifest |= {"why": options["why"]} if "why" in options else {}
     return {"manifest": manifest, "series": groups, "silence": options.get("silence", 0.0)}

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.judgement.case import Case, Row
+
 ROOMS = {"monitor": "verdicts/*.py", "diagnosis": "*.py", "inspection": "findings.py"}
 # Test files in which verdicts are made.
 TESTS = (
@@ -96,19 +98,14 @@ def _noting(kind: Any, note: Callable[[Any], None]) -> tuple[Any, Any]:
     return kind, original
 
 
-def said_of_cases(cases: Iterable[Any]) -> set[str]:
-    """Return the names of sentences that are said of frozen cases and of boundaries."""
-    from tests.judgement import boundaries, run_boundaries, scoring
-    from tests.judgement.freeze import judged
+def said_of(labelled: Iterable[Case | Row]) -> set[str]:
+    """Return the names of sentences that are said of frozen cases and of rows."""
+    from tests.judgement import scoring
 
     said: set[str] = set()
     with noting(said):
-        for case in cases:
-            scoring.verdicts(case)
-        for _, measured, _ in boundaries.measurements():
-            judged({"doctor": measured})
-        for _, run, _, _ in run_boundaries.measurements():
-            judged({"report": run})
+        for case in labelled:
+            _ = case.said() if isinstance(case, Row) else scoring.verdicts(case)
     return said
 
 

@@ -117,6 +117,9 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("hardly told apart", "ratio too low", "score does not improve"),
         *("none learns", "gradient has vanished", "nothing left to learn"),
     ),
+    **{
+        name: ("loss of guessing", "hardly told apart") for name in ("training hurts", "score fell")
+    },
     "hardly told apart": ("loss of guessing", "score does not improve"),
     "loss of guessing": ("score does not improve",),
 }
@@ -225,9 +228,7 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         batches.set_back(run.history),
     )
     yield from (verdict for verdict in of_weights if verdict is not None)
-    advice = embeddings.queue_advice(run.config)
-    keeps_best = run.config is not None
-    yield judge_scores(run.history, running, advice, keeps_best, failures.has_negatives)
+    yield judge_scores(run.history, running, failures.background)
 
 
 def _of_records(records: Records, unmeasured: str, running: bool) -> list[Verdict]:
@@ -266,11 +267,15 @@ def _too_early(verdict: Verdict, records: int) -> Verdict:
 
 
 def _beside_problems(verdict: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
-    """Return a verdict without *good* on a gradient that leads to what is wrong in the same run."""
-    if verdict.grade != GOOD or verdict.subject not in OF_GRADIENT:
+    """Return a verdict without *good* on a gradient or embeddings, and a problem in the same run.
+
+    A gradient may lead to what is wrong, and embeddings are not where they should be.
+    """
+    of_gradient = verdict.subject in OF_GRADIENT
+    if verdict.grade != GOOD or not (of_gradient or verdict.subject in OF_OUTCOME):
         return verdict
     for problem in graded(verdicts, BAD, WATCH):
-        of_outcome = problem.grade == BAD or problem.subject in OF_OUTCOME
+        of_outcome = problem.grade == BAD or (of_gradient and problem.subject in OF_OUTCOME)
         if of_outcome and problem.subject != "Run" and problem.dataset in ("", verdict.dataset):
             finding = f"{verdict.finding} Beside “{problem.title}” that is no good sign."
             return dataclasses.replace(verdict, grade=NOT_JUDGED, finding=finding)

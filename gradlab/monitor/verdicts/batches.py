@@ -92,8 +92,9 @@ def unrelated(records: Records) -> Verdict | None:
 def opposed(records: Records) -> Verdict | None:
     """Judge whether pairs are driven to opposite directions."""
     shares = _points(records, OPPOSED)
-    late = [shares.get(step, 0.0) for step in list(records.points("positive_cosine"))[-6:]]
-    if len(late) < 6 or statistics.median(late) < MANY_OPPOSED:
+    steps = list(records.points("positive_cosine"))[-2 * PERSISTENT :]
+    late = [shares.get(step, 0.0) for step in steps]
+    if len(late) < 2 * PERSISTENT or statistics.median(late) < MANY_OPPOSED:
         return None
     share = statistics.median(late)
     return Verdict(

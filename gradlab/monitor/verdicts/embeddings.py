@@ -42,8 +42,8 @@ REVERSED_AS_WELL, CLEARLY_AS_WELL = 0.48, 1.5
 # What to look at where a loss is not known to have negatives.
 PUSH = "check that negatives, or pairs with low labels, push sentences apart"
 PAIRS_AT_CHANCE = (
-    "Positives were no nearer than other sentences in the first record: look with gradlab doctor "
-    "whether the texts of a row belong together."
+    "Look with gradlab doctor whether the texts of a row belong together: in the first record, "
+    "positives were no nearer than other sentences."
 )
 PAIRS_MAY_NOT_FIT = (
     "If gradlab doctor finds that the words of a row do not belong together either, mend the pairs."

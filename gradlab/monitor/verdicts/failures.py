@@ -105,9 +105,14 @@ class FailureWatch:
                     self._judge_score(name, step)
 
     @property
-    def has_negatives(self) -> bool:
-        """Whether one of the losses is known to push sentences from negatives."""
-        return any(records.has_negatives for records in self.records.values())
+    def background(self) -> scores.Background:
+        """What advice on scores depends on."""
+        return scores.Background(
+            embeddings.queue_advice(self._config),
+            self._config is not None,
+            any(records.has_negatives for records in self.records.values()),
+            any(records.begins_at_chance for records in self.records.values()),
+        )
 
     def restart(self, history: History) -> FailureWatch:
         """Return one for the same losses that was given a whole history."""
@@ -136,11 +141,10 @@ class FailureWatch:
                 self._name(verdict, step, dataset)
 
     def _judge_score(self, name: str, step: int) -> None:
-        score, advice = self.history.score(name), embeddings.queue_advice(self._config)
-        hurts = scores.training_hurts(score, True, advice, self.has_negatives)
+        score, background = self.history.score(name), self.background
+        hurts = scores.training_hurts(score, self.history, True, background)
         if hurts is None and ("training hurts", "") not in self._names:
-            keeps_best = self._config is not None
-            hurts = scores.score_fell(score, self.history, keeps_best)
+            hurts = scores.score_fell(score, self.history, background)
         if hurts is not None:
             self._name(hurts, step, "")
 

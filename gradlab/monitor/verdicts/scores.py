@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from gradlab.monitor.history import History, Score
-from gradlab.monitor.verdicts.records import PERSISTENT, SCORE_CHANGE
+from gradlab.monitor.history import TRAIN, History, Score
+from gradlab.monitor.setting_advice import USUAL_RATES
+from gradlab.monitor.verdicts.embeddings import PAIRS_AT_CHANCE
+from gradlab.monitor.verdicts.records import PERSISTENT, SCORE_CHANGE, lost_half, margin_below
 from gradlab.numbers import score as number
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
@@ -19,18 +22,23 @@ EVALUATE = (
 )
 
 
+class Background(NamedTuple):
+    """What advice on scores depends on."""
+
+    queue_advice: str = ""  # see `embeddings.queue_advice`
+    keeps_best: bool = False  # whether the run keeps its best encoder, as `gradlab train` does
+    has_negatives: bool = False  # whether a loss is known to push sentences from negatives
+    at_chance: bool = False  # whether positives were no nearer than other sentences at first
+
+
+NOTHING_KNOWN = Background()
+
+
 def judge_scores(
-    history: History,
-    running: bool,
-    queue_advice: str = "",
-    keeps_best: bool = False,
-    has_negatives: bool = False,
+    history: History, running: bool, background: Background = NOTHING_KNOWN
 ) -> Verdict:
     """Judge all scores: the worst verdict if one is a problem, else all in one."""
-    verdicts = [
-        _one_score(score, history, running, queue_advice, keeps_best, has_negatives)
-        for score in history.scores()
-    ]
+    verdicts = [_one_score(score, history, running, background) for score in history.scores()]
     problems = [verdict for verdict in verdicts if verdict.is_problem]
     if problems:
         return min(problems, key=lambda verdict: verdict.grade != BAD)
@@ -45,10 +53,12 @@ def judge_scores(
 
 # A score from which on there is no room above; fewest evaluations that all have the same value.
 PERFECT, SAME_VALUES = 0.999, 3
+# Share of its value before training that a score must have lost while the run goes on.
+LOST_SO_FAR = 0.25
 
 
 def training_hurts(
-    score: Score, running: bool, queue_advice: str = "", has_negatives: bool = False
+    score: Score, history: History, running: bool, background: Background
 ) -> Verdict | None:
     """Judge whether a score ends below its value before training.
 
@@ -58,30 +68,30 @@ def training_hurts(
     if not score.is_quality or before is None or not trained:
         return None
     late = trained[-2:] if running else trained[-1:]
-    margin = max(SCORE_CHANGE, before / 4) if running else SCORE_CHANGE
+    margin = max(SCORE_CHANGE, LOST_SO_FAR * before) if running else SCORE_CHANGE
     if (running and len(late) < 2) or any(value >= before - margin for value in late):
         return None
     if running and not before > 0:
         return None
-    data = "other negatives" if has_negatives else "data nearer to what the score measures"
+    slower, data = _slower(history), "train on data nearer to what the score measures"
+    if background.has_negatives:
+        data = "look for false negatives (gradlab inspect)"
+    change = f"{slower}. If it is low already, {data}."
+    if background.at_chance:
+        change = _of_pairs_first(f"{slower}.")
     return Verdict(
         "Scores",
         BAD,
         f"{score.title} was {before:.3f} before training and is {late[-1]:.3f}: training hurts the "
         "encoder.",
-        queue_advice or f"Lower the learning rate, or use {data}.",
+        background.queue_advice or change,
         name="training hurts",
         symptom="score-falls",
         evidence={"before": before, "last": late[-1]},
     )
 
 
-# Share of the gain that may be lost from the best score to the last: the best of many evaluations
-# lies above the course by their noise, which for 100 queries is about 0.02.
-NOISE = 0.1
-
-
-def score_fell(score: Score, history: History, keeps_best: bool = False) -> Verdict | None:
+def score_fell(score: Score, history: History, background: Background) -> Verdict | None:
     """Judge whether a correlation or nDCG is below its best at the end of the run.
 
     If the planned length is unknown, several evaluations in a row must show the fall instead.
@@ -89,8 +99,7 @@ def score_fell(score: Score, history: History, keeps_best: bool = False) -> Verd
     best, last, total = score.best, score.last, history.total_steps
     if not score.is_quality or best is None or last is None:
         return None
-    gain = best[1] - score.before if score.before is not None else 0.0
-    margin = max(SCORE_CHANGE, NOISE * gain)
+    margin = margin_below(best[1], score)
     if last[1] >= best[1] - margin:
         return None
     steps = [step for step, _ in score.points]
@@ -101,20 +110,34 @@ def score_fell(score: Score, history: History, keeps_best: bool = False) -> Verd
     then = "; the embeddings have become constant since"
     if math.isfinite(last[1]):
         then = f" and has fallen since, to {last[1]:.3f}"
+    end = "; to end there, train for fewer steps or at a lower learning rate."
     encoder = f"Use the encoder of about step {best[0]}"
-    if keeps_best:
+    if background.keeps_best:
         encoder = f"The encoder of step {best[0]} is in the folder best"
-    # Without a score from before training, half of the gain is unknown.
-    lost_half = score.before is not None and not last[1] > (best[1] + score.before) / 2
+    change = encoder + end
+    if background.at_chance:
+        change = _of_pairs_first(change)
     return Verdict(
         "Scores",
-        BAD if lost_half or not math.isfinite(last[1]) else WATCH,
+        BAD if lost_half(score) or not math.isfinite(last[1]) else WATCH,
         f"{score.title} was best at step {best[0]} ({best[1]:.3f}){then}.",
-        f"{encoder}; to end there, train for fewer steps or at a lower learning rate.",
+        change,
         name="score fell",
         symptom="score-falls",
         evidence={"best": best[1], "last": last[1]},
     )
+
+
+def _of_pairs_first(change: str) -> str:
+    return f"{PAIRS_AT_CHANCE} If they do, {change[:1].lower()}{change[1:]}"
+
+
+def _slower(history: History) -> str:
+    """Return the advice to lower the learning rate, with the largest one that was logged."""
+    rates = [rate for rate in history.series(TRAIN, "learning_rate")[1] if math.isfinite(rate)]
+    if not rates:
+        return "Lower the learning rate"
+    return f"Lower the learning rate, which was {max(rates):.1g} at most: {USUAL_RATES}"
 
 
 def _open(verdicts: list[Verdict]) -> list[Verdict]:
@@ -125,9 +148,7 @@ def _one_score(
     score: Score,
     history: History,
     running: bool,
-    queue_advice: str,
-    keeps_best: bool,
-    has_negatives: bool,
+    background: Background,
 ) -> Verdict:
     last, best = score.last, score.best
     if last is None:
@@ -141,11 +162,11 @@ def _one_score(
         finding = (
             f"{score.title} cannot be computed at step {last[0]}: the embeddings are constant{was}."
         )
-        change = queue_advice or "Lower the learning rate, and use an earlier encoder."
+        change = background.queue_advice or "Lower the learning rate, and use an earlier encoder."
         name, symptom = "score is undefined", "cosines-above-0-9"
         return Verdict("Scores", BAD, finding, change, name, symptom)
-    fallen = training_hurts(score, running, queue_advice, has_negatives)
-    fallen = fallen or score_fell(score, history, keeps_best)
+    fallen = training_hurts(score, history, running, background)
+    fallen = fallen or score_fell(score, history, background)
     if fallen:
         return fallen
     before = score.before
@@ -161,19 +182,21 @@ def _one_score(
     evidence["before"] = before
     if unchanged := _unchanged(score, before):
         return unchanged
-    if score.is_quality and best[1] <= before and not running:
-        return _not_improved(score, evidence)
+    if score.is_quality and best[1] <= before:
+        return _not_improved(score, running, evidence)
     finding = f"{score.title}: {number(before)} before training, {course}."
     return Verdict("Scores", GOOD, finding, name="score", evidence=evidence)
 
 
-def _not_improved(score: Score, evidence: Mapping[str, float]) -> Verdict:
+def _not_improved(score: Score, running: bool, evidence: Mapping[str, float]) -> Verdict:
     before, best, last = evidence["before"], score.best, evidence["last"]
     assert best is not None
     finding = (
-        f"{score.title} has not improved: {number(before)} before training, at best "
-        f"{number(best[1])} (step {best[0]})."
+        f"{score.title} has not improved{' so far' if running else ''}: {number(before)} before "
+        f"training, at best {number(best[1])} (step {best[0]})."
     )
+    if running:
+        return Verdict("Scores", NOT_JUDGED, finding, name="no better yet", evidence=evidence)
     change = (
         "Check that the evaluator asks for what is trained: its right answers, its prompts and its "
         "kind of texts. If it does, use data nearer to it."

@@ -17,8 +17,8 @@ from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 GUESSING, WORSE = 0.97, 1.1
 # Factor by which the loss jumps where a run is resumed, and the values on both sides that show it.
 JUMP, BESIDE = 1.5, 5
-# Fewest values of the loss that are compared with guessing, and fewest in a third that rises.
-COMPARED, FEWEST_OF_THIRD = 9, 3
+# Fewest values of the loss that are compared with guessing.
+COMPARED = 9
 # Share of its first value, or of guessing, to which a loss must have fallen before it came back,
 # and share from which on it has come back.
 FALLEN, RISEN = 0.8, 0.95
@@ -52,11 +52,15 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
         evidence["guessing"] = guessing
     if returned := _came_back(losses, guessing, evidence):
         return returned
-    if guessing and len(losses) >= COMPARED and last >= GUESSING * guessing:
+    if guessing and last >= GUESSING * guessing:
         finding = (
             f"The loss is that of guessing: it is {short(last)}, and {short(guessing)} if nothing "
             "is told apart."
         )
+        if len(losses) < COMPARED:
+            finding += f" It was recorded {len(losses)} times, too few to judge."
+            name = "guessing so far"
+            return Verdict("Loss", NOT_JUDGED, finding, name=name, evidence=evidence)
         change = f"Train longer, or at a higher learning rate. {PAIRS_MAY_NOT_FIT}"
         return Verdict(
             "Loss", WATCH, finding, change, "loss of guessing", "loss-at-chance", evidence
@@ -148,7 +152,7 @@ def _jumps(run: Recording, names: list[str], evidence: dict[str, float]) -> Verd
 
 def _rises(losses: list[float]) -> bool:
     third = len(losses) // 3
-    return third >= FEWEST_OF_THIRD and min(losses[-third:]) > WORSE * max(losses[:third]) > 0
+    return third >= PERSISTENT and min(losses[-third:]) > WORSE * max(losses[:third]) > 0
 
 
 def _may_rise(run: Recording, dataset: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from gradlab.monitor.history import BATCH_LOSS, TRAIN, History
 from gradlab.monitor.movement import STALE_GRADIENT, WEIGHTS_MOVED
+from gradlab.monitor.setting_advice import USUAL_RATES
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, Records
 from gradlab.numbers import percent, short
 from gradlab.settings.module import LEARNED
@@ -277,8 +278,7 @@ def _reason(history: History, settings: Mapping[str, Any], moved: float) -> tupl
         own = ", and by SGD at 0.01 or more; check what clipping leaves of the gradient"
         return (
             f"The learning rate was at most {rate:.1g}." if rate == rate else "",
-            "Raise the learning rate: encoders are tuned at 1e-5 to 1e-4, adapters at 1e-4 to "
-            f"1e-3{'' if 'optim' in settings else own}.",
+            f"Raise the learning rate: {USUAL_RATES}{'' if 'optim' in settings else own}.",
         )
     return (
         f"The learning rate was at most {rate:.1g}." if rate == rate else "",

@@ -1,0 +1,226 @@
+"""Runs on either side of a limit of the report, with what is known of them and what it must say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tests.judgement.case import Row
+from tests.judgement.run_boundaries import (
+    ALIVE,
+    APART,
+    COLD,
+    COUNT,
+    DRIFT,
+    FIRST_COSINES,
+    LOG_8,
+    LOG_16,
+    NDCG,
+    OUTWEIGHED,
+    PUSHED,
+    RANKING,
+    Series,
+    at_once,
+    frozen,
+    halves,
+    own,
+    steadily,
+)
+
+
+class Run(NamedTuple):
+    """A run with what is known of it, and the words that the verdict on a subject must have."""
+
+    title: str
+    series: Series
+    subject: str
+    grade: str
+    words: str = ""
+    options: Mapping[str, Any] = MappingProxyType({})
+
+
+def few(count: int, **values: float) -> Series:
+    """Values of a run with ``count`` records."""
+    return {name: [value] * count for name, value in values.items()}
+
+
+def trend(errors: float) -> list[float]:
+    """Cosines with a slope of so many standard errors, beside noise of 0.01."""
+    noise, steps = np.resize([0.01, -0.01], COUNT), np.arange(COUNT) - (COUNT - 1) / 2
+    slope = errors * 0.01 * math.sqrt(COUNT / (COUNT - 2) / (steps**2).sum())
+    return [float(value) for value in 0.5 + noise + slope * steps]
+
+
+def negatives(near: float, between: float = 0.0, centre: float = 0.1, edge: float = 0.75) -> Series:
+    """Bins of the cosines of 32 texts: positives at ``edge``, and shares of negatives near it."""
+    return APART | {
+        "uniform_share": 1 / 31, f"positive_cosine:{edge}": 1.0,
+        f"negative_cosine:{centre}": 1 - near - between, f"negative_cosine:{edge + 0.1}": near,
+        **({"negative_cosine:0.6": between} if between else {}),
+    }  # fmt: skip
+
+
+def reaction(nearer: float) -> Series:
+    """A loss of 8 rows that heeds so many of an anchor's 7 negatives."""
+    values = {"others": 7, "nearer": nearer, "all_nearer": 7, "rest": 1.0, "slope": 0.1}
+    values |= {"random_slope": 0.1, "positive_slope": 0.1}
+    return APART | {"watch": {"trials": {"": values}, "known": {"": False}}}
+
+
+def clipped(norm: float) -> dict[str, Any]:
+    return {"config": {"optim": "sgd", "max_grad_norm": norm}}
+
+
+TRAIN = {"kind": "training run", "total": 400}
+GOES_ON = {"status": "running", "total": 100}
+NEW_HEAD = {"positive_cosine": 0.52, "negative_cosine": 0.5, "effective_rank": 20.0}
+COLLAPSE = {"negative_cosine": steadily(0.2, 0.985, 0.985),
+            "effective_rank": steadily(20.0, 5.0, 5.0)}  # fmt: skip
+STIFF = {"weights_moved": at_once(0.0, 0.7e-4), "grad_norm": 100.0, "learning_rate": 1e-4}
+FLOODED = PUSHED | {"hardest_share": 0.93}
+LATE = ALIVE | {"active": halves(0.5, 0.0)}
+CLOSE = APART | {"negative_cosine": 0.77}
+TITLED = [
+    Run("an index that stays, in 4 records", few(4, **DRIFT, constant_drift=0.2), "Views", ""),
+    Run("an index that stays, in 7 records", few(7, **DRIFT, constant_drift=0.2), "Views", "watch"),
+    Run("4 records of opposite pairs", few(4, **APART, opposed_pairs=0.14), "Pairs", ""),
+    Run("7 records of opposite pairs", few(7, **APART, opposed_pairs=0.14), "Pairs", "watch"),
+    Run("a new head, in 4 records", few(4, **NEW_HEAD), "Spread", "watch", "hardly", TRAIN),
+    Run("a new head that stays so", few(7, **NEW_HEAD), "Spread", "bad", "own view", TRAIN),
+    Run("cosines .25 apart", APART | {"negative_cosine": 0.55}, "Spread", "good", "not by much"),
+    Run("cosines .4 apart", APART | {"negative_cosine": 0.4}, "Spread", "good", "clearly told"),
+    Run("two thirds of a small gap are left", APART | {"positive_cosine": at_once(0.52, 0.5),
+        "negative_cosine": 0.46}, "Spread", "watch", "Train longer"),
+    Run("two fifths of a gap are left", APART | {"positive_cosine": at_once(0.56, 0.5),
+        "negative_cosine": 0.46}, "Spread", "watch", "told apart better in the first record"),
+    Run("1 text in 70 meets a copy", negatives(2.3e-4), "Duplicates", ""),
+    Run("1 text in 36 meets a copy", negatives(4.5e-4), "Duplicates", "watch", "0.028 copies"),
+    Run("copies, and a few near texts", negatives(1e-3, 3.5e-4), "Duplicates", "watch"),
+    Run("near texts of all degrees", negatives(1e-3, 7e-4), "Duplicates", ""),
+    Run("copies in an encoder of high cosines", negatives(1e-3, 0.0, 0.4), "Duplicates", "watch"),
+    Run("texts that are all alike", negatives(1e-3, 0.0, 0.65, 0.85), "Duplicates", ""),
+    Run("a softmax with room to fall", APART | own(8, 0.83, LOG_8, 4.0, 1.3), "Formula", ""),
+    Run("wrong pairs cost a fifth more", APART | own(8, 2.0, 2.2, 2.4, 2.1), "Formula", "watch"),
+    Run("wrong pairs cost half more", APART | own(8, 2.0, 2.2, 3.0, 2.1), "Formula", ""),
+    Run("labels smoothed over a batch", APART | own(8, 3.5, LOG_8, 4.0, 3.6), "Formula", "watch"),
+    Run("labels smoothed a little", APART | own(8, 2.6, LOG_8, 4.0, 2.7), "Formula", ""),
+    Run("a batch in chunks of 4", reaction(3), "Formula", "watch", "only 3 negatives"),
+    Run("a batch in chunks of 5", reaction(4), "Formula", ""),
+    Run("6% learn", ALIVE | {"active": 0.07}, "Learning", "good", "usual for a loss that works"),
+    Run("14% learn", ALIVE | {"active": 0.14}, "Learning", "good", r"negatives\. *$"),
+    Run("1 in 700 learns", ALIVE | {"active": 0.0014}, "Learning", "good", r"^\S+ 0\.1% of"),
+    Run("1 in 1,400 learns", ALIVE | {"active": 0.0007}, "Learning", "good", r"Fewer than 0\.1%"),
+    Run("all but 1 in 140 learn", ALIVE | {"active": 0.993}, "Learning", "good", "99% of"),
+    Run("all but 1 in 330 learn", ALIVE | {"active": 0.997}, "Learning", "good", "All sentences"),
+    Run("positives with room to come closer", OUTWEIGHED | {"positive_cosine": 0.985},
+        "Pull and push", "bad"),
+    Run("τ of .004, 3 hard negatives", FLOODED | {"uniform_share": 1 / 3}, "Hard negatives",
+        "watch", "only that one", COLD),
+    Run("τ of .004, 2 hard negatives", FLOODED | {"uniform_share": 1 / 2}, "Hard negatives",
+        "not judged", "too few", COLD),
+    Run("pairs at chance that collapse", COLLAPSE | {"positive_cosine": at_once(0.23, 0.99)},
+        "Spread", "bad", "positives were no nearer than other"),
+    Run("pairs above chance that collapse", COLLAPSE | {"positive_cosine": at_once(0.25, 0.99)},
+        "Spread", "bad", "^Spread.*Lower the learning rate, or"),
+    Run("a collapse, evaluated once before it", APART | COLLAPSE | {NDCG: [0.5]}, "Spread", "bad"),
+    Run("a narrow cone whose score falls", APART | COLLAPSE | {"effective_rank": 14.0,
+        NDCG: [0.5, 0.4]}, "Spread", "bad"),
+    Run("a frozen score near 1", APART | {NDCG: 0.9985}, "Scores", "watch", "of another model"),
+    Run("a perfect score", APART | {NDCG: 0.9993}, "Scores", "watch", "no room to improve"),
+    Run("the same score 4 times", APART | {NDCG: [0.5] * 4}, "Scores", "watch", "exactly 0.5"),
+    Run("the same score twice", APART | {NDCG: [0.5] * 2}, "Scores", "watch", "has not improved"),
+    Run("one held-out loss", {"eval_loss": [0.5]}, "Scores", "not judged", "Give the trainer",
+        {"begin": 9}),
+    Run("three held-out losses that fall", {"eval_loss": [1.0, 0.8, 0.7]}, "Scores", "good"),
+    Run("a score .0035 lower", {NDCG: [0.5, 0.4965]}, "Scores", "watch", "the evaluator asks"),
+    Run("a score .007 lower", {NDCG: [0.5, 0.493]}, "Scores", "watch", "Lower the learning rate"),
+    Run("a third of a gain is lost", {NDCG: [0.4, 0.5, 0.47]}, "Scores", "watch", "fallen since"),
+    Run("3/5 of a gain are lost", {NDCG: [0.4, 0.5, 0.44]}, "Scores", "bad", "fallen since"),
+    Run("a fall of a fourteenth of a gain", {NDCG: [0.2, 0.55, 0.525]}, "Scores", "good"),
+    Run("a fall of a seventh of a gain", {NDCG: [0.2, 0.55, 0.5]}, "Scores", "watch", "fallen"),
+    Run("spread beside a score that halves", APART | {NDCG: [0.5, 0.25]}, "Spread", "not judged"),
+    Run("a score that halves at a high rate", {NDCG: [0.5, 0.25], "learning_rate": 5e-3}, "Scores",
+        "bad", "which was 0.005 at most"),
+    Run("pairs that begin at chance, and a score that halves", few(COUNT, negative_cosine=0.6)
+        | {"positive_cosine": at_once(0.6, 0.9), NDCG: [0.5, 0.25]}, "Scores", "bad",
+        "If they do, lower the learning rate"),
+    Run("a score that keeps a tenth of its gain", APART | {"negative_cosine": 0.77,
+        NDCG: [0.3, 0.5, 0.32]}, "Spread", "watch", "hardly told apart"),
+    Run("a loss of guessing beside a score that halves", FIRST_COSINES | {"loss":
+        at_once(2.8, LOG_16), NDCG: [0.5, 0.25]}, "Loss", "watch", "explains this", RANKING),
+    Run("one low score so far", {NDCG: [0.5, 0.3]}, "Scores", "not judged", "", GOES_ON),
+    Run("two low scores so far", {NDCG: [0.5, 0.3, 0.3]}, "Scores", "bad", "hurts", GOES_ON),
+    Run("a third of a score is lost so far", {NDCG: [0.5, 0.33, 0.33]}, "Scores", "bad", "hurts",
+        GOES_ON),
+    Run("a fifth of a score is lost so far", {NDCG: [0.5, 0.4, 0.4]}, "Scores", "not judged", "",
+        GOES_ON),
+    Run("3.5 minutes of silence", APART, "Run", "not judged", "", GOES_ON | {"silence": 210.0}),
+    Run("7 minutes of silence", APART, "Run", "watch", "420 seconds|7 minutes",
+        GOES_ON | {"silence": 420.0}),
+    Run("14 usual pauses of silence", APART, "Run", "not judged", "",
+        GOES_ON | {"silence": 840.0, "pause": 60}),
+    Run("28 usual pauses of silence", APART, "Run", "watch", "28 minutes",
+        GOES_ON | {"silence": 1680.0, "pause": 60}),
+    Run("14 pauses like the only two", APART, "Run", "not judged", "",
+        GOES_ON | {"silence": 840.0, "pause": 60, "steps": 2}),
+    Run("a run that has just begun", APART, "Run", "not judged", "", GOES_ON | {"steps": 0}),
+    Run("an hour and a half of silence", APART, "Run", "watch", "90 minutes",
+        GOES_ON | {"silence": 5400.0}),
+    Run("three hours of silence", APART, "Run", "watch", "3 hours", GOES_ON | {"silence": 10800.0}),
+    Run("6 good losses before it was resumed", APART | {"watch": {"resumed": COUNT // 2},
+        "loss": [3.0] * 14 + [1.0] * 6 + [2.0] * 20}, "Loss", "watch", "jumps"),
+    Run("7 losses of guessing", FIRST_COSINES | {"loss": [2.8] + [0.98 * LOG_16] * 6}, "Loss",
+        "not judged", "guessing", RANKING),
+    Run("14 losses of guessing", FIRST_COSINES | {"loss": [2.8] + [0.98 * LOG_16] * 13}, "Loss",
+        "watch", "guessing", RANKING),
+    Run("8 losses, the last higher", {"loss": [1.0, 1.0, 1.1, 1.2, 1.2, 1.3, 1.4, 1.4]},
+        "Loss", "not judged", "has not fallen"),
+    Run("15 losses, the last higher", {"loss": [1.0] * 5 + [1.2] * 5 + [1.4] * 5},
+        "Loss", "watch", "rises"),
+    Run("gradients clipped to 1 in 140", STIFF, "Progress", "watch", "are clipped", clipped(0.7)),
+    Run("gradients clipped to 1 in 70", STIFF, "Progress", "watch", "SGD multiplies", clipped(1.4)),
+    Run("a step of .2 at a high rate", {"weights_moved": [0.0, 0.01, 0.02, 0.22, *[0.23] * 9]},
+        "Weights", ""),
+    Run("cosines that stay", few(COUNT, negative_cosine=0.1) | {"positive_cosine": trend(2.1)},
+        "Progress", "watch", "no measured quantity"),
+    Run("cosines that fall slowly", few(COUNT, negative_cosine=0.1)
+        | {"positive_cosine": trend(4.2)}, "Progress", ""),
+    Run("10 records of cosines that stay", few(10, **APART), "Progress", ""),
+    Run("16 records of cosines that stay", few(16, **APART), "Progress", "watch", "as they did"),
+    # Sentences of other runs.
+    Run("a batch too large for the memory", APART, "Run", "bad", "does not fit into memory",
+        {"status": "crashed", "why": "CUDA out of memory"}),
+    Run("a full disk", APART, "Run", "watch", "What came after is not judged",
+        {"status": "stopped", "why": "No space left on device"}),
+    Run("resumed at its end", APART | {"watch": {"resumed": COUNT - 1}}, "Run", "watch",
+        "no step was left"),
+    Run("a loss that reaches 0", {"loss": [1.0, 0.5, 0.2] + [0.0] * 9}, "Loss", "not judged",
+        "has fallen from 1 to exactly 0"),
+    Run("a surrogate", APART | {"loss": at_once(1.0, 0.8)}, "Loss", "not judged", "surrogate",
+        {"config": {"loss": "baseline"}}),
+    Run("a sign exchanged", APART | own(8, 4.0, 2.0, 1.0, 3.0), "Formula", "bad", "is reversed"),
+    Run("a softmax of a softmax", APART | {"watch": {"departures": {"": "softmax twice"}}},
+        "Formula", "bad", "not infonce.*softmax again", RANKING),
+    Run("a gradient that vanishes half-way", LATE | {"gradient_dissipation": halves(0.1, 0.7e-8)},
+        "Learning", "bad", "has vanished"),
+    Run("a gradient that nearly vanishes", LATE | {"gradient_dissipation": halves(0.1, 1.4e-8)},
+        "Learning", "good", "are learned"),
+    Run("a teacher who says that texts are alike", CLOSE, "Spread", "not judged", "A teacher says",
+        {"config": {"loss": "kl"}}),
+    Run("close cosines in the order of labels", CLOSE | {"order": 0.8}, "Spread", "not judged",
+        "in the right order"),
+    Run("a rank that stays, alone", few(COUNT, effective_rank=9.0), "Progress", ""),
+]  # fmt: skip
+
+
+def rows() -> list[Row]:
+    """Return each row as a frozen run."""
+    return [
+        Row(f"{run.title}: {run.subject} {run.grade}", "report", frozen(run.series, run.options),
+            run.subject, run.grade, run.words)
+        for run in TITLED
+    ]  # fmt: skip
