@@ -9,7 +9,6 @@ from typing import Any
 
 COPIES = {"rows": 1000, "batch": 32, "kept_apart": False, "most_repeated": "a", "repeats": 2}
 VIEWS = {"positive": 0.9, "candidate": 0.2, "lowest": 0.0, "equal": 0.0, "same_texts": True}
-AT_CHANCE = {"anchors": 32, "share": 0.5, "rows": 240, "word_share": 0.5}
 CACHE = {"batches": 2, "half": False}
 LABELS = {
     "loss": "CosineSimilarityLoss", "low": 0.0, "high": 1.0, "distinct": 9, "ignored": False,
@@ -50,6 +49,7 @@ SCALES = {
     "ends": 0.1,
 }
 TRANSLATIONS = {"anchors": 48, "share": 0.5, "rows": 48, "word_share": 0.5}
+TAUGHT = {"pairs": 900, "words": 50}
 OF_LOSSES: list[tuple[Any, ...]] = [
     ("labels", LABELS | {"loss": "MarginMSELoss", "distinct": 1}, "watch"),
     ("labels", LABELS | {"loss": "MarginMSELoss", "distinct": 2}, "good"),
@@ -67,6 +67,13 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("scales", SCALES | {"share": 0.3, "ends": 0.03}, "watch"),
     ("brevity", {"words": {"a": 2.0, "b": 2.0}, "repeated": 0.2}, ""),
     ("brevity", {"words": {"a": 2.0, "b": 2.0}, "repeated": 0.45}, "watch"),
+    ("taught_embeddings", TAUGHT | {"teacher": -0.07}, "good"),
+    ("taught_embeddings", TAUGHT | {"teacher": 0.0, "nearest": 0.6, "rows": 64}, "good"),
+    ("taught_embeddings", TAUGHT | {"teacher": 0.0, "nearest": 0.57, "rows": 64}, "watch"),
+    ("shift", {"rows": 100, "before": 0.0, "after": 0.3, "own_rank": 0.7}, ""),
+    ("shift", {"rows": 100, "before": 0.0, "after": 0.3, "own_rank": 0.6}, "bad"),
+    ("graded", {"rising": 1.0, "falling": 0.5, "words": -0.4}, ""),
+    ("graded", {"rising": 1.0, "falling": 0.5, "words": -0.2}, "bad"),
     ("contained", CONTAINED | {"alike": 0.4}, ""),
     ("contained", CONTAINED | {"alike": 0.6}, "watch"),
     ("contained", CONTAINED | {"same": 0.2}, ""),

@@ -139,6 +139,8 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     ({"stale": 11.0}, {}, "Gradient", "bad"),
     ({NDCG: at_once(0.5, 0.493)}, {}, "Scores", "watch"),
     ({NDCG: at_once(0.5, 0.486)}, {}, "Scores", "bad"),
+    ({NDCG: [0.2, *[0.5] * (COUNT - 2), 0.475]}, {}, "Scores", "good"),
+    ({NDCG: [0.2, *[0.5] * (COUNT - 2), 0.455]}, {}, "Scores", "watch"),
     ({NDCG: at_once(0.9985, 0.9985)}, {}, "Scores", "watch"),
     ({"eval_loss": steadily(1.0, 1.05, 1.07, 1.07)}, {}, "Scores", "not judged"),
     ({"eval_loss": steadily(1.0, 1.1, 1.15, 1.15)}, {}, "Scores", "watch"),
