@@ -298,6 +298,7 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("shape", SHAPE | {"values": REACTION | {"nearer": 0.0}}, "watch"),
     ("shape", SHAPE | {"values": REACTION | {"nearer": 0.0, "all_nearer": 0.0}}, "watch"),
     ("shape", SHAPE | {"values": REACTION | {"positive_slope": 0.0}}, "watch"),
+    ("shape", SHAPE | {"values": REACTION | {"positive_slope": 0.0, "one_sided": 1.0}}, ""),
     ("shape", SHAPE | {"values": {"alike": 2.0}, "value": 3.0, "longer": 9.0}, ""),
     ("shape", SHAPE | {"values": {"alike": 2.0}, "value": 6.0, "longer": 9.0}, "watch"),
     ("shape", SHAPE | {"values": {"alike": 2.0}, "value": 6.0, "longer": 1.007}, ""),

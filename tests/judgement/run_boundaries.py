@@ -248,6 +248,13 @@ def own(count: float, solved: float, alike: float, wrong: float, halfway: float)
     return {"watch": {"trials": {"": values}, "known": {"": False}}}
 
 
+def turned(*differences: float) -> dict[str, Any]:
+    """A loss that is reversed, and its differences where embeddings are turned."""
+    options = own(8, 1.0, 0.9, 0.5, 0.8)
+    options["watch"]["trials"][""] |= {"turned": list(differences)}
+    return options
+
+
 def other_target(following: float, first: float) -> dict[str, Any]:
     """A loss of one's own of another target, with its values where that is met."""
     options = own(8, 17.5, 2.08, following, 5.0)
@@ -276,6 +283,8 @@ RUNS += [
      "Learning", "watch"),
     (STILL | {"gradient_dissipation": 1.4e-8, "weights_moved": at_once(0.0, 1.4e-3)}, {},
      "Learning", "bad"),
+    (APART, turned(0.5, 0.5, 0.4), "Formula", "bad"),
+    (APART, turned(0.5, -0.2, 0.4), "Formula", ""),
     (APART, own(8, 0.7, LOG_8 + 0.6931 + 0.007, 5.0, 1.0), "Formula", "bad"),
     (APART, own(8, 0.7, LOG_8 + 0.6931 + 0.014, 5.0, 1.0), "Formula", ""),
     (APART, own(8, 1.5, LOG_8, 2.5, 1.5 + 0.1 * 0.579), "Formula", "bad"),
