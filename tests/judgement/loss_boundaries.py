@@ -50,6 +50,7 @@ SCALES = {
 }
 TRANSLATIONS = {"anchors": 48, "share": 0.5, "rows": 48, "word_share": 0.5}
 TAUGHT = {"pairs": 900, "words": 50}
+TAUGHT = {"pairs": 900, "words": 50}
 OF_LOSSES: list[tuple[Any, ...]] = [
     ("labels", LABELS | {"loss": "MarginMSELoss", "distinct": 1}, "watch"),
     ("labels", LABELS | {"loss": "MarginMSELoss", "distinct": 2}, "good"),
