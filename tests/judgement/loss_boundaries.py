@@ -9,6 +9,7 @@ from typing import Any
 
 COPIES = {"rows": 1000, "batch": 32, "kept_apart": False, "most_repeated": "a", "repeats": 2}
 VIEWS = {"positive": 0.9, "candidate": 0.2, "lowest": 0.0, "equal": 0.0, "same_texts": True}
+AT_CHANCE = {"anchors": 32, "share": 0.5, "rows": 240, "word_share": 0.5}
 CACHE = {"batches": 2, "half": False}
 LABELS = {
     "loss": "CosineSimilarityLoss", "low": 0.0, "high": 1.0, "distinct": 9, "ignored": False,
@@ -49,7 +50,6 @@ SCALES = {
     "ends": 0.1,
 }
 TRANSLATIONS = {"anchors": 48, "share": 0.5, "rows": 48, "word_share": 0.5}
-TAUGHT = {"pairs": 900, "words": 50}
 TAUGHT = {"pairs": 900, "words": 50}
 OF_LOSSES: list[tuple[Any, ...]] = [
     ("labels", LABELS | {"loss": "MarginMSELoss", "distinct": 1}, "watch"),
