@@ -111,7 +111,10 @@ def with_causes(verdicts: Sequence[Verdict], effects: Mapping[str, Iterable[str]
         if cause is None:
             roots.append(verdict)
         else:
+            # A score is no cause: what lowers it may be what is seen elsewhere.
             words = f"“{cause.title}” explains this: act on that first."
+            if cause.subject == "Scores":
+                words = f"Act on “{cause.title}” first: the same change may mend this."
             explained.append(dataclasses.replace(verdict, change=words, cause=cause.name))
     return [*roots, *explained]
 

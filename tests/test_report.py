@@ -8,6 +8,7 @@ import json
 import math
 import re
 import threading
+from importlib import resources
 
 import numpy as np
 import pandas as pd
@@ -29,9 +30,10 @@ from gradlab.monitor.history import (
 )
 from gradlab.monitor.run_reader import read_recording
 from gradlab.numbers import short
-from gradlab.report import follow_run, write_report
+from gradlab.report import cards, follow_run, write_report
 from gradlab.report.charts import Series, labels, line_chart, ticks
 from gradlab.simulation import simulate
+from tests.judgement import run_boundaries
 
 torch = pytest.importorskip("torch")
 
@@ -95,6 +97,15 @@ def test_the_page_needs_nothing_but_itself(watched):
     assert any("default-src 'none'" in attrs.get("content", "") for attrs in meta)
     assert "<b>" not in text.split("<h1>")[1].split("</h1>")[0]
     assert "a <b>" in page.words
+
+
+def test_each_subject_of_a_verdict_is_explained():
+    page = resources.files("gradlab.report") / "templates" / "about.html"
+    about = page.read_text(encoding="utf-8")
+    subjects = {row.subject for row in run_boundaries.rows() if row.grade}
+    anchors = {subject.lower().replace(" ", "-") for subject in subjects}
+    assert len(anchors) > 15
+    assert anchors <= set(re.findall(r'id="([^"]+)"', about))
 
 
 def test_the_numbers_are_those_of_the_run(watched):
@@ -318,6 +329,17 @@ def test_runs_of_equal_settings_that_end_without_a_score_are_compared(tmp_path):
     text = write_report(tmp_path, tmp_path / "report.md").read_text(encoding="utf-8")
     assert "0.600 ± 0.141" in text
     assert "– ± –" in text
+
+
+def test_a_score_has_no_logarithmic_axis_and_a_rate_of_0_no_chart():
+    history = History(10)
+    for step, value in ((0, 0.2), (5, 0.001), (10, 0.3)):
+        measured = {"eval_a_spearman_cosine": value, "eval_samples_per_second": 0.0}
+        history.add(step, "evaluation", measured | {"eval_steps_per_second": value})
+    assert "logarithmic axis" not in cards.training({"run": history})[0].chart
+    titles = [card.title for card in cards.remaining({"run": history})]
+    assert titles == ["Steps per second"]
+    assert "logarithmic axis" in cards.remaining({"run": history})[0].chart
 
 
 def test_a_chart_says_that_its_points_are_means():

@@ -142,7 +142,8 @@ def test_a_run_that_the_doctor_calls_bad_is_not_green(tmp_path):
     assert judge_run(write_run(tmp_path, evaluation)).grade != BAD
     judgement = judge_run(write_run(tmp_path, watch={"doctor": [problem]}))
     assert judgement.grade == BAD
-    assert judgement.headline.startswith("Set-up (labels): Divide them by 5.")
+    assert judgement.headline.startswith("Set-up (labels): Before training")
+    assert "They go to 5. Divide them by 5." in judgement.headline
     assert "They go to 5." in judgement.verdicts[0].finding
 
 
@@ -491,7 +492,8 @@ def test_each_dataset_has_its_own_verdicts(tmp_path):
     assert graded(judgement, BAD) == ["Pull and push (first)"]  # from the first record on
     # The numbers of both data sets stand still, which explains it and comes first.
     assert judgement.verdicts[0].title == "Progress (first)"
-    assert judgement.headline.startswith("Progress (first): Check that the learning rate")
+    assert judgement.headline.startswith("Progress (first): ")
+    assert "Check that the learning rate" in judgement.headline
     assert "Pull and push (second)" in graded(judgement, GOOD)
 
 
@@ -595,7 +597,7 @@ def test_one_card_advises_where_one_cause_explains_the_others(tmp_path):
     judgement = judged_with(tmp_path, {0: 0.4, 190: 0.4}, flat, loss="infonce(temperature=20)")
     first, *later_verdicts = judgement.verdicts
     assert first.name == "temperature too high"
-    assert judgement.headline.startswith(f"Hard negatives: {first.change}")
+    assert judgement.headline.startswith(f"Hard negatives: {first.finding} {first.change}")
     assert "lower temperature from 20 to 0.05" in first.change.lower()
     effects = [verdict for verdict in later_verdicts if verdict.is_problem]
     assert {"hardly told apart", "loss of guessing"} <= {verdict.name for verdict in effects}

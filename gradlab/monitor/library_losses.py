@@ -12,6 +12,7 @@ from torch import Tensor
 from gradlab.errors import listed
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
+from gradlab.monitor.setting_advice import RATED, WITH_OWN_NEGATIVES
 
 POOLS = {
     "query_to_doc": "other",
@@ -23,12 +24,7 @@ HARDNESS = {"in_batch_negatives": "in_batch", "hard_negatives": "hard", "all_neg
 # Functions that compare by cosine, and functions that do so if the model normalises embeddings.
 COSINES = {"cos_sim", "pytorch_cos_sim", "pairwise_cos_sim"}
 DOTS = {"dot_score", "pairwise_dot_score"}
-# Losses whose labels say how alike the texts of a pair are, and losses of an anchor, its positive
-# and its own negatives.
-RATED = {
-    "CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "ContrastiveLoss", "OnlineContrastiveLoss",
-}  # fmt: skip
-WITH_OWN_NEGATIVES = {"TripletLoss", "MarginMSELoss"}
+# Losses that mine triplets from labels, with their settings.
 MINING = {
     "BatchAllTripletLoss": {"mining": "all", "mean_over": "active"},
     "BatchHardTripletLoss": {"mining": "hard"},
@@ -63,7 +59,7 @@ def recognise(loss: Any, columns: int = 2) -> Loss | str:
     plain = name.removeprefix("Cached").replace("Symmetric", "")
     if plain in MAKERS:
         return MAKERS[plain](loss, columns)
-    return f"{name} {UNKNOWN.get(name, 'has no closed form in gradlab')}"
+    return f"{name} {UNKNOWN[name]}" if name in UNKNOWN else f"gradlab has no formula of {name}"
 
 
 def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict[str, Any]:

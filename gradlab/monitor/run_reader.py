@@ -127,7 +127,8 @@ class Recording:
             # A user's own function may have the name of a registered loss.
             loss = _registered(text, own) if watch.get("known", {}).get(name, True) else None
             arguments = frozenset(watch.get("arguments", {}).get(name, ()))
-            losses[name] = LossInUse(loss, _numbers(watch.get("settings", {}).get(name)), arguments)
+            numbers = _numbers(watch.get("settings", {}).get(name))
+            losses[name] = LossInUse(loss, numbers, arguments, str(text))
         return losses
 
     @property

@@ -23,6 +23,11 @@ from gradlab.settings import declarations
 LEARNING, HARDEST, PULL = "gradient_dissipation", "hardest_share", "scalar_ratio"
 # Learning rates that publications use.
 USUAL_RATES = "encoders are tuned at 1e-5 to 1e-4, adapters at 1e-4 to 1e-3"
+# Losses of sentence-transformers whose labels rate a pair, and those with negatives in each row.
+RATED = {
+    "CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "ContrastiveLoss", "OnlineContrastiveLoss",
+}  # fmt: skip
+WITH_OWN_NEGATIVES = {"TripletLoss", "MarginMSELoss"}
 # Names of settings in the losses of other libraries. A larger scale is a smaller temperature.
 MARGINS, TEMPERATURES, SCALES = ("margin", "triplet_margin"), ("temperature", "tau"), ("scale",)
 # Factors by which settings are multiplied and divided, in turn, until the statistic changes by more
@@ -40,6 +45,7 @@ class LossInUse:
     settings: Mapping[str, float] = field(default_factory=dict)
     # Arguments beside embeddings that a loss given as code gets, such as ``labels``.
     arguments: frozenset[str] = frozenset()
+    name: str = ""  # name of the loss among the settings of its trainer
 
     @property
     def bases(self) -> tuple[Loss, ...]:
@@ -57,6 +63,20 @@ class LossInUse:
     def groups_rows(self) -> bool:
         """Whether a loss given as code is told which other rows are positives of a row."""
         return bool(self.arguments & {"labels", "relation", "mask"})
+
+    @property
+    def is_rated(self) -> bool:
+        """Whether labels or scores say how close the texts of a row should be."""
+        return self.has_labels or self.name in RATED
+
+    @property
+    def compared(self) -> str:
+        """What the order of cosines is compared with, in words."""
+        if self.is_rated:
+            return "two pairs by their labels"
+        if self.name in WITH_OWN_NEGATIVES:
+            return "a positive with the negatives of its row"
+        return "two pairs by their labels, or of a positive with the negatives of its row,"
 
     @property
     def has_labels(self) -> bool:

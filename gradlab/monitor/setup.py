@@ -31,9 +31,8 @@ def setup(problems: Sequence[Mapping[str, Any]]) -> Verdict | None:
     first, count = problems[0], len(problems)
     noun = "a problem" if count == 1 else f"{count} problems"
     subjects = ", ".join(str(problem.get("subject", "")) for problem in problems)
-    finding = (
-        f"Before training, gradlab doctor found {noun} ({subjects}). {first.get('finding', '')}"
-    )
+    finding = f"Before training, gradlab doctor found {noun} ({subjects})"
+    finding += f": {first['finding']}" if first.get("finding") else "."
     change = str(first.get("change", ""))
     subject = f"Set-up ({first['subject']})" if first.get("subject") else "Set-up"
     return Verdict(subject, BAD, finding, change, "doctor found problems")

@@ -35,6 +35,7 @@ class Card:
     names: Mapping[str, str] = field(default_factory=dict)
     low: float | None = None
     high: float | None = None
+    linear: bool = False  # whether the axis is never logarithmic
     # Lines to compare with: a name or value, and a label.
     references: Sequence[tuple[str | float, str]] = ()
     chart: str = ""  # the chart as HTML, once it is drawn
@@ -84,9 +85,10 @@ def training(
         if name.startswith(OWN_LOSS):
             title = f"Loss of recorded batches, {name.removeprefix(OWN_LOSS)}"
             cards += _overlay(Card(title), histories, TRAIN, name)
-    scores = [score.name for history in histories.values() for score in history.scores()]
-    for name in dict.fromkeys(scores):
-        cards += _overlay(Card(readable(name), "Evaluation."), histories, EVALUATION, name)
+    scores = {score.name: score for h in histories.values() for score in h.scores()}
+    for name, score in scores.items():
+        plan = Card(readable(name), "Evaluation.", linear=not score.is_loss)
+        cards += _overlay(plan, histories, EVALUATION, name)
     return cards
 
 
@@ -159,7 +161,8 @@ def remaining(histories: dict[str, History]) -> list[Card]:
     for group in sorted({group for history in histories.values() for group in history.groups()}):
         for name in sorted(_names(histories, group)):
             scored = group == EVALUATION and name in scores
-            if not (scored or name in DRAWN or name.startswith((LEARNED, OWN_LOSS))):
+            drawn = scored or name in DRAWN or name.startswith((LEARNED, OWN_LOSS))
+            if not drawn and _varies(histories, group, name):
                 plan = Card(readable(name), f"{group.capitalize()}.")
                 cards += _overlay(plan, histories, group, name)
     return cards
@@ -189,6 +192,14 @@ def _of_code(plan: Card, name: str, histories: Iterable[History], group: str) ->
     return dataclasses.replace(plan, title=title, hint=OF_PUSHED)
 
 
+def _varies(histories: dict[str, History], group: str, name: str) -> bool:
+    """Whether a series is not 0 throughout.
+
+    Trainers log rates of 0 samples per second if evaluators bring their own data.
+    """
+    return any(any(history.series(group, name)[1]) for history in histories.values())
+
+
 def _names(histories: dict[str, History], group: str) -> list[str]:
     """Return the names of a group in all histories, in order of appearance."""
     return list(dict.fromkeys(n for history in histories.values() for n in history.names(group)))
@@ -213,7 +224,7 @@ def _drawn(
             else (ends, [quantity, quantity])
         )
         series += [Series(label, steps, values, True)] if steps else []
-    chart = line_chart(plan.title, [*series, *usually], plan.low, plan.high)
+    chart = line_chart(plan.title, [*series, *usually], plan.low, plan.high, plan.linear)
     return [dataclasses.replace(plan, chart=chart)]
 
 

@@ -37,12 +37,17 @@ class Series:
 
 
 def line_chart(
-    title: str, series: Sequence[Series], low: float | None = None, high: float | None = None
+    title: str,
+    series: Sequence[Series],
+    low: float | None = None,
+    high: float | None = None,
+    linear: bool = False,
 ) -> str:
     """Return a chart over steps with its legend, as HTML.
 
     It has at most three measured series, and any references. The axis includes ``low`` and
-    ``high``. The title becomes part of the text for screen readers.
+    ``high``, and is logarithmic for wide ranges unless ``linear``. The title becomes part of the
+    text for screen readers.
     """
     longest = max((len(curve.steps) for curve in series), default=0)
     together = math.ceil(longest / MOST_POINTS)  # records that a point stands for
@@ -53,7 +58,7 @@ def line_chart(
     if not finite:
         return '<p class="empty">No finite values.</p>'
     own = _finite(measured) or finite
-    logarithmic = min(finite) > 0 and max(own) > LOGARITHMIC * min(own)
+    logarithmic = not linear and min(finite) > 0 and max(own) > LOGARITHMIC * min(own)
     bottom, top, marks = (
         _logarithmic_axis(finite, high) if logarithmic else _linear_axis(finite, low, high)
     )

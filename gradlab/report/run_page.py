@@ -102,7 +102,10 @@ def _terms(run: Recording, verdict: Verdict) -> dict[str, str]:
 def _ends(score: Score) -> list[tuple[str, str, str]]:
     """Return a score before training, at its best and at the end: (when, value, at which step)."""
     before = [] if score.before is None else [("before", number(score.before), "training")]
-    ends = (("best", score.best), ("last", score.last))
+    best = "best"
+    if score.best and score.before is not None and score.is_quality:
+        best = "best after training began" if score.best[1] < score.before else best
+    ends = ((best, score.best), ("last", score.last))
     return before + [(name, number(end[1]), f"step {end[0]}") for name, end in ends if end]
 
 

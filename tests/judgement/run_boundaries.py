@@ -44,6 +44,11 @@ def at_once(first: float, last: float) -> list[float]:
     return [first, *[last] * (COUNT - 1)]
 
 
+def alternately(even: float, odd: float) -> list[float]:
+    """Values that take turns, and end with the larger one, twice."""
+    return [even, odd] * (COUNT // 2 - 1) + [even, even]
+
+
 def halves(first: float, last: float) -> list[float]:
     """Values that change in the middle."""
     return [first] * (COUNT // 2) + [last] * (COUNT // 2)
@@ -72,6 +77,7 @@ def resumed(after: float) -> dict[str, Any]:
     return {"watch": {"resumed": COUNT // 2}, "loss": [3.0] * 10 + [1.0] * 10 + [after] * 20}
 
 
+MIXED, FALLEN = {"negative_cosine": at_once(0.85, 0.1)}, {NDCG: [0.3, 0.6, 0.35]}
 # Different sentences come apart, though not by much.
 COMING = {"negative_cosine": at_once(0.89, 0.875), "effective_rank": at_once(8.0, 9.0)}
 RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
@@ -107,6 +113,20 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     (APART | {"order": at_once(0.5, 0.7)}, {}, "Order", "good"),
     (APART | {"order": at_once(0.5, 0.3)}, {}, "Order", "watch"),
     (APART | {"order": at_once(0.9, 0.7)}, {}, "Order", "not judged"),
+    (APART | {"order": alternately(0.69, 0.57)}, {}, "Order", "good"),
+    (APART | {"order": alternately(0.65, 0.54)}, {}, "Order", "not judged"),
+    (APART | {"order": alternately(0.77, 0.49)}, {}, "Order", "good"),
+    (APART | {"order": alternately(0.97, 0.29)}, {}, "Order", "not judged"),
+    (APART | {NDCG: [0.185, 0.151, 0.244, 0.221]}, {}, "Scores", "not judged"),
+    (APART | {NDCG: [0.185, 0.151, 0.244, 0.205]}, {}, "Scores", "bad"),
+    (APART | {NDCG: [0.185, 0.151, 0.30, 0.28]}, {}, "Scores", "good"),
+    (APART | {NDCG: [0.185, 0.18, 0.244, 0.221]}, {}, "Scores", "watch"),
+    ({NDCG: at_once(0.5, 0.4), "loss": at_once(1.0, 1.2)}, {}, "Loss", "watch"),
+    ({NDCG: at_once(0.5, 0.4), "loss": at_once(1.0, 1.05)}, {}, "Loss", "not judged"),
+    ({NDCG: at_once(0.4, 0.5), "loss": at_once(1.0, 1.2)}, {}, "Loss", "not judged"),
+    (APART | MIXED | FALLEN, {}, "Pairs", "watch"),
+    (APART | MIXED | {NDCG: [0.2, 0.4, 0.5]}, {}, "Pairs", ""),
+    (APART | {"negative_cosine": at_once(0.75, 0.1)} | FALLEN, {}, "Pairs", ""),
     (FIRST_COSINES | {"loss": at_once(2.8, 0.98 * LOG_16)}, RANKING, "Loss", "watch"),
     (FIRST_COSINES | {"loss": at_once(2.8, 0.95 * LOG_16)}, RANKING, "Loss", "good"),
     (APART | {"loss": at_once(1.0, 0.8)}, {}, "Loss", "good"),

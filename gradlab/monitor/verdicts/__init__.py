@@ -118,7 +118,8 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("none learns", "gradient has vanished", "nothing left to learn"),
     ),
     **{
-        name: ("loss of guessing", "hardly told apart") for name in ("training hurts", "score fell")
+        name: ("loss of guessing", "loss does not fall", "hardly told apart")
+        for name in ("training hurts", "score fell")
     },
     "hardly told apart": ("loss of guessing", "score does not improve"),
     "loss of guessing": ("score does not improve",),
@@ -228,7 +229,13 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         batches.set_back(run.history),
     )
     yield from (verdict for verdict in of_weights if verdict is not None)
-    yield judge_scores(run.history, running, failures.background)
+    of_scores = judge_scores(run.history, running, failures.background)
+    yield of_scores
+    if of_scores.name in ("training hurts", "score fell"):
+        for dataset, records in failures.records.items():
+            at_chance = None if batches.unrelated(records) else embeddings.pairs_at_chance(records)
+            if at_chance is not None:
+                yield at_chance.of(dataset)
 
 
 def _of_records(records: Records, unmeasured: str, running: bool) -> list[Verdict]:
@@ -262,7 +269,8 @@ def _too_early(verdict: Verdict, records: int) -> Verdict:
     """Return a verdict without *good* on few records; facts about the run itself stay."""
     if verdict.grade != GOOD or verdict.subject == "Scores":
         return verdict
-    finding = f"{verdict.finding} That is of {counted(records, 'record')}, too few to call it good."
+    few = f"{counted(records, 'record')} {'is' if records == 1 else 'are'}"
+    finding = f"{verdict.finding} {few} too few to judge this."
     return dataclasses.replace(verdict, grade=NOT_JUDGED, finding=finding)
 
 
@@ -277,7 +285,8 @@ def _beside_problems(verdict: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
     for problem in graded(verdicts, BAD, WATCH):
         of_outcome = problem.grade == BAD or (of_gradient and problem.subject in OF_OUTCOME)
         if of_outcome and problem.subject != "Run" and problem.dataset in ("", verdict.dataset):
-            finding = f"{verdict.finding} Beside “{problem.title}” that is no good sign."
+            state = "is bad" if problem.grade == BAD else "needs watching"
+            finding = f"{verdict.finding} This cannot be trusted while “{problem.title}” {state}."
             return dataclasses.replace(verdict, grade=NOT_JUDGED, finding=finding)
     return verdict
 

@@ -50,6 +50,26 @@ PAIRS_MAY_NOT_FIT = (
 )
 
 
+def pairs_at_chance(records: Records) -> Verdict | None:
+    """Judge whether positives were no nearer than other sentences in the first record.
+
+    An untuned encoder may not know what they share, so this is of use beside a bad outcome only.
+    """
+    if not records.begins_at_chance:
+        return None
+    positive, negative = records.first("positive_cosine"), records.first("negative_cosine")
+    return Verdict(
+        "Pairs",
+        WATCH,
+        "In the first record, positives were no nearer than other sentences: their mean cosine was "
+        f"{score(positive)}, that of other sentences {score(negative)}.",
+        "Look with gradlab doctor whether the texts of a row belong together.",
+        name="pairs at chance",
+        symptom="loss-at-chance",
+        evidence={"positive_cosine": positive, "negative_cosine": negative},
+    )
+
+
 def identical_views(records: Records) -> Verdict | None:
     """Judge whether both views of every sentence have been the same from the beginning."""
     rows = records.recent("positive_cosine", "negative_cosine")
@@ -203,9 +223,9 @@ def order(records: Records) -> Verdict | None:
     values = [value for value in records.points("order").values() if math.isfinite(value)]
     mean = statistics.fmean(values)
     finding = (
-        f"{last:.0%} of the comparisons of labels, or of a positive with its negatives, are in the "
-        f"right order by cosine (in the first record {first:.0%}, in all records {mean:.0%}; "
-        "chance gives 50%). This needs no components of the loss."
+        f"{last:.0%} of the comparisons of {records.used.compared} are in the right order by "
+        f"cosine (median of the last three records; in the first record {first:.0%}, mean of all "
+        f"records {mean:.0%}; chance gives 50%)."
     )
     evidence = {"first": first, "last": last, "mean": mean}
     if _is_reversed(records, values):
@@ -216,6 +236,9 @@ def order(records: Records) -> Verdict | None:
         return Verdict("Order", WATCH, finding, change, "order reversed", "labels-do-not-fit",
                        evidence)  # fmt: skip
     grade = GOOD if last > max(IN_ORDER, first - NARROW) else NOT_JUDGED
+    if grade == GOOD and _wanders(records):
+        grade = NOT_JUDGED
+        finding += " The records wander too much to tell a trend from chance."
     return Verdict("Order", grade, finding, name="order", evidence=evidence)
 
 
@@ -325,6 +348,15 @@ def _come_apart(records: Records) -> bool:
         and not is_indistinct(positive, negative)
         for positive, negative in rows
     )  # fmt: skip
+
+
+def _wanders(records: Records) -> bool:
+    """Whether the last third of the records is, on average, not clearly in order."""
+    late = records.parts("order")[1]
+    if len(late) < 2:
+        return True
+    mean, error = statistics.fmean(late), statistics.stdev(late) / math.sqrt(len(late))
+    return mean <= IN_ORDER or mean - CLEARLY * error <= 0.5
 
 
 def _is_reversed(records: Records, values: list[float]) -> bool:

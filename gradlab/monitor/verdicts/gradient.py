@@ -124,6 +124,8 @@ def hard_negatives(records: Records, unmeasured: str) -> Verdict:
     subject = "Hard negatives"
     if not (math.isfinite(share) and equal > 0):
         why = unmeasured if not records.points("gradient_dissipation") else NO_NEGATIVES
+        if records.used.is_rated:
+            why = f"Does not apply: {records.used.name or 'this loss'} has labels, not negatives."
         return Verdict(subject, NOT_JUDGED, why, name="hard negatives not measured")
     if alike := temperature_too_high(records):
         return alike

@@ -17,9 +17,11 @@ def headline_of(verdicts: Sequence[Verdict], running: bool) -> str:
     sentences = []
     if bad or watch:
         first = verdicts[0]
-        sentences.append(f"{first.title}: {first.change or first.finding}")
-        sentences += [f"Bad: {subjects(bad)}."] if bad else []
-        sentences += [f"Keep an eye on: {subjects(watch)}."] if watch else []
+        sentences.append(f"{first.title}: {_briefly(first.finding)} {first.change}".strip())
+        further = [verdict for verdict in bad if verdict.title != first.title]
+        watched = [verdict for verdict in watch if verdict.title != first.title]
+        sentences += [f"Also bad: {subjects(further)}."] if further else []
+        sentences += [f"Keep an eye on: {subjects(watched)}."] if watched else []
     else:
         sound = [v for v in graded(verdicts, GOOD) if v.subject != "Run"]
         sentences.append(f"Nothing wrong was found{' so far' if running else ''}.")
@@ -29,7 +31,13 @@ def headline_of(verdicts: Sequence[Verdict], running: bool) -> str:
         else:
             (standing,) = [verdict for verdict in verdicts if verdict.subject == "Run"]
             sentences = [f"Nothing can be said{' yet' if running else ''}. {standing.finding}"]
+        sentences += [_briefly(v.finding) for v in verdicts if v.name == "gain within swing"]
     return " ".join([*sentences, unjudged(verdicts)]).strip()
+
+
+def _briefly(finding: str) -> str:
+    """Return the first sentence of a finding."""
+    return re.split(r"(?<=[.!?]) (?=[A-Z“])", finding, maxsplit=1)[0]
 
 
 def _look(verdicts: Sequence[Verdict]) -> str:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gradlab.monitor.history import TRAIN, History, Score
+from gradlab.monitor.history import DIAGNOSTICS, TRAIN, History, Score
 from gradlab.monitor.setting_advice import USUAL_RATES
-from gradlab.monitor.verdicts.embeddings import PAIRS_AT_CHANCE
+from gradlab.monitor.verdicts.embeddings import ONE_POINT, PAIRS_AT_CHANCE
 from gradlab.monitor.verdicts.records import PERSISTENT, SCORE_CHANGE, lost_half, margin_below
 from gradlab.numbers import score as number
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
@@ -76,7 +76,9 @@ def training_hurts(
     slower, data = _slower(history), "train on data nearer to what the score measures"
     if background.has_negatives:
         data = "look for false negatives (gradlab inspect)"
-    change = f"{slower}. If it is low already, {data}."
+    change = f"{slower}."
+    if not _peak(history) > HIGH:
+        change += f" If it is low already, {data}."
     if background.at_chance:
         change = _of_pairs_first(f"{slower}.")
     return Verdict(
@@ -100,7 +102,7 @@ def score_fell(score: Score, history: History, background: Background) -> Verdic
     if not score.is_quality or best is None or last is None:
         return None
     margin = margin_below(best[1], score)
-    if last[1] >= best[1] - margin:
+    if last[1] >= best[1] - max(margin, _swing(score)[0]):
         return None
     steps = [step for step, _ in score.points]
     to_come = len(steps) > 1 and last[0] + (last[0] - steps[-2]) <= (total or 0)
@@ -110,11 +112,15 @@ def score_fell(score: Score, history: History, background: Background) -> Verdic
     then = "; the embeddings have become constant since"
     if math.isfinite(last[1]):
         then = f" and has fallen since, to {last[1]:.3f}"
-    end = "; to end there, train for fewer steps or at a lower learning rate."
     encoder = f"Use the encoder of about step {best[0]}"
     if background.keeps_best:
         encoder = f"The encoder of step {best[0]} is in the folder best"
-    change = encoder + end
+    change = f"{encoder}; to end there, train for fewer steps or at a lower learning rate."
+    if _one_point_at(history, best[0]):
+        change = (
+            "Train at a lower learning rate: even at its best, the encoder gave different "
+            "sentences nearly one embedding."
+        )
     if background.at_chance:
         change = _of_pairs_first(change)
     return Verdict(
@@ -128,16 +134,64 @@ def score_fell(score: Score, history: History, background: Background) -> Verdic
     )
 
 
+def _swing(score: Score) -> tuple[float, float]:
+    """Return the largest fall between two evaluations that was made good, and the rise after it."""
+    values = [value for _, value in score.points]
+    made_good = [
+        (values[at - 1] - values[at], values[at + 1] - values[at])
+        for at in range(1, len(values) - 1)
+        if values[at] < values[at - 1] <= max(values[at + 1 :])
+    ]
+    return max(made_good, default=(0.0, 0.0))
+
+
+def _within_swing(score: Score, evidence: Mapping[str, float]) -> Verdict | None:
+    """Judge whether what a score has gained is less than half of a swing of its evaluations."""
+    gain, (fall, rise) = evidence["last"] - evidence["before"], _swing(score)
+    if not score.is_quality or fall <= SCORE_CHANGE or not 0 < gain < rise / 2:
+        return None
+    finding = (
+        f"{score.title} ends barely above that before training: {evidence['before']:.3f} before, "
+        f"best {evidence['best']:.3f}, last {evidence['last']:.3f}. From one evaluation to the "
+        f"next it has fallen by {fall:.3f} and risen by {rise:.3f}, so the gain may be chance."
+    )
+    change = "Evaluate on more data, or train with another seed, before you trust this gain."
+    return Verdict(
+        "Scores", NOT_JUDGED, finding, change, name="gain within swing", evidence=evidence
+    )
+
+
+def _one_point_at(history: History, step: int) -> bool:
+    """Return whether embeddings were nearly one point in the last record up to a step."""
+    for group in history.groups():
+        if group.startswith(DIAGNOSTICS):
+            cosines = history.points(group, "negative_cosine")
+            earlier = [cosine for at, cosine in cosines.items() if at <= step]
+            if earlier and earlier[-1] > ONE_POINT:
+                return True
+    return False
+
+
 def _of_pairs_first(change: str) -> str:
     return f"{PAIRS_AT_CHANCE} If they do, {change[:1].lower()}{change[1:]}"
 
 
+# Learning rate above which neither encoders nor adapters are tuned: see `USUAL_RATES`.
+HIGH = 1e-3
+
+
+def _peak(history: History) -> float:
+    """Return the largest learning rate that was logged; NaN without any."""
+    rates = history.series(TRAIN, "learning_rate")[1]
+    return max((rate for rate in rates if math.isfinite(rate)), default=math.nan)
+
+
 def _slower(history: History) -> str:
     """Return the advice to lower the learning rate, with the largest one that was logged."""
-    rates = [rate for rate in history.series(TRAIN, "learning_rate")[1] if math.isfinite(rate)]
-    if not rates:
+    peak = _peak(history)
+    if math.isnan(peak):
         return "Lower the learning rate"
-    return f"Lower the learning rate, which was {max(rates):.1g} at most: {USUAL_RATES}"
+    return f"Lower the learning rate: its peak was {peak:.1g}; {USUAL_RATES}"
 
 
 def _open(verdicts: list[Verdict]) -> list[Verdict]:
@@ -182,6 +236,8 @@ def _one_score(
     evidence["before"] = before
     if unchanged := _unchanged(score, before):
         return unchanged
+    if within := _within_swing(score, evidence):
+        return within
     if score.is_quality and best[1] <= before:
         return _not_improved(score, running, evidence)
     finding = f"{score.title}: {number(before)} before training, {course}."

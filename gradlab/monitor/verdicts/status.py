@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 
@@ -105,17 +106,26 @@ def judge_status(run: Recording, records: int, silence: float) -> Verdict:
             "greater_is_better."
         )
         return Verdict("Run", WATCH, finding, change, "stopped early", "score-does-not-rise")
+    if run.status in (FINISHED, ENDED):
+        end = total if total is not None and not unfinished else step
+        if 0 < end < FEWEST_STEPS:
+            return _too_short(end, run.manifest.get("config", {}).get("max_steps"))
     return _sound_status(run.status, place, step, total if not unfinished else None, records)
 
 
+def _too_short(steps: int, max_steps: Any) -> Verdict:
+    """Return the verdict on a run of few steps, with the setting that ended it."""
+    finding = (
+        f"The run is too short to train an encoder: it has finished after {counted(steps, 'step')}"
+    )
+    change = "Train for more epochs, and check gradient_accumulation_steps."
+    if max_steps == steps:
+        finding += f", which is max_steps={max_steps}"
+        change = "Raise max_steps, or leave it out, so that num_train_epochs decides."
+    return Verdict("Run", WATCH, f"{finding}.", change, "few steps", "weights-do-not-move")
+
+
 def _sound_status(status: str, place: str, step: int, total: int | None, records: int) -> Verdict:
-    if status in (FINISHED, ENDED) and 0 < (total or step) < FEWEST_STEPS:
-        finding = (
-            f"The run has finished after {counted(total or step, 'step')}, which is too few to "
-            "train an encoder."
-        )
-        change = "Train for more epochs; check max_steps and gradient_accumulation_steps."
-        return Verdict("Run", WATCH, finding, change, "few steps", "weights-do-not-move")
     if 0 < records < ENOUGH_RECORDS and status != RUNNING:
         times = {1: "once", 2: "twice"}.get(records, f"{records} times")
         finding = f"The embeddings were measured {times}, which is too little to judge."

@@ -9,7 +9,7 @@ from gradlab.monitor.history import BATCH_LOSS, TRAIN, of_dataset
 from gradlab.monitor.run_reader import Recording
 from gradlab.monitor.setting_advice import LEARNING, LossInUse, setting_change
 from gradlab.monitor.verdicts.embeddings import PAIRS_MAY_NOT_FIT
-from gradlab.monitor.verdicts.records import PERSISTENT, ends_of
+from gradlab.monitor.verdicts.records import PERSISTENT, Records, ends_of
 from gradlab.numbers import short
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
@@ -67,6 +67,15 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
         )
     if last >= first:
         finding = f"The loss has not fallen: it {course}."
+        if (
+            last > WORSE * first > 0
+            and not _may_rise(run, dataset)
+            and Records(run.history).score_falls()
+        ):
+            finding = f"The loss has risen, and the score has fallen: it {course}."
+            change = "Lower the learning rate, and check the sign of the loss."
+            name = "loss does not fall"
+            return Verdict("Loss", WATCH, finding, change, name, "score-falls", evidence)
         return Verdict("Loss", NOT_JUDGED, finding, name="loss does not fall", evidence=evidence)
     below = f"; guessing would give {short(guessing)}" if guessing and guessing > last else ""
     finding = f"The loss fell: it {course}{below}."
