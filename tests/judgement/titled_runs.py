@@ -144,7 +144,7 @@ TITLED = [
     Run("a fall of a seventh of a gain", {NDCG: [0.2, 0.55, 0.5]}, "Scores", "watch", "fallen"),
     Run("spread beside a score that halves", APART | {NDCG: [0.5, 0.25]}, "Spread", "not judged"),
     Run("a score that halves at a high rate", {NDCG: [0.5, 0.25], "learning_rate": 5e-3}, "Scores",
-        "bad", "which was 0.005 at most"),
+        "bad", "its peak was 0.005"),
     Run("pairs that begin at chance, and a score that halves", few(COUNT, negative_cosine=0.6)
         | {"positive_cosine": at_once(0.6, 0.9), NDCG: [0.5, 0.25]}, "Scores", "bad",
         "If they do, lower the learning rate"),
