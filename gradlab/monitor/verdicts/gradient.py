@@ -11,6 +11,7 @@ from gradlab.monitor.setting_advice import (
     HARDEST,
     LEARNING,
     PULL,
+    RATED,
     alternative,
     sentence,
     setting_change,
@@ -50,7 +51,9 @@ EQUAL_LABELS = (
     "Look at the labels of a batch: where they are all equal, or fulfilled, such a loss teaches "
     "nothing."
 )
-NO_NEGATIVES = "This loss compares no anchor with a positive and negatives of its own."
+NO_NEGATIVES = (
+    "Does not apply: this loss compares no anchor with a positive and negatives of its own."
+)
 
 
 def nothing_to_learn(records: Records) -> Verdict | None:
@@ -124,8 +127,7 @@ def hard_negatives(records: Records, unmeasured: str) -> Verdict:
     subject = "Hard negatives"
     if not (math.isfinite(share) and equal > 0):
         why = unmeasured if not records.points("gradient_dissipation") else NO_NEGATIVES
-        if records.used.is_rated:
-            why = f"Does not apply: {records.used.name or 'this loss'} has labels, not negatives."
+        why = NO_NEGATIVES if records.used.name in RATED else why
         return Verdict(subject, NOT_JUDGED, why, name="hard negatives not measured")
     if alike := temperature_too_high(records):
         return alike
