@@ -63,13 +63,13 @@ def texts_without_spaces(stage: Stage) -> None:
 
 def translations(count: int, seed: int = 0) -> dict[str, list[str]]:
     """Texts of five words, and of the words that another language has for them."""
-    draw, other = random.Random(seed), WORDS[140:]
-    random.Random(5).shuffle(other)
+    draw, foreign = random.Random(seed), WORDS[140:]
+    random.Random(5).shuffle(foreign)
     words = [draw.sample(range(140), 5) for _ in range(count)]
     return {
         "english": ["ka " + " ".join(WORDS[at] for at in of_text) for of_text in words],
         "other": [
-            "ka " + " ".join(other[at] for at in draw.sample(of_text, 5)) for of_text in words
+            "ka " + " ".join(foreign[at] for at in draw.sample(of_text, 5)) for of_text in words
         ],
     }
 
@@ -104,12 +104,12 @@ def names_of_one_word(stage: Stage) -> None:
 
 @sound("data")
 def code_for_questions(stage: Stage) -> None:
-    made = facts(240)
+    questioned = facts(240)
     code = [
         f'{{"{verb}": ["{topic}", "{place}"], "{near}": "{person}", "n": {number}}}'
-        for verb, topic, place, near, person, number in made
+        for verb, topic, place, near, person, number in questioned
     ]
-    table = {"query": list(map(question, made)), "code": code}
+    table = {"query": list(map(question, questioned)), "code": code}
     learns(stage, stage.trainer(ranking, table, max_steps=60), among_alike)
 
 
