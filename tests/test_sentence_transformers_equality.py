@@ -276,7 +276,7 @@ def test_a_batch_of_classes_is_cut_to_its_first_sentences() -> None:
         ("MarginMSELoss", {}, "pairwise_dot_score of embeddings that the model does not normalize"),
         ("BatchHardTripletLoss", {}, "cosine_distance only"),
         ("TripletLoss", {}, "COSINE"),
-        ("CosineSimilarityLoss", {}, "no closed form"),
+        ("CosineSimilarityLoss", {}, "gradlab has no formula"),
         ("MultipleNegativesRankingLoss", {"similarity_fct": util.dot_score}, ""),
     ],
 )
