@@ -145,6 +145,14 @@ TITLED = [
     Run("spread beside a score that halves", APART | {NDCG: [0.5, 0.25]}, "Spread", "not judged"),
     Run("a score that halves at a high rate", {NDCG: [0.5, 0.25], "learning_rate": 5e-3}, "Scores",
         "bad", "its peak was 0.005"),
+    Run("a score that halves at a rate for adapters", {NDCG: [0.5, 0.25], "learning_rate": 7e-4},
+        "Scores", "bad", "If it is low already"),
+    Run("a score that halves above the rates for adapters",
+        {NDCG: [0.5, 0.25], "learning_rate": 1.4e-3}, "Scores", "bad", "^(?!.*If it is low)"),
+    Run("a score that is best at one point", APART | {NDCG: [0.2, 0.5, 0.3]}
+        | {"negative_cosine": [0.1] + [0.99] * (COUNT - 1)}, "Scores", "bad", "nearly one embedding"),
+    Run("a score that is best apart", APART | {NDCG: [0.2, 0.5, 0.3]}, "Scores", "bad",
+        "Use the encoder of about step"),
     Run("pairs that begin at chance, and a score that halves", few(COUNT, negative_cosine=0.6)
         | {"positive_cosine": at_once(0.6, 0.9), NDCG: [0.5, 0.25]}, "Scores", "bad",
         "If they do, lower the learning rate"),

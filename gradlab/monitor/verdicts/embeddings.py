@@ -353,9 +353,9 @@ def _come_apart(records: Records) -> bool:
 def _wanders(records: Records) -> bool:
     """Whether the last third of the records is, on average, not clearly in order."""
     late = records.parts("order")[1]
-    if len(late) < 2:
+    if not late:
         return True
-    mean, error = statistics.fmean(late), statistics.stdev(late) / math.sqrt(len(late))
+    mean, error = statistics.fmean(late), statistics.pstdev(late) / math.sqrt(len(late))
     return mean <= IN_ORDER or mean - CLEARLY * error <= 0.5
 
 
