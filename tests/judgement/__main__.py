@@ -1,4 +1,4 @@
-"""Commands on the labelled set: measure, try, score, table, mutate, sentences, explain, kinds."""
+"""Commands on the labelled set: measure, score, table, mutate, witnesses, sentences, explain ..."""
 
 from __future__ import annotations
 
@@ -163,6 +163,17 @@ def mutate(half: str, only: str) -> None:
         f"{count - len(unnoticed)} of {count} mutants noticed; "
         f"limits with one that is not: {len(places)}"
     )
+
+
+@command.command()
+def witnesses() -> None:
+    """Write which row notices each change of a limit, so that the tests ask it first."""
+    from pathlib import Path
+
+    import gradlab
+    from tests.judgement.mutation import write_witnesses
+
+    write_witnesses(Path(gradlab.__file__).parents[1])
 
 
 @command.command()

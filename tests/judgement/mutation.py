@@ -11,6 +11,7 @@ import ast
 import contextlib
 import functools
 import importlib
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,13 +20,15 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from tests.judgement.case import Case, Row
+from tests.judgement.case import ROOT, Case, Row
 
 # Rooms that judge, modules that do so in them, and the tool whose verdicts they make. The report,
 # which takes most time, comes last.
 ROOMS = {"diagnosis": "doctor", "inspection": "inspect", "monitor": "report"}
 JUDGING = ("verdicts/*.py", "*verdicts.py", "findings.py")
 FACTORS = (2.0, 0.5)
+# Change of a limit -> title of the row that noticed it when the file was written.
+WITNESSES = ROOT / "witnesses.json"
 Change = tuple[Any, str, Any]  # whose attribute has another value, its name, its own value
 
 
@@ -49,6 +52,10 @@ class Limit:
         parts = self.file.with_suffix("").parts[::-1]
         names = parts[: parts.index("gradlab") + 1]
         return ".".join(name for name in reversed(names) if name != "__init__")
+
+    def key(self, text: str) -> str:
+        """Return a name of a change that does not depend on lines."""
+        return f"{self.module} {self.name}: {self.text} -> {text}"
 
     def mutants(self) -> Iterator[str]:
         """Yield the texts of other values."""
@@ -186,15 +193,35 @@ def rows(tool: str) -> list[Row]:
 
 def unnoticed(tool: str, root: Path) -> Iterator[tuple[Limit, str]]:
     """Yield the limits of a tool, with their other value, whose change no row notices."""
-    of_tool = rows(tool)
-    for limit in limits(root):
-        if limit.tool == tool:
-            # Rows on the subjects of a module most likely notice its changes.
-            source = limit.file.read_text(encoding="utf-8")
-            of_tool.sort(key=lambda row, source=source: f'"{row.subject}"' not in source)
-            for text in limit.mutants():
-                if not _first(limit, text, ((row.title, row.holds) for row in of_tool)):
-                    yield limit, text
+    return ((limit, text) for limit, text, witness in noticed(tool, root) if not witness)
+
+
+def noticed(tool: str, root: Path) -> Iterator[tuple[Limit, str, str]]:
+    """Yield the limits of a tool, with their other value and the row that notices it, or ''.
+
+    The row that has noticed a change before is asked first, and those on its subject next.
+    """
+    of_tool, witnesses = rows(tool), json.loads(WITNESSES.read_text(encoding="utf-8"))
+    for limit in (limit for limit in limits(root) if limit.tool == tool):
+        source = limit.file.read_text(encoding="utf-8")
+        of_tool.sort(key=lambda row, source=source: f'"{row.subject}"' not in source)
+        for text in limit.mutants():
+            title = witnesses.get(limit.key(text))
+            first = [row for row in of_tool if row.title == title]
+            checks = ((row.title, row.holds) for row in (*first, *of_tool))
+            yield limit, text, _first(limit, text, checks)
+
+
+def write_witnesses(root: Path) -> None:
+    """Keep the rows that notice changes, so that the tests ask them first."""
+    witnesses = {
+        limit.key(text): witness
+        for tool in ROOMS.values()
+        for limit, text, witness in noticed(tool, root)
+        if witness
+    }
+    content = json.dumps(witnesses, indent=0, sort_keys=True, ensure_ascii=False)
+    WITNESSES.write_text(content + "\n", encoding="utf-8")
 
 
 def mutate(root: Path, cases: Sequence[Case], only: str = "") -> Iterator[tuple[Limit, str, str]]:
