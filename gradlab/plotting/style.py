@@ -202,7 +202,7 @@ def panel_letter(ax: Axes, letter: str) -> None:
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure atomically, in the format of its suffix and without a date."""
     date = {".svg": "Date", ".pdf": "CreationDate"}.get(path.suffix)
-    with atomic_path(path) as temporary, style():
+    with style(), atomic_path(path) as temporary:
         figure.savefig(temporary, metadata={date: None} if date else {})
     return path
 
