@@ -10,8 +10,8 @@ from torch import nn
 from transformers import TrainerCallback
 
 from tests.judgement.case import faulty
+from tests.judgement.first.loop_losses import cosines
 from tests.judgement.first.reported_encoders import LONGER, STILL, ranking
-from tests.judgement.held_out.loop_losses import cosines
 from tests.judgement.stage import Stage, pairs
 from tests.judgement.truth import among_alike, suffers
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from tests.judgement.case import sound
+from tests.judgement.first.compared_tables import translated
 from tests.judgement.first.reported_encoders import (
     among_classmates,
     encoder,
@@ -17,7 +18,6 @@ from tests.judgement.first.reported_encoders import (
     ranking,
     tuned,
 )
-from tests.judgement.held_out.data import translated
 from tests.judgement.stage import (
     Stage,
     classes,

@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 from tests.judgement.case import sound
+from tests.judgement.first.compared_tables import paraphrase, translated
+from tests.judgement.first.encoder_parts import transformer
 from tests.judgement.first.reported_encoders import (
     EVALUATED,
     adapted,
@@ -17,8 +19,6 @@ from tests.judgement.first.reported_encoders import (
     ranking,
     searching,
 )
-from tests.judgement.held_out.architectures import transformer
-from tests.judgement.held_out.data import paraphrase, translated
 from tests.judgement.stage import Stage, facts, lookalike, pairs, passage, question, scored
 from tests.judgement.truth import alike, among_alike, learns, retrieval
 from tests.sentence_training import evaluation

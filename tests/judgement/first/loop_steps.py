@@ -12,9 +12,9 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
 from tests.judgement.case import REPORT, faulty
+from tests.judgement.first.loop_losses import Angular, cosines, of_classes
 from tests.judgement.first.reported_encoders import LONGER, STILL, among_classmates
 from tests.judgement.first.reported_loops import Loop, loses
-from tests.judgement.held_out.loop_losses import Angular, cosines, of_classes
 from tests.judgement.stage import Stage
 
 EPOCH = 10  # batches of 16 in 160 rows

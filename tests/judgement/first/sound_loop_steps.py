@@ -14,9 +14,9 @@ from torch.optim.lr_scheduler import OneCycleLR
 from torch.optim.swa_utils import AveragedModel
 
 from tests.judgement.case import sound
+from tests.judgement.first.loop_losses import Angular, cosines, of_classes
 from tests.judgement.first.reported_encoders import among_classmates
 from tests.judgement.first.reported_loops import Columns, Loop, embed, gains, infonce
-from tests.judgement.held_out.loop_losses import Angular, cosines, of_classes
 from tests.judgement.stage import Stage, pairs, passage, triplets, word_cosines
 from tests.judgement.stage import facts as facts_of
 
