@@ -7,7 +7,6 @@ there is nothing to measure.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -15,16 +14,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradlab.data.words import is_identifier, plain, spaced_wrongly, word_overlap, words_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
-from gradlab.diagnosis.words import plain, word_overlap, words_of
 
 # Rows whose words are compared, each with so many other rows; of these, rows that are compared with
 # all.
 WORDED_ROWS, COMPARED_ROWS, NEAREST_ROWS = 512, 16, 48
 # Fewest rows from which words that go together are learnt, and the weight of a word's usual share.
 FORETOLD_ROWS, SMOOTHING = 64, 0.1
-# An address, or a word with digits behind a mark or letters, such as doc_017 or q17.
-IDENTIFIER = re.compile(r"https?://\S+|[A-Za-z]+[-_/:.#]?\d+(\.\w+)?|[0-9a-f]{8}-[0-9a-f-]{27}")
 Numbers = dict[str, Any]
 
 
@@ -44,7 +41,8 @@ def of_texts(
     text, repeats = max((count.most_common(1)[0] for count in counts), key=lambda most: most[1])
     sampler = str(getattr(getattr(observation.args, "batch_sampler", ""), "value", "")).lower()
     shares = {name: _share(column, lambda text: not text.strip()) for name, column in table.items()}
-    are_numbers = {name: _share(column, _is_number) for name, column in table.items()}
+    are_numbers = {name: _share(column, is_identifier) for name, column in table.items()}
+    spaced = {name: list(spaced_wrongly(column[:WORDED_ROWS])) for name, column in table.items()}
     repeated = {
         name: [*count.most_common(1)[0], rows, len(count)]
         for name, count in zip(names, counts, strict=True)
@@ -60,7 +58,7 @@ def of_texts(
     by_order = {"names": names, "row": [column[0] for column in cells]}
     return {
         "columns": None if labelled or len(names) < 2 else by_order,
-        "texts": {"empty": shares, "numbers": are_numbers, "repeated": repeated},
+        "texts": {"empty": shares, "numbers": are_numbers, "repeated": repeated, "spaced": spaced},
         "duplicates": duplicates if is_registered and not labelled else None,
     }
 
@@ -148,14 +146,6 @@ def unrelated_rows(batches: list[ObservedBatch]) -> Numbers | None:
 
 def _share(texts: Sequence[str], condition: Callable[[str], bool]) -> float:
     return sum(map(condition, texts)) / max(1, len(texts))
-
-
-def _is_number(text: str) -> bool:
-    """Return whether a text is numbers, such as ids of tokens, or one identifier with digits."""
-    words = text.strip("[]() \n").replace(",", " ").split()
-    if len(words) == 1 and IDENTIFIER.fullmatch(words[0]):
-        return True
-    return bool(words) and all(w.lstrip("-").replace(".", "", 1).isdigit() for w in words)
 
 
 def _repeats(counts: Mapping[Any, int]) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gradlab.errors import counted
+from gradlab.inspection.findings import spaced_wrongly, without_words
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
@@ -60,6 +61,7 @@ def texts(
     empty: Mapping[str, float],
     numbers: Mapping[str, float],
     repeated: Mapping[str, Sequence[Any]] | None = None,
+    spaced: Mapping[str, Sequence[Any]] | None = None,
 ) -> Iterator[Verdict]:
     """Judge whether columns hold texts.
 
@@ -68,6 +70,8 @@ def texts(
         numbers: share of bare numbers by column.
         repeated: for each column the commonest text, its rows, the number of rows, and that of
             different texts.
+        spaced: for each column the share of texts without spaces between words, or with some
+            between letters, and one of them.
     """
     for column, share in empty.items():
         if share > 0:
@@ -77,14 +81,12 @@ def texts(
             yield Verdict("texts", grade, finding, change, "empty texts", "false-negatives")
             return
     for column, share in numbers.items():
-        if share == 1:
-            finding = (
-                f"Column {column!r} holds numbers only, or identifiers: ids, addresses, scores or "
-                "tokens, and no text."
-            )
-            change = "Remove the column, give a score as the column label, and texts as words."
-            name = "columns in another order"
-            yield Verdict("texts", BAD, finding, change, name, "loss-at-chance")
+        if verdict := without_words(column, share):
+            yield verdict
+            return
+    for column, (share, text) in (spaced or {}).items():
+        if verdict := spaced_wrongly(column, share, text):
+            yield verdict
             return
     for column, (text, times, rows, *distinct) in (repeated or {}).items():
         # How often the column's other texts stand there, in the mean.

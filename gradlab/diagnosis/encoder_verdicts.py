@@ -16,9 +16,40 @@ from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 DEPENDS, DEPENDS_IN_HALF, DEPENDS_MUCH = 1e-3, 3e-2, 1e-2
 
 
-def beside(cosine: float, half: bool) -> Iterator[Verdict]:
-    """Judge whether a text embeds alike alone and beside a longer text, which pads it."""
+# Share of the texts of a batch whose embedding may be another one's.
+MOST_MOVED = 0.3
+
+
+def beside(cosine: float, half: bool, twice: float = 1.0, moved: float = 0.0) -> Iterator[Verdict]:
+    """Judge whether a text embeds alike each time, and beside a longer text, which pads it.
+
+    Args:
+        cosine: cosine of a text's embeddings, alone and beside a longer text.
+        half: whether some weights are in half precision.
+        twice: cosine of two embeddings of the text, both alone.
+        moved: share of the texts of a batch that have the embedding which another one has alone.
+    """
     subject, evidence = "padding", {"cosine": cosine}
+    if 1 - twice > (DEPENDS_IN_HALF if half else DEPENDS):
+        finding = (
+            f"Two embeddings of the same text have a cosine of {twice:.3f} in evaluation mode: "
+            "random numbers, such as dropout or noise, stay on in use."
+        )
+        change = (
+            "Use nn.Dropout, or F.dropout(…, training=self.training), which end with model.eval()."
+        )
+        yield Verdict("evaluation mode", BAD, finding, change, "embedding is random",
+                      "embedding-depends-on-its-batch", {"twice": twice})  # fmt: skip
+        return
+    if moved > MOST_MOVED:
+        finding = (
+            f"In a batch, {percent(moved)} of the texts get the embedding that another text of the "
+            "batch has alone: rows come back in another order than they went in."
+        )
+        change = "Put rows back in their order after sorting them by length, packing or chunking."
+        yield Verdict("order of rows", BAD, finding, change, "rows in another order",
+                      "loss-at-chance", {"moved": moved})  # fmt: skip
+        return
     finding = f"The cosine of a text's embeddings, alone and beside a longer text, is {cosine:.5f}."
     if 1 - cosine > (DEPENDS_IN_HALF if half else DEPENDS):
         finding += " So an embedding depends on the other texts of its batch, by their padding."
@@ -148,8 +179,8 @@ def vocabulary(unknown: Mapping[str, float]) -> Iterator[Verdict]:
                   evidence)  # fmt: skip
 
 
-# Share of activations that dropout may set to 0.
-TOO_MUCH_DROPOUT = 0.5
+# Shares of activations that dropout may set to 0, and from which on it keeps hardly any.
+TOO_MUCH_DROPOUT, NEARLY_ALL_DROPPED = 0.5, 0.8
 
 
 def dropout(silent: int, name: str, largest: float = 0.0) -> Iterator[Verdict]:
@@ -163,8 +194,11 @@ def dropout(silent: int, name: str, largest: float = 0.0) -> Iterator[Verdict]:
     if largest > TOO_MUCH_DROPOUT:
         finding = f"Dropout sets {largest:.0%} of the activations of a layer to 0."
         change = "Lower dropout to 0.1, or 0.3 at most."
-        evidence = {"dropout": largest}
-        yield Verdict("dropout", WATCH, finding, change, "dropout too high", "score-does-not-rise",
+        grade, evidence = WATCH, {"dropout": largest}
+        if largest > NEARLY_ALL_DROPPED:
+            grade = BAD
+            change += f" The share to keep was perhaps given: {largest:g} for {1 - largest:.2g}."
+        yield Verdict("dropout", grade, finding, change, "dropout too high", "score-does-not-rise",
                       evidence)  # fmt: skip
     if silent:
         finding = f"{silent} dropout layers stay off in training, such as {name}."
@@ -178,10 +212,16 @@ def dropout(silent: int, name: str, largest: float = 0.0) -> Iterator[Verdict]:
 SOME_CUT, MOST_CUT, VERY_SHORT = 0.25, 0.75, 16
 
 
-def length(truncated: float, limit: int, positions: int = 0) -> Iterator[Verdict]:
-    """Judge how many texts are truncated at ``limit`` tokens.
+def length(
+    truncated: float, limit: int, positions: int = 0, side: str = "right"
+) -> Iterator[Verdict]:
+    """Judge how many texts are truncated.
 
-    ``positions`` are the tokens for which the encoder has learned positions; 0 if unlimited.
+    Args:
+        truncated: share of the texts that reach the limit.
+        limit: tokens that are read of a text.
+        positions: tokens for which the encoder has learned positions; 0 if unlimited.
+        side: where tokens are cut off.
     """
     if 0 < positions < limit:
         finding = (
@@ -200,4 +240,7 @@ def length(truncated: float, limit: int, positions: int = 0) -> Iterator[Verdict
         return
     grade = BAD if truncated > MOST_CUT and limit <= VERY_SHORT else WATCH
     change = "Raise model.max_seq_length if the rest of a text matters."
+    if side == "left":
+        finding += " They are truncated on the left: their beginnings are cut off."
+        change = "Set model.tokenizer.truncation_side = 'right', or raise model.max_seq_length."
     yield Verdict("length", grade, finding, change, "cut off", "score-does-not-rise")

@@ -7,15 +7,16 @@ Each function returns the arguments of the function of the same name in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
+from gradlab.data.words import plain, word_overlap
 from gradlab.diagnosis.label_agreement_measurements import rank_correlation
 from gradlab.diagnosis.observation import NAME_OF_SET, Observation
-from gradlab.diagnosis.words import plain, word_overlap
+from gradlab.inspection.texts import prompt_of
 from gradlab.monitor.library_losses import COSINES, DOTS
 
 # Attributes of evaluators that hold the texts to be found or compared, and gold scores or labels.
@@ -23,6 +24,7 @@ EVALUATED = ("sentences1", "anchors", "queries", "source_sentences")
 EVERY_TEXT = (*EVALUATED, "sentences2", "positives", "negatives", "corpus", "target_sentences")
 GOLD = ("scores", "labels")
 OF_THE_MODEL = "of the model"  # in place of prompts that the model itself holds
+ROWS_OF_PROMPT = 32  # fewest texts whose common beginning is a prompt
 COMPARED = 512  # pairs of an evaluator whose words are compared with their scores
 Numbers = dict[str, Any]
 
@@ -52,8 +54,12 @@ def evaluator(observation: Observation) -> Numbers | None:
     rows = {_row(row) for table in observation.tables.values() for row in zip(
         *table.values(), strict=True
     )}  # fmt: skip
+    written = [] if prompts else _written(observation)
+    evaluated += [OF_THE_MODEL for text in texts if any(map(text.startswith, written))][:1]
     return {
-        "prompt": prompts[0] if prompts and evaluators else "",
+        "prompt": (prompts or written)[0]
+        if (prompts or (written and texts)) and evaluators
+        else "",
         "has_prompt": any(evaluated),
         "other_prompt": _missing_prompt(evaluated, prompts, observation),
         "texts": len(texts),
@@ -104,10 +110,10 @@ def gold(observation: Observation) -> Numbers | None:
                 "name": name, "kind": "scores", **numbers, "words": correlation, "low": low,
                 "high": high,
             })  # fmt: skip
-        elif triplets := evaluated_texts(inner, "anchors"):
+        elif triplets := _triplets(inner):
             answers.append({
                 "name": name, "kind": "triplets", "count": len(triplets),
-                "distinct": len(set(triplets)), **_preferred(inner, triplets),
+                "distinct": len({row[0] for row in triplets}), **_preferred(triplets),
             })  # fmt: skip
         corpus, relevant = getattr(inner, "corpus", None), getattr(inner, "relevant_docs", None)
         if isinstance(corpus, list | dict) and isinstance(relevant, Mapping):
@@ -116,7 +122,7 @@ def gold(observation: Observation) -> Numbers | None:
                 "name": name, "kind": "documents", **numbers,
                 "queries": len(evaluated_texts(inner, "queries")),
                 **_missing_keys(relevant, getattr(inner, "corpus_ids", corpus)),
-                **_relevance(inner, relevant),
+                **_relevance(inner, relevant), "right": _right_share(relevant, corpus),
             })  # fmt: skip
         texts = [text for attribute in EVERY_TEXT for text in evaluated_texts(inner, attribute)]
         first, second = (evaluated_texts(inner, f"sentences{place}") for place in (1, 2))
@@ -206,7 +212,13 @@ def prompts(observation: Observation) -> Numbers | None:
         }  # fmt: skip
     outer = [str(name) for name in prompts_by_name] if isinstance(prompts_by_name, Mapping) else []
     sets = [name for name in observation.tables if name]
-    return {"prompts": by_name, "outer": outer, "columns": columns, "sets": sets}
+    whole = prompts_by_name if isinstance(prompts_by_name, str) else ""
+    twice = [
+        name for table in observation.tables.values() for name, cells in table.items()
+        if (prompt := by_name.get(name, whole))
+        and sum(text.startswith(prompt.strip()) for text in cells) > len(cells) / 2
+    ]  # fmt: skip
+    return {"prompts": by_name, "outer": outer, "columns": columns, "sets": sets, "twice": twice}
 
 
 def _missing_prompt(evaluated: list[str], prompts: list[str], observation: Observation) -> str:
@@ -245,15 +257,46 @@ def _prompts(setting: Any) -> list[str]:
     return [setting] if isinstance(setting, str) else []
 
 
-def _preferred(evaluator: Any, anchors: list[str]) -> Numbers:
-    """Return the share of triplets whose negative has more words of the anchor."""
-    positives, negatives = (evaluated_texts(evaluator, name) for name in ("positives", "negatives"))
-    if not len(anchors) == len(positives) == len(negatives):
-        return {}
-    count = min(len(anchors), COMPARED)
-    overlap = word_overlap([texts[:count] for texts in (anchors, positives, negatives)])
-    margins = [overlap(0, row, 1, row) - overlap(0, row, 2, row) for row in range(count)]
-    return {"exchanged": sum((m < 0) + (m == 0) / 2 for m in margins) / count}
+def _written(observation: Observation) -> list[str]:
+    """Return prompts, such as ``query:``, with which all texts of a column of training begin."""
+    columns = [column for table in observation.tables.values() for column in table.values()]
+    return [
+        prompt for column in columns if len(column) >= ROWS_OF_PROMPT
+        if (prompt := prompt_of(column)).endswith(":")
+    ]  # fmt: skip
+
+
+def _triplets(evaluator: Any) -> list[tuple[str, str, str]]:
+    """Return an evaluator's anchors or queries, each with a positive and a negative."""
+    samples = getattr(evaluator, "samples", None)
+    if isinstance(samples, list) and samples and isinstance(samples[0], Mapping):
+        rows = [(sample.get("query"), *(
+            (sample.get(name) or [None])[0] if isinstance(sample.get(name), list) else None
+            for name in ("positive", "negative")
+        )) for sample in samples]  # fmt: skip
+        return [row for row in rows if all(isinstance(text, str) for text in row)]
+    columns = [evaluated_texts(evaluator, name) for name in ("anchors", "positives", "negatives")]
+    return list(zip(*columns, strict=False)) if len({*map(len, columns)}) == 1 else []
+
+
+def _preferred(triplets: Sequence[tuple[str, str, str]]) -> Numbers:
+    """Return shares of triplets whose negative has more words of the anchor, or is the positive."""
+    few = triplets[:COMPARED]
+    overlap = word_overlap(list(zip(*few, strict=True)))
+    margins = [overlap(0, row, 1, row) - overlap(0, row, 2, row) for row in range(len(few))]
+    same = [plain(positive) == plain(negative) for _, positive, negative in few]
+    exchanged = [
+        (m < 0) + (m == 0) / 2 for m, equal in zip(margins, same, strict=True) if not equal
+    ]
+    return {
+        "exchanged": sum(exchanged) / max(1, len(exchanged)), "same": sum(same) / max(1, len(few)),
+    }  # fmt: skip
+
+
+def _right_share(relevant: Mapping[Any, Any], corpus: Iterable[Any]) -> float:
+    """Return the mean share of the corpus that is right for a query."""
+    counts = [len(documents) for documents in relevant.values()]
+    return sum(counts) / max(1, len(counts)) / max(1, len(list(corpus)))
 
 
 def _missing_keys(relevant: Mapping[Any, Any], corpus: Iterable[Any]) -> Numbers:

@@ -90,6 +90,9 @@ def held_rows(rows: int, columns: Sequence[str], trained: Sequence[str]) -> Iter
 # Share of an evaluator's right documents that its corpus may lack, and of its texts that may be
 # empty; share of its pairs whose texts may be equal.
 MANY_MISSING, MOST_EQUAL = 0.05, 0.5
+# Documents of a corpus that is no more than what a measure looks at; share of it that may be right
+# for a query.
+FEW_DOCUMENTS, MOST_RIGHT = 10, 0.5
 # Share of triplets whose negative has more words of the anchor, of exchanged columns.
 MOST_EXCHANGED = 0.7
 # Share of queries that may be their own right document, or a document that is not right.
@@ -203,7 +206,11 @@ ROLE_WORDS = {
 
 
 def prompts(
-    prompts: Mapping[str, str], outer: Sequence[str], columns: Sequence[str], sets: Sequence[str]
+    prompts: Mapping[str, str],
+    outer: Sequence[str],
+    columns: Sequence[str],
+    sets: Sequence[str],
+    twice: Sequence[str] = (),
 ) -> Iterator[Verdict]:
     """Judge whether prompts reach columns, and the right ones.
 
@@ -212,6 +219,7 @@ def prompts(
         outer: names of the outermost level.
         columns: names of the columns of texts, in their order.
         sets: names of the data sets.
+        twice: columns whose texts begin with their prompt already.
     """
     subject, symptom = "prompts", "score-does-not-rise"
     names = set(columns) | set(sets)
@@ -223,6 +231,14 @@ def prompts(
         )
         change = "Name the columns of the data in prompts={...}, or rename the columns."
         yield Verdict(subject, BAD, finding, change, "prompts unused", symptom)
+        return
+    if twice:
+        finding = (
+            f"The texts of column {twice[0]!r} begin with their prompt already: training puts it "
+            "before them twice."
+        )
+        change = "Leave the prompt out of prompts={...}, or out of the texts."
+        yield Verdict(subject, WATCH, finding, change, "prompt twice", symptom)
         return
     wrong = [
         (name, prompt, role_of(prompt)) for name, prompt in prompts.items()
@@ -310,6 +326,13 @@ def _without_answers(answer: Mapping[str, Any]) -> Verdict | None:
             finding = f"All {count:,} gold scores of {name!r} are equal: no score can be computed."
             change = "Give the evaluator pairs with different gold scores."
         return _of_evaluation(finding, change, "gold equal", evidence, BAD)
+    if answer.get("same", 0.0) > MOST_EQUAL:
+        finding = (
+            f"In {percent(answer['same'])} of the triplets of {name!r} the negative is the "
+            "positive: no encoder can tell them apart."
+        )
+        change = "Give each anchor a negative of its own."
+        return _of_evaluation(finding, change, "gold equal", {"same": answer["same"]}, BAD)
     blank, equal = answer.get("blank", 0.0), answer.get("equal", 0.0)
     if blank > MANY_MISSING or equal > MOST_EQUAL:
         finding = f"{percent(blank)} of the texts of {name!r} are empty."
@@ -347,6 +370,15 @@ def _of_documents(answer: Mapping[str, Any]) -> Verdict | None:
             change = "Give all ids as strings: str(id), in relevant_docs and in the corpus."
         evidence = {"missing": answer["missing"]}
         return _of_evaluation(finding, change, "gold missing", evidence, BAD)
+    right, documents = answer.get("right", 0.0), answer["kind"] == "documents"
+    few = answer["distinct"] <= FEW_DOCUMENTS < answer["count"]
+    if documents and (right > MOST_RIGHT or few):
+        finding = f"The corpus of {name!r} holds {counted(answer['distinct'], 'document')} for "
+        finding += f"{answer['count']:,} queries"
+        finding += f", of which {percent(right)} are right for each" if right > MOST_RIGHT else ""
+        finding += ": nearly any ranking has a right one among the first 10, and scores are high."
+        change = "Give the evaluator a corpus with many documents that are wrong answers."
+        return _of_evaluation(finding, change, "few documents", {"right": right})
     texts = {
         "itself": (
             f"For {percent(answer.get('itself', 0.0))} of the queries of {name!r}, the right "

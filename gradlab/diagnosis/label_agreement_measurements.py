@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradlab.data.words import word_overlap, words_of
 from gradlab.diagnosis.label_measurements import label_cells, name_of_loss
 from gradlab.diagnosis.observation import Observation, ObservedBatch
-from gradlab.diagnosis.words import word_overlap, words_of
 
 # Rows whose words are compared, and other rows with which each is compared: any, and of a class;
 # rows that are compared with all.

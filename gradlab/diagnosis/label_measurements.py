@@ -18,12 +18,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gradlab.data.words import words_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
-from gradlab.diagnosis.words import words_of
 
 LABEL_COLUMNS = ("label", "labels", "score", "scores")
 # Other rows with which the words of a row and of its neighbour in the batch are compared.
 OTHER_ROWS = 8
+# Losses that compare the entries of embeddings with those of a teacher.
+OF_ENTRIES = ("MSELoss", "EmbedDistillLoss")
 # Texts whose unknown tokens are looked at.
 READ_TEXTS = 256
 Numbers = dict[str, Any]
@@ -158,6 +160,46 @@ def teacher(observation: Observation, dataset: str, batches: list[ObservedBatch]
     }
 
 
+def teaching(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
+    """Return how a teacher's scores or embeddings compare with what the student can give.
+
+    ``preferred`` is the probability that a teacher's distribution gives its best candidate, times
+    their number; 0 without one. ``lengths`` are those of a teacher's and the student's embeddings.
+    """
+    batch, name = batches[0], name_of_loss(batches[0].loss)
+    cells = label_cells(observation, dataset)[: READ_TEXTS * 4]
+    if name not in ("DistillKLDivLoss", *OF_ENTRIES) or not cells or not batch.embedded:
+        return None
+    try:
+        rows = torch.as_tensor(cells, dtype=torch.float64)
+    except (TypeError, ValueError):  # rows of different lengths
+        return None
+    if rows.ndim != 2 or not bool(rows.isfinite().all()):
+        return None
+    own = torch.cat([embedded.double().norm(dim=1) for embedded in batch.embedded])
+    of_entries = name in OF_ENTRIES and getattr(batch.loss, "distance_metric", "mse") != "cosine"
+    temperature = float(getattr(batch.loss, "temperature", 1.0))
+    best = (rows / temperature).softmax(1).max(1).values.mean() if name not in OF_ENTRIES else 0.0
+    return {
+        "preferred": float(best) * rows.shape[1],
+        "temperature": temperature,
+        "lengths": [float(rows.norm(dim=1).mean()), float(own.mean())] if of_entries else [],
+        "unit": _are_unit(batch.embedded),
+    }
+
+
+def lists(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
+    """Return the first column whose cells are lists of texts, and their number of texts."""
+    rows = observation.rows_of(dataset)
+    first = rows[0] if len(rows) else {}
+    for column, cell in first.items():
+        if isinstance(cell, list) and cell and all(isinstance(text, str) for text in cell):
+            return {"column": column, "texts": len(cell)}
+    return None
+
+
 def vocabulary(
     observation: Observation, dataset: str, batches: list[ObservedBatch]
 ) -> Numbers | None:
@@ -271,4 +313,6 @@ def _are_unit(embedded: Sequence[Tensor]) -> bool:
 
 # Measurements of a trainer, and of each of its losses.
 OF_TRAINER = (last_token, first_token)
-OF_LOSS = (labels, height, classes, order, outside, margin, teacher, vocabulary)
+OF_LOSS = (
+    *(labels, height, classes, order, outside, margin, teacher, teaching, lists, vocabulary),
+)

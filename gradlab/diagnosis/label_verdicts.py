@@ -6,9 +6,10 @@ Arguments are measured by the functions of the same names in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gradlab.diagnosis.data_verdicts import is_above_chance
+from gradlab.errors import counted
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 
@@ -259,6 +260,52 @@ def teacher(largest: float, reach: float, bounded: bool) -> Iterator[Verdict]:
         return
     name = "teacher in other units"
     yield Verdict(subject, grade, finding, change, name, "labels-do-not-fit", evidence)
+
+
+# By how much a teacher's distribution should prefer its best candidate, relative to an equal share;
+# relative difference of lengths that are not the same.
+FLAT, OTHER_LENGTH = 0.1, 0.1
+
+
+def teaching(
+    preferred: float, temperature: float, lengths: Sequence[float], unit: bool
+) -> Iterator[Verdict]:
+    """Judge whether a teacher says anything, and whether the student can follow it.
+
+    Args:
+        preferred: probability of the best candidate of its distribution times their number; 0
+            without a distribution.
+        temperature: temperature of the distribution.
+        lengths: mean lengths of the teacher's and the student's embeddings, if it gives some.
+        unit: whether embeddings of the student have the length 1.
+    """
+    if 0 < preferred < 1 + FLAT:
+        finding = (
+            f"At temperature {temperature:g} the teacher's distribution gives its best candidate "
+            f"{preferred:.3f} times an equal share: it prefers none, and teaches nothing. Scores "
+            "from 0 to 1 are too close for this temperature."
+        )
+        change = "Give the teacher's logits in place of probabilities, or lower the temperature."
+        yield Verdict("teacher", WATCH, finding, change, "teacher is flat", "labels-do-not-fit",
+                      {"preferred": preferred})  # fmt: skip
+    if lengths and unit and abs(lengths[0] - 1) > OTHER_LENGTH:
+        finding = (
+            f"The teacher's embeddings have a length of {lengths[0]:.3g}, and those of the student "
+            "always 1: MSELoss compares entries, which the student can never reach."
+        )
+        change = "Normalise the teacher's embeddings, or leave models.Normalize() out."
+        yield Verdict("teacher", WATCH, finding, change, "teacher of another length",
+                      "labels-do-not-fit", {"length": lengths[0]})  # fmt: skip
+
+
+def lists(column: str, texts: int) -> Iterator[Verdict]:
+    """Judge a column whose cells are lists of texts; ``texts`` is the number of the first."""
+    finding = (
+        f"The cells of column {column!r} are lists ({counted(texts, 'text')} in the first row): a "
+        "list is read as one text, and not as several positives or negatives."
+    )
+    change = "Give each text a column of its own, such as negative_1 and negative_2, or a row."
+    yield Verdict("columns", WATCH, finding, change, "lists of texts", "false-negatives")
 
 
 def _equal_margins(margin: float) -> Verdict:

@@ -122,7 +122,8 @@ def optimizer(observation: Observation) -> Numbers | None:
     frozen = [name for name, tensor in own.items() if not tensor.requires_grad]
     trained = dict(observation.trained) if existing is not None else {}
     trained |= {name: tensor for name, tensor in own.items() if tensor.requires_grad}
-    if existing is None and not frozen:
+    hidden = _hidden(observation)
+    if existing is None and not frozen and not hidden:
         return None
     groups = existing.param_groups if existing is not None else []
     held = {id(tensor) for group in groups for tensor in group["params"]}
@@ -137,6 +138,8 @@ def optimizer(observation: Observation) -> Numbers | None:
         "missing_of_loss": sum(name in own for name in missing),
         "frozen_of_loss": len(frozen),
         "frozen_name": frozen[0] if frozen else "",
+        "hidden": len(hidden),
+        "hidden_name": hidden[0] if hidden else "",
     }
 
 
@@ -206,6 +209,11 @@ def length(observation: Observation) -> Numbers | None:
         "truncated": reach / sum(map(len, masks)),
         "limit": int(limit),
         "positions": positions_of(observation.trainer.model),
+        "side": str(
+            getattr(
+                getattr(observation.trainer.model, "tokenizer", None), "truncation_side", "right"
+            )
+        ),
     }
 
 
@@ -326,6 +334,31 @@ def _of_loss(observation: Observation) -> dict[str, torch.Tensor]:
         named = loss.named_parameters()
         own |= {f"loss.{name}": tensor for name, tensor in named if id(tensor) not in encoders}
     return own
+
+
+def _hidden(observation: Observation) -> list[str]:
+    """Return attributes of the loss and the model with weights that are no parameters of them.
+
+    Such are tensors that require a gradient, and modules in a list or dict of Python.
+    """
+    loss = getattr(observation.trainer, "loss", None)
+    roots = [*(loss.values() if isinstance(loss, dict) else [loss]), observation.trainer.model]
+    modules = [module for root in roots if isinstance(root, nn.Module) for module in root.modules()]
+    registered = {id(weight) for module in modules for weight in module.parameters(recurse=False)}
+    names = []
+    for module in modules:
+        for name, value in vars(module).items():
+            if name.startswith("_"):
+                continue
+            items = list(value.values()) if isinstance(value, dict) else value
+            for item in items if isinstance(items, list | tuple) else [items]:
+                weights = list(item.parameters()) if isinstance(item, nn.Module) else [item]
+                if any(
+                    isinstance(weight, torch.Tensor) and weight.requires_grad and weight.is_leaf
+                    and id(weight) not in registered for weight in weights
+                ):  # fmt: skip
+                    names.append(f"{type(module).__name__}.{name}")
+    return list(dict.fromkeys(names))
 
 
 # Measurements of a trainer, and of the batches of each of its losses.

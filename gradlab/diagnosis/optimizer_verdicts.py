@@ -93,6 +93,7 @@ def gradient(
 def optimizer(
     missing: int, trained: int, missing_name: str,
     missing_of_loss: int = 0, frozen_of_loss: int = 0, frozen_name: str = "",
+    hidden: int = 0, hidden_name: str = "",
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether an existing optimizer has all trained tensors, and the loss's own are trained.
 
@@ -103,8 +104,18 @@ def optimizer(
         missing_of_loss: those of the missing ones that are weights of the loss.
         frozen_of_loss: weights of the loss that are frozen.
         frozen_name: name of the first of them.
+        hidden: attributes of loss and model with weights that are no parameters of them.
+        hidden_name: name of the first of them.
     """
     subject, symptom = "optimizer", "weights-do-not-move"
+    if hidden:
+        finding = (
+            f"{hidden_name} holds weights that are not registered as parameters, in a plain tensor "
+            "or a list of Python: no optimizer trains them, and no checkpoint holds them."
+        )
+        change = "Make them nn.Parameter, and lists of modules nn.ModuleList."
+        yield Verdict("weights of the loss", BAD, finding, change, "weights not registered",
+                      symptom)  # fmt: skip
     if missing:
         finding = f"It lacks {missing} of {trained} trained tensors, such as {missing_name}."
         change, name = (

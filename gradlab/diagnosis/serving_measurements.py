@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from gradlab.data.words import plain, words_of
 from gradlab.diagnosis.evaluation_measurements import (
     EVALUATED,
     comparison_of,
@@ -24,7 +25,6 @@ from gradlab.diagnosis.evaluation_measurements import (
     evaluators_of,
 )
 from gradlab.diagnosis.observation import Observation, ObservedBatch
-from gradlab.diagnosis.words import plain, words_of
 from gradlab.seeds import undisturbed
 
 # Weights of a model that is saved and loaded for a trial; texts that are embedded by both.

@@ -15,15 +15,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gradlab.data.words import word_overlap
 from gradlab.diagnosis.label_agreement_measurements import WORDED_ROWS, rank_correlation
 from gradlab.diagnosis.label_measurements import label_cells
 from gradlab.diagnosis.observation import Observation, ObservedBatch
-from gradlab.diagnosis.words import word_overlap
 from gradlab.monitor import formula_trials
 from gradlab.scale.audit.worker import MODEL, GivenModel
 
 # Rows of the batches on which a loss is tried, and their dimensions.
 TRIED, WIDTH = 6, 32
+# Dimensions beyond which entries stand for the words of a vocabulary; rounding of a sum of shares.
+WIDEST, SUMS_TO_ONE = 8192, 1e-2
 Numbers = dict[str, Any]
 
 
@@ -136,6 +138,22 @@ def width(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
     return {"width": size} if size else None
 
 
+def entries(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
+    """Return the lowest entry of the first embeddings, whether each sums to 1, and their cosine."""
+    rows = batches[0].embedded[0].detach().double() if batches[0].embedded else torch.empty(0)
+    if rows.ndim != 2 or len(rows) < 2 or not 1 < rows.shape[1] <= WIDEST or rows.is_sparse:
+        return None
+    cosines = F.normalize(rows, dim=1) @ F.normalize(rows, dim=1).T
+    apart = cosines[~torch.eye(len(rows), dtype=torch.bool)]
+    if not bool(cosines.isfinite().all()):
+        return None
+    return {
+        "lowest": float(rows.min()),
+        "shares": bool(((rows.sum(1) - 1).abs() < SUMS_TO_ONE).all()) and bool((rows >= 0).all()),
+        "cosine": float(apart.mean()),
+    }
+
+
 def _on_embeddings(
     observation: Observation, batch: ObservedBatch, stand_in: GivenModel, *, labelled: bool = False
 ) -> Any:
@@ -190,4 +208,4 @@ def _width(observation: Observation, batches: list[ObservedBatch]) -> int:
     return int(whole or embedded)
 
 
-OF_LOSS = (direction, prefixes, width, shape, graded)
+OF_LOSS = (direction, prefixes, width, entries, shape, graded)

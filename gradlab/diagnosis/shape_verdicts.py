@@ -56,6 +56,9 @@ def direction(solved: float, wrong: float, close: float) -> Iterator[Verdict]:
 # Change of the loss by the length of embeddings that is one; loss of the first batch, relative to
 # that of guessing, which logits that are too large give.
 BY_LENGTH, FAR_TOO_LARGE = 0.01, 2.0
+# Loss of the first batch, relative to that of guessing, that only a tiny temperature gives where
+# the length of embeddings does not matter.
+HUGE = 20.0
 
 
 def shape(
@@ -82,6 +85,17 @@ def shape(
         )
         change = "Normalise embeddings (F.normalize, models.Normalize()), or raise the temperature."
         yield Verdict("temperature", WATCH, finding, change, "logits too large", "temperature",
+                      {"value": value, "guessing": guessing})  # fmt: skip
+    elif value > HUGE * guessing > 0:
+        finding = (
+            f"The loss is {value:.3g} in the first batch, and guessing gives {guessing:.3g}: its "
+            "similarities are multiplied by a huge scale, that is, its temperature is far too low."
+        )
+        change = (
+            "Set a temperature of 0.01 to 0.1 (a scale of 10 to 100). A scale that is learned as a "
+            "logarithm begins at log(20), not at 20."
+        )
+        yield Verdict("temperature", BAD, finding, change, "temperature too low", "temperature",
                       {"value": value, "guessing": guessing})  # fmt: skip
 
 
@@ -135,6 +149,38 @@ def prefixes(dims: Sequence[int], weights: Sequence[float], width: int) -> Itera
     else:
         return
     yield Verdict(subject, WATCH, finding, change, name, symptom, evidence)
+
+
+# Mean cosine of different texts from which on embeddings without negative entries are a cone.
+CONE = 0.85
+
+
+def entries(lowest: float, shares: bool, cosine: float) -> Iterator[Verdict]:
+    """Judge whether embeddings have entries of both signs.
+
+    Args:
+        lowest: lowest entry of the embeddings.
+        shares: whether the entries of each are shares that sum to 1.
+        cosine: mean cosine of different texts.
+    """
+    if not shares and (lowest < 0 or cosine < CONE):
+        return
+    subject, evidence = "activation", {"lowest": lowest, "cosine": cosine}
+    change = (
+        "Leave the activation of the last layer out (Dense(activation_function=nn.Identity())), or "
+        "use tanh."
+    )
+    finding = f"and different texts have a cosine of {cosine:.2f} on average."
+    if shares:
+        finding = (
+            f"The entries of each embedding are shares that sum to 1, as of softmax, {finding}"
+        )
+        yield Verdict(subject, BAD, finding, change, "embeddings are shares", "cosines-above-0-9",
+                      evidence)  # fmt: skip
+    else:
+        finding = f"Embeddings have no negative entry, as behind ReLU or a sigmoid, {finding}"
+        yield Verdict(subject, WATCH, finding, change, "embeddings without sign",
+                      "cosines-above-0-9", evidence)  # fmt: skip
 
 
 # Dimensions in which a few hundred texts can hardly be told apart.

@@ -14,13 +14,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from gradlab.data.words import words_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
-from gradlab.diagnosis.words import words_of
 
 # Rows that are read; words that a text has at least for being contained to mean something, and how
 # many times as long the other one is: a pair that differs by a word or two is an augmentation, and
 # of a much longer text a title or a phrase is in question.
 READ_ROWS, FEWEST_WORDS, LONGER, MUCH_LONGER = 2000, 4, 1.4, 2.2
+# Words of a text that are its opening.
+OPENING = 6
 # Texts that stand for a missing one, and marks of files that were read with the wrong encoding or
 # with their markup.
 MISSING = {
@@ -80,6 +82,52 @@ def contained(
         ) / len(rows),
         "same": sum(len(set(row)) == 1 for row in zip(*texts[:2], strict=True)) / len(rows),
     }  # fmt: skip
+
+
+def parts(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
+    """Return the column of negatives that most often holds the positive, or stands in it."""
+    table = observation.table_of(dataset)
+    names = list(table)
+    texts = [
+        [f" {' '.join(words_of(text))} " for text in table[name][:READ_ROWS]] for name in names
+    ]
+    if len(texts) < 3 or batches[0].labelled:
+        return None
+    shares = {
+        name: sum(
+            first != second and first.strip() != "" and (first in second or second in first)
+            and bool(second.strip()) for first, second in zip(column, texts[1], strict=True)
+        ) / len(column)
+        for name, column in zip(names[2:], texts[2:], strict=True) if column
+    }  # fmt: skip
+    if not shares:
+        return None
+    column = max(shares, key=lambda name: shares[name])
+    row = table[column][0]
+    return {"rows": len(texts[1]), "column": column, "share": shares[column], "text": row}
+
+
+def template(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
+    """Return the column of which most texts begin with the same words, and how others begin."""
+    best: Numbers | None = None
+    for name, cells in observation.table_of(dataset).items():
+        texts = set(cells[:READ_ROWS])
+        openings = [tuple(words) for text in texts
+                    if len(words := words_of(text)[:OPENING]) == OPENING]  # fmt: skip
+        if not openings:
+            continue
+        counts = Counter(openings)
+        opening, times = counts.most_common(1)[0]
+        others = len(openings) - times
+        numbers = {
+            "texts": len(texts), "column": name, "share": times / len(texts),
+            "opening": " ".join(opening), "apart": (len(counts) - 1) / max(1, others),
+        }  # fmt: skip
+        if best is None or numbers["share"] > best["share"]:
+            best = numbers
+    return best
 
 
 def remains(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
@@ -192,4 +240,4 @@ def _texts(observation: Observation, dataset: str) -> list[Sequence[str]]:
     return [column[:READ_ROWS] for column in columns if column]
 
 
-OF_LOSS = (markers, contained, remains, beginning, brevity)
+OF_LOSS = (markers, parts, contained, template, remains, beginning, brevity)

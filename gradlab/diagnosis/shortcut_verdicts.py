@@ -38,6 +38,31 @@ def markers(rows: int, word: str, positives: float, negatives: float) -> Iterato
     yield Verdict("shortcut", WATCH, finding, change, "marker", SHORTCUT, evidence)
 
 
+# Share of the rows whose negative stands in the positive, or holds it, that is no accident.
+MANY_PARTS = 0.3
+
+
+def parts(rows: int, column: str, share: float, text: str) -> Iterator[Verdict]:
+    """Judge whether negatives are parts of positives, or hold them.
+
+    Args:
+        rows: rows that were read.
+        column: the column of negatives that does so most often.
+        share: share of its rows.
+        text: its first text.
+    """
+    if rows < ENOUGH_ROWS or share < MANY_PARTS:
+        return
+    finding = (
+        f"By its place column {column!r} holds hard negatives, and in {percent(share)} of the rows "
+        f"its text stands in the positive word by word, or holds it, such as {text[:40]!r}: the "
+        "loss pushes away what belongs to the positive, as its title or its whole page."
+    )
+    change = f"Remove column {column!r} (remove_columns), or join it to the positive."
+    yield Verdict("hard negatives", WATCH, finding, change, "negatives hold positives",
+                  "false-negatives", {"share": share})  # fmt: skip
+
+
 # Share of rows with a shortcut that is worth a remark.
 MANY_ROWS = 0.5
 # Shares of rows with equal texts between which these are no views by dropout, which all rows are.
@@ -93,6 +118,35 @@ def contained(
         change = "Leave the positive out of the anchor, as it will be in use."
         yield Verdict(subject, WATCH, finding, change, "anchor contains positive", SHORTCUT,
                       {"share": in_anchor})  # fmt: skip
+
+
+# Share of different texts of a column that begin with the same words from which on they are no
+# coincidence, and up to which these are no prompt; share of the other openings that differ.
+SOME_OPENED, MOST_OPENED, MOST_APART = 0.1, 0.7, 0.8
+
+
+def template(
+    texts: int, column: str, share: float, opening: str, apart: float
+) -> Iterator[Verdict]:
+    """Judge whether a part of a column's texts was made by a template, as refusals are.
+
+    Args:
+        texts: different texts of the column.
+        column: its name.
+        share: share of them that begin with the same words.
+        opening: these words.
+        apart: share of the openings of the others that differ.
+    """
+    if texts < ENOUGH_ROWS or not SOME_OPENED <= share <= MOST_OPENED or apart < MOST_APART:
+        return
+    finding = (
+        f"{percent(share)} of the texts of column {column!r} begin with the same words, "
+        f"{opening!r}, and the others do not: they repeat as refusals of a language model, error "
+        "pages or templates do."
+    )
+    change = "Read some of them; leave these rows out if they answer nothing."
+    yield Verdict("texts", WATCH, finding, change, "texts of a template", "false-negatives",
+                  {"share": share, "apart": apart})  # fmt: skip
 
 
 # Shares of missing texts that are worth a remark and bad; share of texts with markup.

@@ -23,6 +23,9 @@ from gradlab.monitor.views import Capture, Views, outputs_of
 # Batches of which the rows are compared; rows of a data set whose epoch is drawn as a whole;
 # texts among which a short one and long ones are looked for; steps at which a rate is computed.
 DRAWN_BATCHES, ROWS_OF_EPOCH, TEXTS_TRIED, RATES = 32, 20_000, 256, 200
+# Texts of a batch whose embeddings are compared with those of texts alone, and the cosine at which
+# they are of the same text.
+MOVED_TEXTS, SAME_TEXT = 8, 0.9999
 SAME_LOSS = 1e-6  # relative difference of two values of one loss
 NO_RATE = 1e-3  # share of the largest rate that is none
 MOST_STEPS = 20_000  # of a schedule that is computed step by step
@@ -163,9 +166,11 @@ def tokens(model: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any] |
 
 
 def beside(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
-    """Return the cosine of a text's embeddings, beside itself and a longer text, in eval mode.
+    """Return cosines of a text's embeddings, beside itself and a longer text, in eval mode.
 
-    None without texts, or for a model that is not of sentence-transformers.
+    ``twice`` is the cosine of two embeddings of the same text, and ``moved`` the share of texts in
+    a batch that have the embedding that another one has alone. None without texts, or for a model
+    that is not of sentence-transformers.
     """
     candidates = sorted({text for text in texts[:TEXTS_TRIED] if text.strip()}, key=len)
     if not hasattr(model, "encode") or len(candidates) < 2:
@@ -176,12 +181,17 @@ def beside(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
         with torch.no_grad():
             single = model.encode([text, text], **encode)[0].double()
             padded = model.encode([text, longer], **encode)[0].double()
+            again = model.encode([text, text], **encode)[0].double()
+            moved = _moved(model, candidates, encode)
     except Exception:  # a model whose inputs are no texts
         return None
     finally:
         model.train()
     cosine = float(nn.functional.cosine_similarity(single, padded, dim=0))
-    return {"cosine": cosine, "half": _is_half(model)} if math.isfinite(cosine) else None
+    if not math.isfinite(cosine):
+        return None
+    twice = float(nn.functional.cosine_similarity(single, again, dim=0))
+    return {"cosine": cosine, "half": _is_half(model), "twice": twice, "moved": moved}
 
 
 def schedule(trainer: Any, batches: int | None) -> dict[str, Any] | None:
@@ -278,6 +288,23 @@ def _value(loss: Any, columns: Sequence[Any], labels: Any) -> float:
 
 def _first_rows(rows: Any, most: int) -> Any:
     return rows[:most] if isinstance(rows, Tensor) and rows.ndim else rows
+
+
+def _moved(model: Any, texts: Sequence[str], encode: Mapping[str, Any]) -> float:
+    """Return the share of some texts whose embedding in a batch is another one's alone."""
+    few = list(texts[:: max(1, len(texts) // MOVED_TEXTS)][:MOVED_TEXTS])
+    random.Random(0).shuffle(few)
+    model.eval()  # the batch goes through the modules in its own order; encode would sort it
+    inputs = model.preprocess(few) if hasattr(model, "preprocess") else model.tokenize(few)
+    inputs = {name: v.to(model.device) if isinstance(v, Tensor) else v
+              for name, v in inputs.items()}  # fmt: skip
+    together = model(inputs)["sentence_embedding"].double()
+    alone = torch.cat([model.encode([text], **encode) for text in few]).double()
+    cosines = nn.functional.normalize(alone, dim=1) @ nn.functional.normalize(together, dim=1).T
+    best, places = cosines.max(1)
+    apart = places.cpu() != torch.arange(len(few))
+    nearer = (best > SAME_TEXT) & (cosines.diagonal() < best - (1 - SAME_TEXT))
+    return float((nearer.cpu() & apart).double().mean())
 
 
 def _is_half(model: nn.Module) -> bool:

@@ -57,10 +57,12 @@ from gradlab.diagnosis.label_verdicts import (
     classes,
     height,
     labels,
+    lists,
     margin,
     order,
     outside,
     teacher,
+    teaching,
 )
 from gradlab.diagnosis.loss_verdicts import gradient_cache, logits, loss, processes, temperature
 from gradlab.diagnosis.optimizer_verdicts import (
@@ -95,8 +97,16 @@ from gradlab.diagnosis.serving_verdicts import (
     saved,
     vocabulary_size,
 )
-from gradlab.diagnosis.shape_verdicts import direction, graded, prefixes, shape, width
-from gradlab.diagnosis.shortcut_verdicts import beginning, brevity, contained, markers, remains
+from gradlab.diagnosis.shape_verdicts import direction, entries, graded, prefixes, shape, width
+from gradlab.diagnosis.shortcut_verdicts import (
+    beginning,
+    brevity,
+    contained,
+    markers,
+    parts,
+    remains,
+    template,
+)
 from gradlab.verdict import GOOD, NOT_JUDGED, Verdict, with_causes
 
 # Name of a verdict -> names of the verdicts that it explains. Causes that come first are the first
@@ -122,6 +132,14 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "rows mixed in batches": ("pairs at chance", "pairs unclear", "worse than chance"),
     "hardly any words": ("duplicates", "texts missing", "pairs at chance", "pairs unclear"),
     "plateau of the wrong sign": ("plan hardly moves",),
+    **{
+        name: (
+            *("embedding depends on other rows", "embedding depends on its batch"),
+            *("pairs at chance", "pairs unclear", "worse than chance", "negatives nearer"),
+            *("saved model differs", "labels unrelated", "loss changed outside"),
+        )
+        for name in ("embedding is random", "rows in another order")
+    },
     "embedding depends on other rows": (
         *(
             "embedding depends on its batch",
@@ -172,10 +190,17 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "schedule does not reach the rate": (
         *("plan hardly moves", "adapter hardly moves", "rate too low", "weights not loaded"),
     ),
-    "classes alone": ("loss zero", "no gradient", "little gradient"),
+    "classes alone": ("loss zero", "no gradient", "little gradient", "labels ignored"),
     "one class": ("loss zero", "no gradient"),
     "labels equal": ("loss zero", "no gradient"),
     "margin met": ("loss zero", "no gradient"),
+    "texts of a template": ("part of the pairs unrelated", "duplicates"),
+    "labels between": ("loss zero", "no gradient", "little gradient"),
+    "negatives hold positives": ("negatives nearer", "marker"),
+    "embeddings are shares": (
+        *("embeddings without sign", "loss zero in half precision", "plan hardly moves"),
+        *("pairs at chance", "pairs unclear", "worse than chance"),
+    ),
     "collapsed": ("pairs at chance", "worse than chance", "loss zero", "few candidates"),
     "views equal": ("loss zero", "no gradient"),
     "texts embed alike": ("loss zero", "no gradient"),
@@ -337,6 +362,11 @@ LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "shape": shape,
     "graded": graded,
     "width": width,
+    "entries": entries,
+    "parts": parts,
+    "template": template,
+    "lists": lists,
+    "teaching": teaching,
     "markers": markers,
     "contained": contained,
     "remains": remains,

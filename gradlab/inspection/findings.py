@@ -20,6 +20,9 @@ NEGLIGIBLE, LARGE = 0.01, 0.1
 # Share of texts that are cut, of hard negatives that are too easy or nearer than the positive, and
 # of positives that repeat their anchor, from which on each is worth a remark.
 MANY_CUT, MANY_EASY, MANY_NEARER, MANY_REPEAT = 0.25, 0.5, 0.5, 0.05
+# Shares of numbers or identifiers, and of texts whose spaces are wrong, from which on a column is
+# not one of texts.
+MOSTLY_NUMBERS, MOSTLY_SPACED = 0.8, 0.3
 # Push of the sentences that are pushed most, as a multiple of an equal share, that is named.
 MANY_TIMES = 5
 # Share of an anchor's push on its hardest negative, as a multiple of an equal share, below which
@@ -35,6 +38,7 @@ Steps = Sequence[tuple[str, str]]
 def findings_of(numbers: Numbers, steps: Steps = ()) -> list[Verdict]:
     """Return all findings that apply; those on copies and on a sample come with the steps."""
     findings = (
+        _unreadable(numbers),
         _sample(numbers, steps),
         _copies(numbers, steps),
         _false_hard_negatives(numbers, steps),
@@ -48,6 +52,49 @@ def findings_of(numbers: Numbers, steps: Steps = ()) -> list[Verdict]:
         _mask(numbers),
     )
     return [finding for finding in findings if finding is not None]
+
+
+def without_words(column: str, share: float) -> Verdict | None:
+    """Return a verdict on a column of numbers or identifiers; ``share`` is that of such texts."""
+    if share < MOSTLY_NUMBERS:
+        return None
+    part = "numbers only" if share == 1 else f"numbers in {percent(share)} of its rows"
+    finding = (
+        f"Column {column!r} holds {part}, or identifiers: ids, dates, addresses (links), paths, "
+        "scores or tokens, and no text."
+    )
+    change = "Remove the column, give a score as the column label, and texts as words."
+    name = "columns in another order"
+    return Verdict("texts", BAD, finding, change, name, "loss-at-chance", {"numbers": share})
+
+
+def spaced_wrongly(column: str, share: float, text: str) -> Verdict | None:
+    """Return a verdict on a column whose texts lack spaces, or have some between letters.
+
+    Args:
+        column: name of the column.
+        share: share of such texts.
+        text: one of them.
+    """
+    if share < MOSTLY_SPACED:
+        return None
+    fault = "have spaces between letters" if " " in text.strip() else "have lost their spaces"
+    finding = (
+        f"{percent(share)} of the texts of column {column!r} {fault}, such as {text[:40]!r}: the "
+        "tokenizer reads other words than people do."
+    )
+    change = "Extract the texts again: some tools that read PDF files lose spaces."
+    return Verdict("texts", WATCH, finding, change, "spaces lost", "score-does-not-rise",
+                   {"spaced wrongly": share})  # fmt: skip
+
+
+def _unreadable(numbers: Numbers) -> Verdict | None:
+    """On the first column that holds no texts, or texts whose spaces are wrong."""
+    for column, (without, spaced, text) in numbers.get("unreadable", {}).items():
+        verdict = without_words(column, without) or spaced_wrongly(column, spaced, text)
+        if verdict is not None:
+            return verdict
+    return None
 
 
 def _sample(numbers: Numbers, steps: Steps) -> Verdict | None:

@@ -143,6 +143,7 @@ class Inspection(Drawable):
             "positives_that_repeat": len(self.repeated),
             "prompts": [] if self.texts is None else sorted(set(self.texts.prompts.values())),
             "alike_behind_prompts": 0 if self.texts is None else self.texts.alike_behind_prompts,
+            "unreadable": {} if self.texts is None else self.texts.unreadable,
             "mask_above": candidates.mask_above,
             "mask_removes": self.push_above(candidates.mask_above),
             "cosine_levels": self._cosine_levels(),

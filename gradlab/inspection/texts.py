@@ -13,8 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.data.training_file import TrainingFile
+from gradlab.data.words import is_identifier, spaced_wrongly
 from gradlab.errors import GradlabError
 
+# Rows whose texts are read for numbers and spaces.
+READ_ROWS = 2000
 # Number of texts from which on a common beginning is no accident.
 _FEWEST = 8
 
@@ -131,6 +134,18 @@ class Texts:
             whole |= {hash(normalize(text)) for text in column}
             behind |= {hash(normalize(text[start:])) for text in column}
         return len(whole) - len(behind)
+
+    @functools.cached_property
+    def unreadable(self) -> dict[str, tuple[float, float, str]]:
+        """For each column the shares of identifiers and of wrongly spaced texts, and one of these.
+
+        They are of the first `READ_ROWS` rows.
+        """
+        columns = {name: list(column[:READ_ROWS]) for name, column in self.columns.items()}
+        return {
+            name: (sum(map(is_identifier, column)) / len(column), *spaced_wrongly(column))
+            for name, column in columns.items()
+        }
 
     @property
     def count(self) -> int:

@@ -28,6 +28,8 @@ USE = {
 }  # fmt: skip
 COLUMNS = {"outer": [], "columns": ["query", "passage"], "sets": []}
 GOLD = {"name": "a", "kind": "scores", "count": 80, "distinct": 9, "words": 0.8}
+TRIPLETS = {"name": "a", "kind": "triplets", "count": 80, "distinct": 80, "exchanged": 0.1}
+REGISTERED = {"missing": 0, "trained": 9, "missing_name": ""}
 STEPS = {"rows": 160, "batch": 16, "batches": 10, "accumulation": 1}
 SETTINGS = {"optimizer": "adamw_torch", "epsilon": 1e-8, "decay": 0.01, "without_rate": 0.0}
 EVALUATIONS = {"attached": "an evaluator", "strategy": "steps", "interval": 10, "steps": 100}
@@ -77,6 +79,9 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("length", {"truncated": 0.7, "limit": 12}, "watch"),
     ("length", {"truncated": 0.8, "limit": 12}, "bad"),
     ("length", {"truncated": 0.8, "limit": 24}, "watch"),
+    ("length", {"truncated": 0.8, "limit": 24, "side": "left"}, "watch", "beginnings are cut off"),
+    ("dropout", {"silent": 0, "name": "", "largest": 0.7}, "watch"),
+    ("dropout", {"silent": 0, "name": "", "largest": 0.85}, "bad", r"0\.85 for 0\.15"),
     ("gradient", REACHED | {"reached": 7}, "good"),
     ("gradient", REACHED | {"reached": 5}, "watch"),
     ("beside", {"cosine": 1 - 0.7e-3, "half": False}, "good"),
@@ -85,6 +90,12 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("beside", {"cosine": 1 - 1.4e-2, "half": False}, "bad"),
     ("beside", {"cosine": 1 - 2e-2, "half": True}, "good"),
     ("beside", {"cosine": 1 - 4e-2, "half": True}, "bad"),
+    ("beside", {"cosine": 1.0, "half": False, "twice": 1 - 0.7e-3}, "good"),
+    ("beside", {"cosine": 0.9, "half": False, "twice": 1 - 1.4e-3}, "bad", "random numbers"),
+    ("beside", {"cosine": 1.0, "half": True, "twice": 1 - 2e-2}, "good"),
+    ("beside", {"cosine": 0.9, "half": True, "twice": 1 - 4e-2}, "bad", "random numbers"),
+    ("beside", {"cosine": 1.0, "half": False, "moved": 0.2}, "good"),
+    ("beside", {"cosine": 0.9, "half": False, "moved": 0.4}, "bad", "another order"),
     ("last_token", ENDS | {"ends": 0.985}, "good"),
     ("last_token", ENDS | {"ends": 0.97}, "watch"),
     ("apart", {"cosine": 1 - 0.7e-3, "half": False}, ""),
@@ -105,8 +116,14 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("gold", {"answers": [GOLD | {"words": -0.2}]}, ""),
     ("gold", {"answers": [GOLD | {"words": -0.4}]}, "watch"),
     ("gold", {"answers": [GOLD | {"kind": "documents", "distinct": 1}]}, "bad"),
-    ("gold", {"answers": [GOLD | {"kind": "documents", "missing": 0.035}]}, ""),
+    ("gold", {"answers": [GOLD | {"kind": "documents", "distinct": 96, "missing": 0.035}]}, ""),
     ("gold", {"answers": [GOLD | {"kind": "documents", "missing": 0.07}]}, "bad"),
+    ("gold", {"answers": [TRIPLETS | {"same": 0.4}]}, ""),
+    ("gold", {"answers": [TRIPLETS | {"same": 0.7}]}, "bad", "negative is the positive"),
+    ("gold", {"answers": [RELEVANT | {"rank": 0.9, "distinct": 14}]}, ""),
+    ("gold", {"answers": [RELEVANT | {"rank": 0.9, "distinct": 7}]}, "watch", "7 documents"),
+    ("gold", {"answers": [RELEVANT | {"rank": 0.9, "right": 0.4}]}, ""),
+    ("gold", {"answers": [RELEVANT | {"rank": 0.9, "right": 0.7}]}, "watch", "70% are right"),
     ("use", USE, ""),
     ("use", USE | {"compared": "dot"}, "watch"),
     ("use", USE | {"trained": "dot"}, "watch"),
@@ -124,6 +141,9 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("prompts", COLUMNS | {"prompts": {"query": "passage: ", "passage": "query: "}}, "bad"),
     ("prompts", COLUMNS | {"prompts": {"query": "passage: "}}, "watch"),
     ("prompts", COLUMNS | {"prompts": {"question": "query: "}}, "bad"),
+    ("prompts", COLUMNS | {"prompts": {"query": "query: "}, "twice": ["query"]}, "watch", "twice"),
+    ("optimizer", REGISTERED, ""),
+    ("optimizer", REGISTERED | {"hidden": 1, "hidden_name": "Proxies.w"}, "bad", r"Proxies\.w"),
     ("passes", {"rows": 60, "batch": 16, "passes": 25.0}, "watch"),
     ("passes", {"rows": 60, "batch": 16, "passes": 15.0}, ""),
     ("passes", {"rows": 70, "batch": 16, "passes": 25.0}, ""),

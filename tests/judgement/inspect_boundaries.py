@@ -41,6 +41,11 @@ def _hard(nearer: int, easy: int) -> Numbers:
     return {"hard_negatives": dict(zip("abcd", kinds, strict=True))}
 
 
+def _unreadable(numbers: float, spaced: float, text: str = "akabi") -> Numbers:
+    """Shares of texts that are numbers, and of texts whose spaces are wrong."""
+    return {"unreadable": {"positive": [numbers, spaced, text]}}
+
+
 def _masks(level: float, above: float = NAN, share: float = 0.05) -> Numbers:
     """Numbers of a mask above 0.9, where a share of the pairs are near-duplicates by words."""
     levels = [{"cosine": 0.9, "candidates": level, "share_of_push": share}]
@@ -90,6 +95,12 @@ ROWS: list[tuple[Numbers, str, str, str]] = [
     (COPIES | _masks(level=0.3, share=0.014), "mask", "good", "Do not mask by a cosine"),
     (FALSE | {"hard_negatives_false_share": 0.007}, "hard negatives", "good", "^Remove"),
     (FALSE | {"hard_negatives_false_share": 0.14}, "hard negatives", "bad", "^Remove"),
+    (_unreadable(0.7, 0.0), "texts", "", ""),
+    (_unreadable(0.85, 0.0), "texts", "bad", "numbers in 85% of its rows"),
+    (_unreadable(1.0, 0.0), "texts", "bad", "numbers only"),
+    (_unreadable(0.0, 0.2), "texts", "", ""),
+    (_unreadable(0.0, 0.4), "texts", "watch", "lost their spaces"),
+    (_unreadable(0.0, 0.4, "a k a b i"), "texts", "watch", "spaces between letters"),
     ({"alike_when_cut": 3}, "length", "watch", "differ only behind the 64 tokens"),
     ({"alike_behind_prompts": 1, "prompts": ["query: "]}, "prompts", "watch", "1 text repeats"),
 ]  # fmt: skip

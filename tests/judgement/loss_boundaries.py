@@ -27,6 +27,9 @@ RELATION = {
     "embeddings": 0.0,
 }  # fmt: skip
 GROUPING = {"rows": 160, "classes": 20, "rank": 0.5, "nearest": 0.2}
+PARTS = {"rows": 160, "column": "title", "text": "a"}
+TEMPLATE = {"texts": 160, "column": "positive", "opening": "we are sorry", "apart": 1.0}
+TEACHING = {"preferred": 0.0, "temperature": 1.0, "lengths": [], "unit": True}
 UNTOLD = {"anchors": 48, "share": 0.5, "rows": 48, "word_share": 0.5}
 CONTAINED = {"rows": 100, "in_anchor": 0.0, "marked": 0.0, "mark": ""}
 REMAINS = {
@@ -302,6 +305,13 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("shape", SHAPE | {"values": REACTION | {"positive_slope": 0.0, "one_sided": 1.0}}, ""),
     ("shape", SHAPE | {"values": {"alike": 2.0}, "value": 3.0, "longer": 9.0}, ""),
     ("shape", SHAPE | {"values": {"alike": 2.0}, "value": 6.0, "longer": 9.0}, "watch"),
+    ("shape", SHAPE | {"values": {"alike": 2.0}, "value": 30.0, "longer": 1.0}, ""),
+    (
+        "shape",
+        SHAPE | {"values": {"alike": 2.0}, "value": 60.0, "longer": 1.0},
+        "bad",
+        "huge scale",
+    ),
     ("shape", SHAPE | {"values": {"alike": 2.0}, "value": 6.0, "longer": 1.007}, ""),
     ("shape", SHAPE | {"values": {"alike": 2.0}, "value": 6.0, "longer": 1.014}, "watch"),
     ("shape", SHAPE | {"values": REACTION | {"slope": 0.0}}, "watch"),
@@ -325,4 +335,24 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("graded", {"rising": 2.0, "falling": 1.0, "words": -0.4}, ""),
     ("brevity", {"words": {"a": 2.0, "b": 2.0}, "repeated": 0.2}, ""),
     ("brevity", {"words": {"a": 2.0, "b": 2.0}, "repeated": 0.4}, "watch"),
+    ("texts", SOUND_TEXTS | {"numbers": {"a": 0.9}}, "bad", "in 90% of its rows"),
+    ("texts", SOUND_TEXTS | {"spaced": {"a": [0.9, "akabi"]}}, "watch", "lost their spaces"),
+    ("entries", {"lowest": -0.1, "shares": False, "cosine": 0.99}, ""),
+    ("entries", {"lowest": 0.0, "shares": False, "cosine": 0.8}, ""),
+    ("entries", {"lowest": 0.0, "shares": False, "cosine": 0.9}, "watch"),
+    ("entries", {"lowest": 0.0, "shares": True, "cosine": 0.7}, "bad", "shares that sum to 1"),
+    ("template", TEMPLATE | {"share": 0.07}, ""),
+    ("template", TEMPLATE | {"share": 0.14}, "watch", "'we are sorry'"),
+    ("template", TEMPLATE | {"share": 0.6}, "watch"),
+    ("template", TEMPLATE | {"share": 0.8}, ""),
+    ("template", TEMPLATE | {"share": 0.2, "apart": 0.7}, ""),
+    ("template", TEMPLATE | {"share": 0.2, "apart": 0.85}, "watch"),
+    ("parts", PARTS | {"share": 0.2}, ""),
+    ("parts", PARTS | {"share": 0.4}, "watch", "column 'title' holds hard negatives"),
+    ("teaching", TEACHING | {"preferred": 1.07}, "watch", "prefers none"),
+    ("teaching", TEACHING | {"preferred": 1.14}, ""),
+    ("teaching", TEACHING | {"lengths": [1.07, 1.0]}, ""),
+    ("teaching", TEACHING | {"lengths": [1.14, 1.0]}, "watch", "never reach"),
+    ("teaching", TEACHING | {"lengths": [1.14, 1.0], "unit": False}, ""),
+    ("lists", {"column": "negative", "texts": 2}, "watch", r"lists \(2 texts"),
 ]

@@ -1,0 +1,80 @@
+"""The words of texts, what texts have in common by them, and texts that hold none."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+# Letters of Chinese, Japanese, Thai, Lao, Khmer and Burmese, which do not separate words by spaces:
+# each is taken for a word.
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff"
+)
+WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
+# An address, a path of a file, a hash, digits of base 64, or a word with digits behind a mark or
+# letters, such as doc_017 or q17.
+IDENTIFIER = re.compile(
+    r"(https?://|www\.)\S+|\S*[/\\]\S+\.\w{1,5}|[A-Za-z]+[-_/:.#]?\d+(\.\w+)?"
+    r"|[0-9a-f]{8}-[0-9a-f-]{27}|(?=\w*\d)[0-9a-fA-F]{16,}"
+    r"|(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])[A-Za-z0-9+/_-]{20,}={0,2}"
+)
+# A date, a time, a price, or the numbers of a list.
+NUMBERS = re.compile(r"[\d\s.,:/+%€$£()\[\]TZ-]+")
+# Letters of a word, on average, from which on words have lost the spaces between them; letters of
+# words, and number of words, at which spaces stand between letters.
+LONG_WORDS, SHORT_WORDS, MANY_WORDS = 20, 1.5, 8
+Overlap = Callable[[int, int, int, int], float]
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text in lower case; of a script without spaces, its letters."""
+    return WORD.findall(text.lower())
+
+
+def plain(text: str) -> str:
+    """Return the words of a text in lower case, without punctuation; the text if it has none."""
+    return " ".join(words_of(text)) or text
+
+
+def is_identifier(text: str) -> bool:
+    """Return whether a text is numbers, such as ids of tokens or a date, or one identifier."""
+    bare = re.sub(r"^(tensor|array)\(", "", text.strip()).strip("[]() \n")
+    if IDENTIFIER.fullmatch(bare):
+        return True
+    return any(map(str.isdigit, bare)) and bool(NUMBERS.fullmatch(bare))
+
+
+def is_spaced_wrongly(text: str) -> bool:
+    """Return whether a text has lost the spaces between its words, or has some between letters.
+
+    Sequences of capitals, such as those of a genome, are left out.
+    """
+    words = WORD.findall(text)
+    if not words or text.isupper() or re.search(f"[{UNSPACED}]", text):
+        return False
+    length = sum(map(len, words)) / len(words)
+    return length >= LONG_WORDS or (length < SHORT_WORDS and len(words) >= MANY_WORDS)
+
+
+def spaced_wrongly(texts: Sequence[str]) -> tuple[float, str]:
+    """Return the share of texts whose spaces are wrong, and one of them; empty without any."""
+    wrong = [text for text in texts if is_spaced_wrongly(text) and not is_identifier(text)]
+    return len(wrong) / max(1, len(texts)), wrong[0] if wrong else ""
+
+
+def word_overlap(columns: Sequence[Sequence[str]]) -> Overlap:
+    """Return a function (column, row, column, row) -> share of common words, rare ones more."""
+    words = [[set(words_of(text)) for text in column] for column in columns]
+    frequency = Counter(word for column in words for of_text in column for word in of_text)
+    texts = sum(map(len, words))
+    weight = {word: math.log(1 + texts / times) for word, times in frequency.items()}
+
+    def overlap(column: int, row: int, partner_column: int, partner: int) -> float:
+        first, second = words[column][row], words[partner_column][partner]
+        union = sum(map(weight.__getitem__, first | second))
+        return sum(map(weight.__getitem__, first & second)) / union if union else 0.0
+
+    return overlap
