@@ -127,10 +127,13 @@ def run(world, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def _quick(monkeypatch) -> None:
-    """Audits are forked, and heat maps of the explorer have few cells."""
+    """Audits are forked, heat maps of the explorer have few cells, batches of curves are small."""
     fork_audits(monkeypatch)
-    monkeypatch.setattr("gradlab.explorer.frames.ROWS", 5)
-    monkeypatch.setattr("gradlab.explorer.frames.COLUMNS", 6)
+    sizes = {"explorer.frames.ROWS": 5, "explorer.frames.COLUMNS": 6,
+             "atlas.entries.SENTENCES": 16, "atlas.entries.BATCHES_OF_A_CURVE": 2,
+             "atlas.entries.BATCHES_OF_A_PICTURE": 2, "atlas.models.SENTENCES": 8}  # fmt: skip
+    for name, size in sizes.items():
+        monkeypatch.setattr(f"gradlab.{name}", size)
 
 
 @pytest.mark.usefixtures("_registries", "_quick")

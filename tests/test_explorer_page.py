@@ -231,8 +231,11 @@ def energy(anchors, positives):
     return ((anchors - positives) ** 2).sum() / n + loss.nu * repulsion.mean().log()
 
 
-def test_a_loss_given_as_code_has_what_its_formulas_give() -> None:
+def test_a_loss_given_as_code_has_what_its_formulas_give(monkeypatch) -> None:
     """MHE as code, from gradients made before the page, beside the page's compiled formulas."""
+    monkeypatch.setattr("gradlab.explorer.frames.ROWS", 5)
+    monkeypatch.setattr("gradlab.explorer.frames.COLUMNS", 6)
+    monkeypatch.setattr("gradlab.explorer.frames.FEW", 4)
     html = explore(energy, "mhe", progress=False).html
     read = """
         readState("");

@@ -181,8 +181,11 @@ def test_every_function_that_draws_batches_announces_the_cost_of_code(monkeypatc
     for name, size in sizes.items():
         monkeypatch.setattr(f"gradlab.atlas.entries.{name}", size)
     monkeypatch.setattr("gradlab.atlas.entries.DEGREES", np.array([30.0, 90.0]))
+    monkeypatch.setattr("gradlab.explorer.frames.ROWS", 2)
+    monkeypatch.setattr("gradlab.explorer.frames.COLUMNS", 3)
+    setting = {"mu_pos": [0.3], "mu_neg": [0.9], "negatives": 3, "batches": 2}
     routes = {
-        "simulate": lambda: gradlab.simulate(function, mu_pos=[0.3], mu_neg=[0.9], negatives=3),
+        "simulate": lambda: gradlab.simulate(function, **setting),
         "atlas": lambda: measure(function),
         "plot_curves": lambda: gradlab.plot_curves([function]),
         "explore": lambda: _still(gradlab.get_loss(function), None),

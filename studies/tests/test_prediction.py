@@ -84,16 +84,13 @@ def test_a_bootstrap_takes_a_loss_with_all_of_its_runs():
     by_predictor = errors(predictions).set_index("predictor")
     names = [CONSTANT, "learning rate"]
     samples = []
+    squared = predictions[["feature", *names]].sub(predictions.score, axis=0).to_numpy() ** 2
     for _ in range(4_000):
         drawn_losses = rng.choice(list("abc"), 3)
         rows = np.concatenate([np.flatnonzero(predictions.loss == loss) for loss in drawn_losses])
-        size = np.sqrt(
-            ((predictions[["feature", *names]].sub(predictions.score, axis=0)) ** 2)
-            .iloc[rows]
-            .mean()
-        )
-        samples.append(size.feature - size[names])
-    samples = pd.DataFrame(samples)
+        feature, *others = np.sqrt(squared[rows].mean(axis=0))
+        samples.append([feature - other for other in others])
+    samples = pd.DataFrame(samples, columns=names)
     for name in names:
         low, high = samples[name].quantile([0.025, 0.975])
         assert by_predictor.low[name] == pytest.approx(low, abs=0.15 * samples[name].std())

@@ -32,8 +32,11 @@ def bends(temperature, ratio, rate, share):
     return 60 - 4 * (temperature + 2) ** 2 - 2 * (rate + 9) ** 2 + 8 * share
 
 
-def errors(score):
-    return surface.ten_fold(synthetic(score)).set_index("model").error
+@pytest.fixture
+def errors(monkeypatch):
+    """Errors by model of a surface, over four folds, which take a third of the time of ten."""
+    monkeypatch.setattr(surface, "FOLDS", 4)
+    return lambda score: surface.ten_fold(synthetic(score)).set_index("model").error
 
 
 def test_factors_are_those_that_the_runs_had():
@@ -50,7 +53,7 @@ def test_factors_are_those_that_the_runs_had():
     assert table.score[7] == pytest.approx(100 * ROWS.sts[7])
 
 
-def test_an_additive_surface_is_told_to_the_noise():
+def test_an_additive_surface_is_told_to_the_noise(errors):
     """Of size 1; the runs that a model was not fitted on cannot be told better."""
     error_of = errors(bends)
     assert error_of["mean"] > 5
@@ -63,7 +66,7 @@ def test_an_additive_surface_is_told_to_the_noise():
     assert error_of["additive with the logarithm of the margin"] > 2
 
 
-def test_an_interaction_is_told_by_the_process_alone():
+def test_an_interaction_is_told_by_the_process_alone(errors):
     error_of = errors(
         lambda temperature, ratio, rate, share: 50 + 3 * (temperature + 2) * (rate + 9)
     )
