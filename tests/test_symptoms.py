@@ -12,6 +12,7 @@ import pytest
 import gradlab
 from docs.symptom_page import page
 from gradlab import diagnosis
+from gradlab.diagnosis.symptom_search import features
 from gradlab.diagnosis.symptoms import find_symptom, phrases, symptoms
 from gradlab.errors import GradlabError
 from gradlab.monitor.setting_advice import LEARNING, levers
@@ -37,12 +38,26 @@ def test_what_people_write_finds_its_symptom(words, name):
 
 
 def test_a_symptom_that_fits_nearly_as_well_is_named(shell):
-    status, output, _ = shell("explain", "the", "score", "of", "positives", "falls")
+    status, output, _ = shell("explain", "the loss stays the same and the score too")
     assert status == 0
     assert output.startswith("Not sure: this fits best, and next ")
     status, output, _ = shell("explain", "loss", "is", "nan")
     assert status == 0
     assert output.startswith("My loss, or the gradient norm, becomes NaN")
+
+
+@pytest.mark.parametrize(
+    ("text", "notion"),
+    [
+        ("ndcg@10 0.52 0.49 0.44", "#score down"),
+        ("spearman 0.812, loss 1.4; spearman 0.813, loss 0.3", "#score level"),
+        ("{'loss': 0.2, 'epoch': 1.0} {'loss': 4.1, 'epoch': 2.0}", "#loss soars"),
+        ("'the light is green' and 'the light is not green'", "#twice negated"),
+    ],
+)
+def test_numbers_of_a_log_and_repeated_words_are_notions(text, notion):
+    assert notion in features(text)[2]
+    assert notion not in features("the loss is 0.2 at rate 1.5")[2]
 
 
 @pytest.mark.parametrize("words", ["where can I buy a bicycle", "export to ONNX", "zzz"])

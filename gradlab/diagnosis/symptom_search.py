@@ -30,6 +30,20 @@ GUESSING, NEAR = tuple(math.log(2**power) for power in range(1, 17)), 0.006
 # Penalty of the regression; the residual at which the conjugate gradients stop.
 PENALTY, RESIDUAL = 0.3, 1e-3
 
+NEGATIONS = frozenset(["n't", "not", "no", "without", "never", "non"])
+# Quantities whose numbers are followed through a text, and settings whose numbers are not theirs.
+QUANTITIES = (
+    ("gradient", re.compile("grad")),
+    ("score", re.compile("spearman|pearson|ndcg|mrr|^map|recall|acc|auc|score|metric|^f1")),
+    ("validation", re.compile("^val|^eval|^dev|^test")),
+    ("positive", re.compile("^pos")),
+    ("negative", re.compile("^neg")),
+    ("loss", re.compile("loss|train")),
+)
+SETTINGS = frozenset(
+    ["epoch", "lr", "learning_rate", "temperature", "scale", "margin", "dropout", "at", "rate"]
+)
+
 Counts = tuple[Counter[str], Counter[str], Counter[str]]
 
 
@@ -60,13 +74,27 @@ class Index:
         shares = np.array(WEIGHTS)[owners % len(WEIGHTS)] / sum(WEIGHTS)
         self._values = sizes * np.sqrt(shares / squares[owners])
 
-    def scores(self, words: str) -> list[tuple[str, float]]:
-        """Return the names of symptoms with their scores, from the likeliest on.
+    def scores(self, texts: Sequence[str]) -> list[list[tuple[str, float]]]:
+        """Return, for each text, the names of symptoms with their scores, from the likeliest on.
 
         A phrase of a symptom scores about 1 for it, and words that share nothing with any score 0.
         """
-        question = np.zeros(len(self._columns))
-        for weight, family in zip(WEIGHTS, features(words), strict=True):
+        questions = np.array([self._vector(text) for text in texts])
+        if len(texts) < len(self._names):
+            weights = np.array([self._solve(self._products(vector)) for vector in questions])
+            table = weights @ self._targets
+        else:
+            learnt = [self._mixture(self._solve(target)) for target in self._targets.T]
+            table = questions @ np.array(learnt).T
+        return [
+            sorted(zip(self._names, row, strict=True), key=lambda pair: -pair[1])
+            for row in table.tolist()
+        ]
+
+    def _vector(self, text: str) -> np.ndarray:
+        """Return the sizes of the columns in a text."""
+        vector = np.zeros(len(self._columns))
+        for weight, family in zip(WEIGHTS, features(text), strict=True):
             cells = [self._columns.get(word, -1) for word in family]
             rarity = np.array(
                 [self._rarity[cell] if cell >= 0 else self._unknown for cell in cells]
@@ -75,26 +103,25 @@ class Index:
             scale = math.sqrt(weight / sum(WEIGHTS)) / (np.linalg.norm(sizes) or 1.0)
             for cell, size in zip(cells, sizes, strict=True):
                 if cell >= 0:
-                    question[cell] = scale * size
-        scores = self._solve(self._products(question)) @ self._targets
-        pairs = zip(self._names, scores.tolist(), strict=True)
-        return sorted(pairs, key=lambda pair: -pair[1])
+                    vector[cell] = scale * size
+        return vector
 
     def _products(self, vector: np.ndarray) -> np.ndarray:
         """Return the products of a vector with those of the phrases."""
         terms = self._values * vector[self._cells]
         return np.bincount(self._rows, terms, len(self._penalties))
 
+    def _mixture(self, weights: np.ndarray) -> np.ndarray:
+        """Return the sum of the phrases with weights."""
+        return np.bincount(self._cells, self._values * weights[self._rows], len(self._columns))
+
     def _solve(self, products: np.ndarray) -> np.ndarray:
-        """Return the weights of the phrases in an answer, by conjugate gradients."""
+        """Return the weights of the phrases that give products, by conjugate gradients."""
         weights, residual = np.zeros_like(products), products.copy()
         direction, size = residual, residual @ residual
         limit = RESIDUAL**2 * size
         while size > limit:
-            mixed = np.bincount(
-                self._cells, self._values * direction[self._rows], len(self._columns)
-            )
-            image = self._products(mixed) + self._penalties * direction
+            image = self._products(self._mixture(direction)) + self._penalties * direction
             step = size / (direction @ image)
             weights, residual = weights + step * direction, residual - step * image
             size, former = residual @ residual, size
@@ -113,7 +140,8 @@ def features(text: str) -> Counts:
         for near in words[at + 1 : at + 1 + WINDOW]
     ]
     parts = [part for token in tokens for part in _parts(token)]
-    notions = [f"#{notion}" for notion in sorted(_notions(tokens))]
+    kinds = {*_notions(tokens), *_trends(tokens), *_repeats(tokens)}
+    notions = [f"#{notion}" for notion in sorted(kinds)]
     notion_pairs = [f"{a}{b}" for at, a in enumerate(notions) for b in notions[at + 1 :]]
     return (
         Counter([f"={word}" for word in words] + pairs),
@@ -140,24 +168,57 @@ def _stem(word: str) -> str:
     return word
 
 
-def _notions(tokens: Sequence[str]) -> set[str]:
-    """Return the notions of the words and phrases among tokens, and the kinds of their numbers."""
-    notions = set[str]()
+def _notions(tokens: Sequence[str]) -> Iterator[str]:
+    """Yield the notions of the words and phrases among tokens, and the kinds of their numbers."""
     for at, token in enumerate(tokens):
-        notions.update(_number(token))
-        for notion, phrase in _starting(token):
-            near = tokens[at : at + len(phrase)]
-            if len(near) == len(phrase) and all(map(_fits, near, phrase)):
-                notions.add(notion)
-    return notions
+        alone, phrases = _starting(token)
+        yield from alone
+        for notion, rest in phrases:
+            near = tokens[at + 1 : at + 1 + len(rest)]
+            if len(near) == len(rest) and all(map(_fits, near, rest)):
+                yield notion
+
+
+def _repeats(tokens: Sequence[str]) -> Iterator[str]:
+    """Yield whether several words come twice, as in a sentence and its negation."""
+    times = Counter(token for token in tokens if token not in SKIPPED and token.isalpha())
+    if sum(n > 1 for n in times.values()) > 1:
+        yield "twice"
+        if NEGATIONS & set(tokens):
+            yield "twice negated"
+
+
+def _trends(tokens: Sequence[str]) -> Iterator[str]:
+    """Yield how the numbers behind each quantity change, as in a log."""
+    if sum("." in token for token in tokens) < 2:
+        return
+    series = dict[str, list[float]]()
+    quantity = "number"
+    for former, token in zip(["", *tokens], tokens, strict=False):
+        if "." in token:
+            if former not in SETTINGS:
+                series.setdefault(quantity, []).append(float(token))
+        else:
+            quantity = next((key for key, word in QUANTITIES if word.search(token)), quantity)
+    for key, values in series.items():
+        first, last = values[0], values[-1]
+        if len(values) > 1:
+            change = "up" if last > 1.03 * first else "down" if last < 0.97 * first else "level"
+            yield f"{key} {change}"
+            if last > 3 * min(values):
+                yield f"{key} soars"
 
 
 @functools.cache
-def _starting(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the notions, each with the words of a phrase, whose first word a token fits."""
+def _starting(token: str) -> tuple[Sequence[str], Sequence[tuple[str, Sequence[str]]]]:
+    """Return the notions of a token, and those of phrases that it starts, each with the rest."""
     ends = range(1, len(token) + 1)
     patterns = (token, *(f"{token[:end]}*" for end in ends))
-    return tuple(pair for pattern in patterns for pair in _phrases().get(pattern, ()))
+    fitting = [pair for pattern in patterns for pair in _phrases().get(pattern, ())]
+    alone = [notion for notion, phrase in fitting if len(phrase) == 1]
+    return [*_number(token), *alone], [
+        (notion, phrase[1:]) for notion, phrase in fitting if len(phrase) > 1
+    ]
 
 
 @functools.cache
@@ -184,7 +245,6 @@ def _fits(token: str, pattern: str) -> bool:
     return token.startswith(pattern[:-1]) if pattern.endswith("*") else token == pattern
 
 
-@functools.cache
 def _number(token: str) -> tuple[str, ...]:
     """Return the kind of a number, or nothing for a word."""
     if not token[0].isdigit():

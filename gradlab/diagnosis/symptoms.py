@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 ELSEWHERE = "elsewhere"
 # Lowest score of an answer. Below the second score, or where the next symptom has more than a share
 # of it, or phrases about something else have more than another share, two are named: of the phrases
-# of a group that was left out of what is learnt, one in 200 is then answered with a wrong symptom
-# alone, and of those about something else one in 80.
-FLOOR, SURE, AS_WELL, OUTSIDE = 0.2, 0.6, 0.4, 0.2
+# of a group that was left out of what is learnt, one in 800 is then answered with a wrong symptom
+# alone, and of those about something else one in 200.
+FLOOR, SURE, AS_WELL, OUTSIDE = 0.2, 0.65, 0.5, 0.2
 # Heading of each part of a symptom, by the attribute that holds it.
 HEADINGS = {"cause": "Likely causes", "show": "How to check", "mend": "What to do"}
 
@@ -74,7 +74,7 @@ def find_symptoms(words: str) -> list[Symptom]:
     by_name = symptoms()
     if words in by_name:
         return [by_name[words]]
-    names, scores = nearest(words)
+    ((names, scores),) = nearest([words])
     if not names:
         fitting = [near for near, _ in scores if near != ELSEWHERE][:2]
         near = " and ".join(f"{name} ({by_name[name].title})" for name in fitting)
@@ -85,27 +85,30 @@ def find_symptoms(words: str) -> list[Symptom]:
 
 
 def nearest(
-    words: str, without: frozenset[str] = frozenset()
-) -> tuple[list[str], list[tuple[str, float]]]:
-    """Return the symptoms that fit words, and the score of each symptom, the best first.
+    texts: Sequence[str], without: frozenset[str] = frozenset()
+) -> list[tuple[list[str], list[tuple[str, float]]]]:
+    """Return, for each text, the symptoms that fit, and all with their scores, the best first.
 
-    Two symptoms are returned where it is not sure which, none where none fits well. ``without``
-    are groups of phrases to leave out, for a test with them.
+    Two symptoms fit where it is not sure which, none where none fits well. ``without`` are groups
+    of phrases to leave out, for a test with them.
     """
-    scores = _index(without).scores(words)
-    (name, score), (_, other) = scores[:2]
-    if name == ELSEWHERE or score < FLOOR:
-        return [], scores
-    outside = dict(scores)[ELSEWHERE]
-    if score >= SURE and other <= AS_WELL * score and outside <= OUTSIDE * score:
-        return [name], scores
-    return [near for near, _ in scores if near != ELSEWHERE][:2], scores
+    return [(_fitting(scores), scores) for scores in _index(without).scores(texts)]
 
 
 @functools.cache
 def phrases() -> dict[str, dict[str, list[str]]]:
     """Return what people write, in groups, each phrase with the symptoms that it describes."""
     return read_packaged("gradlab.diagnosis", "symptom_phrases.toml")
+
+
+def _fitting(scores: Sequence[tuple[str, float]]) -> list[str]:
+    (name, score), (_, other) = scores[:2]
+    if name == ELSEWHERE or score < FLOOR:
+        return []
+    outside = dict(scores)[ELSEWHERE]
+    if score >= SURE and other <= AS_WELL * score and outside <= OUTSIDE * score:
+        return [name]
+    return [near for near, _ in scores if near != ELSEWHERE][:2]
 
 
 @functools.cache

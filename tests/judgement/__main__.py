@@ -219,7 +219,7 @@ def explain(everything: bool, write: bool) -> None:
         if answer["outcome"] not in (retrieval.RIGHT, retrieval.NOT_SURE_RIGHT):
             click.echo(f"  {answer['outcome']}: {phrase!r}: {answer['answer'] or 'no answer'}")
     if write:
-        scoring.write(retrieval.SCORE, retrieval.outcomes())
+        scoring.write(retrieval.SCORE, retrieval.outcomes() if everything else answers)
 
 
 @command.command()

@@ -14,7 +14,7 @@ FIRST_SCORE, SCORE = ROOT / "first_retrieval.json", ROOT / "retrieval.json"
 RIGHT, NOT_SURE_RIGHT = "right", "right, but not sure"
 WRONG, NOT_SURE_WRONG, NO_ANSWER = "wrong", "wrong, and not sure", "no answer"
 # Groups of phrases of the entries that the test asks; the others are too many for it.
-ASKED = ("new",)
+ASKED = ("untouched", "fresh", "fresh_again")
 
 
 def phrases(*, everything: bool = False) -> dict[str, dict[str, list[str]]]:
@@ -30,18 +30,22 @@ def phrases(*, everything: bool = False) -> dict[str, dict[str, list[str]]]:
 def outcomes(*, everything: bool = False) -> dict[str, Any]:
     """Return the answer to each phrase, and whether it is right, sure, or none.
 
-    Each group is asked without its own phrases. No answer is right where no symptom fits.
+    The phrases of the test are asked of what is learnt without all of them; of everything, each
+    group without its own. No answer is right where no symptom fits.
     """
     from gradlab.diagnosis.symptoms import nearest
 
+    groups = phrases(everything=everything)
+    parts = [[group] for group in groups] if everything else [list(groups)]
     answers = {}
-    for group, questions in phrases(everything=everything).items():
-        for phrase, right in questions.items():
-            names, _ = nearest(phrase, frozenset([group]))
+    for part in parts:
+        asked = [(group, phrase) for group in part for phrase in groups[group]]
+        results = nearest([phrase for _, phrase in asked], frozenset(part))
+        for (group, phrase), (names, _) in zip(asked, results, strict=True):
             answers[phrase] = {
                 "group": group,
                 "answer": names[0] if names else "",
-                "outcome": _outcome(names, right),
+                "outcome": _outcome(names, groups[group][phrase]),
             }
     return answers
 
