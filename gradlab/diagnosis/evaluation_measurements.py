@@ -266,7 +266,7 @@ def _written(observation: Observation) -> list[str]:
     ]  # fmt: skip
 
 
-def _triplets(evaluator: Any) -> list[tuple[str, str, str]]:
+def _triplets(evaluator: Any) -> list[tuple[str, ...]]:
     """Return an evaluator's anchors or queries, each with a positive and a negative."""
     samples = getattr(evaluator, "samples", None)
     if isinstance(samples, list) and samples and isinstance(samples[0], Mapping):
@@ -279,7 +279,7 @@ def _triplets(evaluator: Any) -> list[tuple[str, str, str]]:
     return list(zip(*columns, strict=False)) if len({*map(len, columns)}) == 1 else []
 
 
-def _preferred(triplets: Sequence[tuple[str, str, str]]) -> Numbers:
+def _preferred(triplets: Sequence[tuple[str, ...]]) -> Numbers:
     """Return shares of triplets whose negative has more words of the anchor, or is the positive."""
     few = triplets[:COMPARED]
     overlap = word_overlap(list(zip(*few, strict=True)))

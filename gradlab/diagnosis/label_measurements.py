@@ -91,7 +91,10 @@ def classes(observation: Observation, dataset: str, batches: list[ObservedBatch]
         return None
     mates = sum(number for count in counts for number in count.values() if number > 1)
     single = sum(len(count) == 1 for count in counts) / len(counts)
-    return {"rows": rows, "with_mate": mates / rows, "single_class": single}
+    commonest = max(sum(counts, Counter()).values()) / rows
+    return {
+        "rows": rows, "with_mate": mates / rows, "single_class": single, "commonest": commonest,
+    }  # fmt: skip
 
 
 def order(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
@@ -301,7 +304,7 @@ def _distance(distance: Any, rows: Tensor) -> float:
     """Return the largest distance of a row to its opposite, which is the farthest of its length."""
     try:
         distances = distance(rows, -rows)
-    except TypeError:  # a function of one matrix, of which all rows are compared
+    except (TypeError, RuntimeError):  # a function of one matrix, whose rows are all compared
         distances = distance(torch.cat([rows[:1], -rows[:1]]))
     return float(distances.max())
 

@@ -113,15 +113,20 @@ def height(loss: str, high: float, distinct: int) -> Iterator[Verdict]:
 # Share of rows with another row of their class in the batch that is worth a remark, and is bad;
 # share of batches of one class that is bad.
 FEW_MATES, TOO_FEW_MATES, MOST_SINGLE = 0.75, 0.25, 0.5
+# Share of the rows that one class may have.
+MOST_OF_ONE = 0.9
 
 
-def classes(rows: int, with_mate: float, single_class: float) -> Iterator[Verdict]:
+def classes(
+    rows: int, with_mate: float, single_class: float, commonest: float = 0.0
+) -> Iterator[Verdict]:
     """Judge whether batches hold rows of the same class and of different classes.
 
     Args:
         rows: rows of the batches that the loader draws.
         with_mate: share of them with another row of their class in the batch.
         single_class: share of batches whose rows have one class.
+        commonest: share of the rows that have the commonest class.
     """
     subject, symptom = "classes", "labels-do-not-fit"
     finding = (
@@ -140,6 +145,14 @@ def classes(rows: int, with_mate: float, single_class: float) -> Iterator[Verdic
         finding = f"{percent(single_class)} of the batches hold rows of one class, so no negatives."
         change = "Shuffle the rows, or set batch_sampler=BatchSamplers.GROUP_BY_LABEL."
         yield Verdict(subject, BAD, finding, change, "one class", symptom, evidence)
+    elif commonest > MOST_OF_ONE:
+        finding = (
+            f"{percent(commonest)} of the drawn rows are of one class: classes are unbalanced, and "
+            "batches hold hardly any pair of rows to tell apart."
+        )
+        change = "Add rows of the other classes, or draw as many of each (GROUP_BY_LABEL)."
+        yield Verdict(subject, WATCH, finding, change, "classes unbalanced", symptom,
+                      {"commonest": commonest})  # fmt: skip
     else:
         yield Verdict(subject, GOOD, finding, name="classes meet", evidence=evidence)
 

@@ -39,6 +39,7 @@ from gradlab.scale.audit import Audit
 from gradlab.settings import declarations
 
 ADAPTER = re.compile(r"lora_|adapter|ia3_|vera_|prompt_encoder")
+SCORED_TEMPERATURE = 0.05  # published one of losses of scores that are no gradlab loss
 HALF_WEIGHTS = 4096  # weights of each half-precision tensor for which an update is tried
 Numbers = dict[str, Any]
 
@@ -255,6 +256,10 @@ def temperature(batches: list[ObservedBatch]) -> Numbers | None:
 
     None is published for losses with a teacher: it differs with the teacher's scores.
     """
+    loss = batches[0].loss
+    if label_measurements.name_of_loss(loss) == "AnglELoss":
+        scale = float(getattr(loss, "loss", loss).scale)
+        return {"temperature": 1 / scale, "published": SCORED_TEMPERATURE} if scale > 0 else None
     bases = batches[0].registered.bases if batches[0].registered else ()
     base = next((loss for loss in bases if hasattr(loss, "temperature")), None)
     published = declarations(type(base))["temperature"].default if base else None
@@ -339,12 +344,16 @@ def _of_loss(observation: Observation) -> dict[str, torch.Tensor]:
 def _hidden(observation: Observation) -> list[str]:
     """Return attributes of the loss and the model with weights that are no parameters of them.
 
-    Such are tensors that require a gradient, and modules in a list or dict of Python.
+    Such are tensors that require a gradient, and modules in a list or dict of Python, but for
+    encoders, such as a teacher or an average, which are kept there lest they are trained.
     """
     loss = getattr(observation.trainer, "loss", None)
     roots = [*(loss.values() if isinstance(loss, dict) else [loss]), observation.trainer.model]
     modules = [module for root in roots if isinstance(root, nn.Module) for module in root.modules()]
     registered = {id(weight) for module in modules for weight in module.parameters(recurse=False)}
+    existing = getattr(observation.trainer, "optimizer", None)
+    for group in existing.param_groups if existing is not None else []:
+        registered.update(map(id, group["params"]))
     names = []
     for module in modules:
         for name, value in vars(module).items():
@@ -352,13 +361,23 @@ def _hidden(observation: Observation) -> list[str]:
                 continue
             items = list(value.values()) if isinstance(value, dict) else value
             for item in items if isinstance(items, list | tuple) else [items]:
-                weights = list(item.parameters()) if isinstance(item, nn.Module) else [item]
+                weights = [item]
+                if isinstance(item, nn.Module):
+                    weights = [] if _holds_encoder(item) else list(item.parameters())
                 if any(
                     isinstance(weight, torch.Tensor) and weight.requires_grad and weight.is_leaf
                     and id(weight) not in registered for weight in weights
                 ):  # fmt: skip
                     names.append(f"{type(module).__name__}.{name}")
     return list(dict.fromkeys(names))
+
+
+def _holds_encoder(module: nn.Module) -> bool:
+    """Return whether a module is or holds an encoder of texts."""
+    return any(
+        hasattr(inner, "encode") or hasattr(inner, "get_input_embeddings")
+        for inner in module.modules()
+    )
 
 
 # Measurements of a trainer, and of the batches of each of its losses.

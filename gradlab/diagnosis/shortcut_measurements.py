@@ -22,7 +22,7 @@ from gradlab.diagnosis.observation import Observation, ObservedBatch
 # of a much longer text a title or a phrase is in question.
 READ_ROWS, FEWEST_WORDS, LONGER, MUCH_LONGER = 2000, 4, 1.4, 2.2
 # Words of a text that are its opening.
-OPENING = 6
+OPENING = 7
 # Texts that stand for a missing one, and marks of files that were read with the wrong encoding or
 # with their markup.
 MISSING = {

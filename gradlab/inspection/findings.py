@@ -22,7 +22,7 @@ NEGLIGIBLE, LARGE = 0.01, 0.1
 MANY_CUT, MANY_EASY, MANY_NEARER, MANY_REPEAT = 0.25, 0.5, 0.5, 0.05
 # Shares of numbers or identifiers, and of texts whose spaces are wrong, from which on a column is
 # not one of texts.
-MOSTLY_NUMBERS, MOSTLY_SPACED = 0.8, 0.3
+MOSTLY_NUMBERS, MOSTLY_SPACED = 0.9, 0.3
 # Push of the sentences that are pushed most, as a multiple of an equal share, that is named.
 MANY_TIMES = 5
 # Share of an anchor's push on its hardest negative, as a multiple of an equal share, below which
