@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import re
 from collections import Counter
@@ -139,13 +140,12 @@ def features(text: str) -> Counts:
         for at, word in enumerate(words)
         for near in words[at + 1 : at + 1 + WINDOW]
     ]
-    parts = [part for token in tokens for part in _parts(token)]
     kinds = {*_notions(tokens), *_trends(tokens), *_repeats(tokens)}
     notions = [f"#{notion}" for notion in sorted(kinds)]
     notion_pairs = [f"{a}{b}" for at, a in enumerate(notions) for b in notions[at + 1 :]]
     return (
         Counter([f"={word}" for word in words] + pairs),
-        Counter(parts),
+        Counter(itertools.chain.from_iterable(map(_parts, tokens))),
         Counter(notions + notion_pairs),
     )
 
@@ -173,9 +173,9 @@ def _notions(tokens: Sequence[str]) -> Iterator[str]:
     for at, token in enumerate(tokens):
         alone, phrases = _starting(token)
         yield from alone
-        for notion, rest in phrases:
-            near = tokens[at + 1 : at + 1 + len(rest)]
-            if len(near) == len(rest) and all(map(_fits, near, rest)):
+        for notion, following in phrases:
+            near = tokens[at + 1 : at + 1 + len(following)]
+            if len(near) == len(following) and all(map(_fits, near, following)):
                 yield notion
 
 

@@ -36,11 +36,11 @@ def outcomes(*, everything: bool = False) -> dict[str, Any]:
     from gradlab.diagnosis.symptoms import nearest
 
     groups = phrases(everything=everything)
-    parts = [[group] for group in groups] if everything else [list(groups)]
+    left_out = [[group] for group in groups] if everything else [list(groups)]
     answers = {}
-    for part in parts:
-        asked = [(group, phrase) for group in part for phrase in groups[group]]
-        results = nearest([phrase for _, phrase in asked], frozenset(part))
+    for names_of_groups in left_out:
+        asked = [(group, phrase) for group in names_of_groups for phrase in groups[group]]
+        results = nearest([phrase for _, phrase in asked], frozenset(names_of_groups))
         for (group, phrase), (names, _) in zip(asked, results, strict=True):
             answers[phrase] = {
                 "group": group,
