@@ -48,6 +48,7 @@ def values_on_known_batches(
         "alike": (anchors[:1].repeat(count, 1), anchors[:1].repeat(count, 1)),
         "wrong": (anchors, anchors.roll(1, 0)),
         "after_next": (anchors, anchors.roll(2, 0)),
+        "shorter": (anchors / 2, anchors.roll(1, 0) / 2),
         "to_first": (anchors[:1].repeat(count, 1), anchors),
         "to_last": (anchors[-1:].repeat(count, 1), anchors),
         "halfway": (anchors, 0.5 * anchors + math.sqrt(0.75) * directions),

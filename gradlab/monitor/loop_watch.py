@@ -7,8 +7,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from gradlab.monitor.history import TRAIN
-from gradlab.monitor.movement import STALE_GRADIENT, look_at_next_gradient, trained_weights
 from gradlab.monitor.probe import Snapshot
 from gradlab.monitor.watch import Watch
 
@@ -56,17 +54,6 @@ class LoopWatch(Watch):
             value: the loss that was computed from them, for comparison.
         """
         self.look(lambda: Snapshot(anchors, positives, extra_negatives, value=value))
-
-    def _moved(self, value: Tensor | float | None) -> dict[str, float]:
-        step = self._last[""]
-
-        def tell(share: float) -> None:
-            with self._safely(step):
-                self.write(step, {TRAIN: {STALE_GRADIENT: share}})
-
-        if isinstance(value, Tensor) and value.requires_grad:
-            look_at_next_gradient(trained_weights(value), tell)
-        return super()._moved(value)
 
     def look(self, find: Callable[[], Snapshot]) -> None:
         """Count a step, and record the batch that ``find`` returns if it is due."""

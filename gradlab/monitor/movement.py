@@ -12,6 +12,9 @@ from torch import Tensor, nn
 # Numbers of the records: movement of the weights relative to their size, and the gradient that was
 # there before a batch's own relative to that of the batch.
 WEIGHTS_MOVED, STALE_GRADIENT = "weights_moved", "stale_gradient"
+# Share of the tensors of weights that did not exist at the record before.
+NEW_WEIGHTS = "new_weights"
+WEIGHT_NUMBERS = (WEIGHTS_MOVED, STALE_GRADIENT, NEW_WEIGHTS)
 # Movement that is left when all callbacks have ended, and the share of the last one below which it
 # is recorded.
 WEIGHTS_LEFT, CHANGED = "weights_left", 0.9
@@ -19,24 +22,50 @@ SAMPLED = 1024  # weights of each tensor that are compared
 
 
 class Movement:
-    """Movement of trained weights since they were first seen, by a sample of each tensor."""
+    """Movement of trained weights since they were first seen, by a sample of each tensor.
+
+    Attributes:
+        still: weights that were the same at the last two calls of `relative`.
+        new: share of the weights of the last call of `follow` that were not there before.
+    """
 
     def __init__(self, weights: Iterable[Tensor]) -> None:
         """Keep samples of the weights, on their device; sharded and empty tensors are left out."""
+        self._begins: list[tuple[weakref.ref[Tensor], Tensor]] = []
+        self._before: dict[int, Tensor] = {}
+        self.still, self.new = list[Tensor](), 0.0
+        self.follow(weights)
+
+    def follow(self, weights: Iterable[Tensor]) -> None:
+        """Take in weights that are trained from now on."""
         plain = {id(w): w for w in weights if type(w) in (Tensor, nn.Parameter) and w.requires_grad}
-        self._begins = [(weakref.ref(w), _sample(w)) for w in plain.values() if w.numel()]
+        present = {id(reference()) for reference, _ in self._begins}
+        new = [w for at, w in plain.items() if at not in present and w.numel()]
+        self._begins += [(weakref.ref(w), sample_of(w)) for w in new]
+        self.new = len(new) / max(1, len(plain))
+
+    @property
+    def weights(self) -> list[Tensor]:
+        """Weights that are still there."""
+        return [w for reference, _ in self._begins if (w := reference()) is not None]
 
     def relative(self) -> float:
-        """Return the norm of the change over the norm of the weights; NaN if they are gone."""
+        """Return the norm of the change over the norm of the weights; NaN if most are gone."""
+        alive = [(reference(), begin) for reference, begin in self._begins]
+        present = [(w, sample_of(w), begin) for w, begin in alive if w is not None]
+        changed = any(sample.shape != begin.shape for _, sample, begin in present)
+        if changed or 2 * len(present) < len(alive):
+            return math.nan
+        self._begins = [entry for entry in self._begins if entry[0]() is not None]
         moved = size = torch.zeros((), dtype=torch.float64)
-        for reference, begin in self._begins:
-            weight = reference()
-            present = None if weight is None else _sample(weight)
-            if present is None or present.shape != begin.shape:
-                return math.nan
-            moved = moved.to(begin.device) + (present - begin).square().sum()
+        for _, sample, begin in present:
+            moved = moved.to(begin.device) + (sample - begin).square().sum()
             size = size.to(begin.device) + begin.square().sum()
-        return float((moved / size).sqrt()) if self._begins and float(size) else math.nan
+        before = self._before
+        self.still = [w for w, sample, _ in present
+                      if id(w) in before and bool(torch.equal(before[id(w)], sample))]  # fmt: skip
+        self._before = {id(w): sample for w, sample, _ in present}
+        return float((moved / size).sqrt()) if present and float(size) else math.nan
 
 
 def trained_weights(value: Tensor) -> list[Tensor]:
@@ -73,6 +102,7 @@ def look_at_next_gradient(weights: Sequence[Tensor], tell: Callable[[float], Non
     handles = [weight.register_hook(before), weight.register_post_accumulate_grad_hook(after)]
 
 
-def _sample(weight: Tensor) -> Tensor:
+def sample_of(weight: Tensor) -> Tensor:
+    """Return up to `SAMPLED` numbers of a tensor, in double precision."""
     numbers = weight.detach().reshape(-1)
     return numbers[:: max(1, len(numbers) // SAMPLED)][:SAMPLED].double().clone()

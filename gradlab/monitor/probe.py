@@ -69,6 +69,10 @@ class Snapshot:
     one_sided: bool = False  # of a copy: see `is_one_sided`
     # Whether the loss has a gradient, and none of the embeddings that it was given.
     detached: bool = False
+    # Whether the loss keeps its value where the labels of rows are exchanged.
+    ignores_labels: bool = False
+    # Embeddings of each view as the loss was given them, with their graph.
+    sources: Sequence[Tensor] = ()
 
     @property
     def loss(self) -> float | None:
@@ -92,7 +96,7 @@ class Snapshot:
 
     def copy(self) -> Snapshot:
         """Return a detached copy, which can be measured after training has gone on."""
-        values = vars(self) | {"one_sided": self.is_one_sided}
+        values = vars(self) | {"one_sided": self.is_one_sided, "sources": ()}
         return Snapshot(**tree_map_only(Tensor, lambda rows: rows.detach().clone(), values))
 
     def not_finite(self) -> float:
@@ -181,6 +185,15 @@ class Probe:
         if loss is None:
             self._give_up("the loss is not known; name it with loss=")
 
+    def _own_parameters(self) -> list[tuple[str, nn.Parameter]]:
+        if not isinstance(self._original, nn.Module):
+            return []
+        # Neither the trained model nor a guide is part of the loss.
+        within_it = list(self._original.modules())[1:]
+        models = [module for module in within_it if callable(getattr(module, "encode", None))]
+        within = {id(p) for module in [*self._encoders(), *models] for p in module.parameters()}
+        return [(n, p) for n, p in self._original.named_parameters() if id(p) not in within]
+
     def _recognise(self, columns: int) -> None:
         recognised = "" if self._original is None else recognise(self._original, columns)
         self.loss = recognised if isinstance(recognised, Loss) else None
@@ -204,13 +217,7 @@ class Probe:
 
     def learned(self, value: Tensor | float | None = None) -> dict[str, float]:
         """Return what the loss itself learns, such as a temperature, and ``value``'s gradients."""
-        if not isinstance(self._original, nn.Module):
-            return {}
-        # Neither the trained model nor a guide is part of the loss.
-        within_it = list(self._original.modules())[1:]
-        models = [module for module in within_it if callable(getattr(module, "encode", None))]
-        within = {id(p) for module in [*self._encoders(), *models] for p in module.parameters()}
-        own = [(n, p) for n, p in self._original.named_parameters() if id(p) not in within]
+        own = self._own_parameters()
         trained = [p for _, p in own if p.requires_grad]
         if not (trained and isinstance(value, Tensor) and value.requires_grad):
             return learned_numbers(own, ())
@@ -218,6 +225,10 @@ class Probe:
         slopes = torch.autograd.grad(value.mean(), trained, retain_graph=True, allow_unused=True)
         by_parameter = dict(zip(map(id, trained), slopes, strict=True))
         return learned_numbers(own, [by_parameter.get(id(p)) for _, p in own])
+
+    def own_weights(self) -> list[Tensor]:
+        """Return the parameters of the loss itself, such as a classifier."""
+        return [parameter for _, parameter in self._own_parameters()]
 
     def present(self) -> Loss | None:
         """Return the loss with its learned settings so far; None if it is unknown or has none."""
@@ -255,6 +266,8 @@ class Probe:
             self._give_up(self._why or why)
             statistics = diagnostics.embedding_statistics(views.anchors[:MOST_ANCHORS])
             measurement = {DIAGNOSTICS: statistics}
+        if snapshot.ignores_labels:
+            self.trial["labels_ignored"] = 1.0
         if snapshot.order is not None:
             measurement[DIAGNOSTICS]["order"] = snapshot.order
         return measurement

@@ -254,9 +254,16 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
         value=value,
         half=_is_half(trainer),
         columns=len(features),
+        sources=_sources(outputs, len(features)),
         order=share_in_order(loss, columns[: len(features)], labels),
         **(seen_by(loss, columns[: len(features)], labels) or by_columns),
     )
+
+
+def _sources(outputs: list[Mapping[str, Any]], columns: int) -> list[Tensor]:
+    """Return embeddings with their graph: of one pass a column, or of all columns in one pass."""
+    rows = [output["sentence_embedding"] for output in outputs]
+    return rows if len(rows) in (1, columns) else []
 
 
 def _embedding_outputs(outputs: list[Any]) -> list[Mapping[str, Any]]:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from gradlab.errors import check_whole, counted, first_line
 from gradlab.files import clear_unfinished, versions, write_json
+from gradlab.monitor.arriving_gradient import GRADIENT_NUMBERS
 from gradlab.monitor.batch_signs import MOST_ROWS, SIGNS, WITHOUT_GRADIENT, BatchSigns
 from gradlab.monitor.history import (
     BATCH_LOSS,
@@ -29,14 +30,8 @@ from gradlab.monitor.history import (
     of_dataset,
 )
 from gradlab.monitor.metrics_recorder import Listener, Recorder
-from gradlab.monitor.movement import (
-    CHANGED,
-    STALE_GRADIENT,
-    WEIGHTS_LEFT,
-    WEIGHTS_MOVED,
-    Movement,
-    trained_weights,
-)
+from gradlab.monitor.movement import CHANGED, WEIGHT_NUMBERS, WEIGHTS_LEFT, WEIGHTS_MOVED
+from gradlab.monitor.optimizer_step import STEP_NUMBERS
 from gradlab.monitor.probe import Probe, Snapshot
 from gradlab.monitor.run_reader import (
     CRASHED,
@@ -51,6 +46,7 @@ from gradlab.monitor.run_reader import (
 from gradlab.monitor.summaries import as_html, as_line
 from gradlab.monitor.verdicts import Judgement, judge_run
 from gradlab.monitor.verdicts.failures import warning_text
+from gradlab.monitor.weights_watch import WeightsWatch
 from gradlab.seeds import undisturbed
 from gradlab.settings.module import LEARNED
 from gradlab.verdict import Verdict
@@ -132,7 +128,7 @@ class Watch(Recorder):
         used = {name: probe.in_use for name, probe in self._probes.items()}
         super().__init__(output, total_steps=total_steps, losses=used)
         self.settings, self._primary, self._encoders = dict(settings or {}), primary, encoders
-        self._movement: Movement | None = None
+        self._weights = WeightsWatch(encoders)
         self._signs: dict[str, BatchSigns] = collections.defaultdict(BatchSigns)
         self._problems = problems
         self._every, self._listening, self._began = every, list(listeners), time.perf_counter()
@@ -161,6 +157,7 @@ class Watch(Recorder):
         """
         if self._held is not None:
             self.catch_up(wait=False)
+        self._weights.conclude()
         last, interval = self._last.get(dataset, self._from - 1), self.every
         return self._status != STOPPED and step // interval > last // interval
 
@@ -179,7 +176,12 @@ class Watch(Recorder):
             if len(snapshot.anchors) < 2:
                 return
             snapshot = dataclasses.replace(snapshot, learned=probe.present())
-            numbers = probe.learned(snapshot.value) | self._moved(snapshot.value)
+            numbers = probe.learned(snapshot.value) | self._weights.record(
+                snapshot.value,
+                snapshot.sources,
+                probe.own_weights(),
+                lambda step_numbers: self._tell(step, dataset, step_numbers),
+            )
             mark = None
             if probe.method == "closed form" and works_ahead(snapshot.anchors):
                 snapshot = snapshot.copy()
@@ -188,18 +190,10 @@ class Watch(Recorder):
             self._held = _Held(mark, step, dataset, snapshot, numbers)
         self.catch_up(wait=False)
 
-    def _moved(self, value: Tensor | float | None) -> dict[str, float]:
-        """Return how far the trained weights have moved since the first record or its continuation.
-
-        Without an encoder, they are the weights that the loss was computed from.
-        """
-        if self._movement is None:
-            weights: list[Tensor] = [w for model in self._encoders() for w in model.parameters()]
-            if not weights and isinstance(value, Tensor):
-                weights = trained_weights(value)
-            self._movement = Movement(weights)
-        moved = self._movement.relative()
-        return {WEIGHTS_MOVED: moved} if moved == moved else {}
+    def _tell(self, step: int, dataset: str, numbers: Mapping[str, float]) -> None:
+        """Write what was seen after the record of a step."""
+        with self._safely(step):
+            self.write(step, {TRAIN: {of_dataset(n, dataset): v for n, v in numbers.items()}})
 
     def catch_up(self, wait: bool = True) -> None:
         """Measure the batch set aside, if any; without ``wait`` only if its copies are done."""
@@ -253,7 +247,9 @@ class Watch(Recorder):
             total_steps: planned length of the run in steps; None keeps the known one.
         """
         self._held = None
-        self._status, self._last, self._from, self._movement = RUNNING, {}, step, None
+        self._status, self._last, self._from = RUNNING, {}, step
+        self._weights.end()
+        self._weights = WeightsWatch(self._encoders)
         self._signs.clear()
         if total_steps is not None:
             self.history.total_steps = total_steps
@@ -266,15 +262,17 @@ class Watch(Recorder):
         """Write how far the weights are from where they began, if a callback has changed that."""
         moved = [v for n in self.history.names(TRAIN) if n.startswith(WEIGHTS_MOVED)
                  for v in list(self.history.points(TRAIN, n).values())[-1:]]  # fmt: skip
-        if self._movement is not None and moved and self._status != STOPPED:
-            left = self._movement.relative()
-            if left < CHANGED * max(moved):
-                with self._safely(step):
-                    self.write(step, {TRAIN: {WEIGHTS_LEFT: left}})
+        left = self._weights.relative()
+        if left is None or not moved or self._status == STOPPED:
+            return
+        if left < CHANGED * max(moved):
+            with self._safely(step):
+                self.write(step, {TRAIN: {WEIGHTS_LEFT: left}})
 
     def finish(self) -> str:
         """End the recording and write the manifest; return its cost and findings in a few lines."""
         self.catch_up()
+        self._weights.end()
         if self._status != STOPPED and (self.begun or self.history.groups()):
             if not self.begun:
                 self._open(0)
@@ -444,6 +442,6 @@ def _before(row: Row, step: int) -> bool:
     at, group, name, _ = row
     measured = group.startswith(DIAGNOSTICS) or group in (HISTOGRAM, COST)
     measured |= group == TRAIN and name.startswith(
-        (BATCH_LOSS, LEARNED, WEIGHTS_MOVED, STALE_GRADIENT, *SIGNS)
+        (BATCH_LOSS, LEARNED, *WEIGHT_NUMBERS, *SIGNS, *GRADIENT_NUMBERS, *STEP_NUMBERS)
     )
     return at < step if measured else at <= step

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
 
 from gradlab.batch.check import CONTEXT
+from gradlab.decomposition.loss_copy import independent_copy
 from gradlab.decomposition.two_view_losses import parameters_of
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.monitor.loop_watch import LoopWatch
-from gradlab.monitor.probe import Snapshot
+from gradlab.monitor.probe import Snapshot, in_double
+from gradlab.scale.processes import several_processes
+from gradlab.seeds import undisturbed
 from gradlab.settings.module import LossModule
 
 if TYPE_CHECKING:
@@ -58,7 +63,33 @@ class WatchedLoss:
         rows = [entry for entry in (*args, *kwargs.values()) if isinstance(entry, Tensor)]
         rows = [entry for entry in rows if entry.is_floating_point()]
         detached = bool(rows) and not any(entry.requires_grad for entry in rows)
-        return dataclasses.replace(self._snapshot(value, args, kwargs), detached=detached)
+        snapshot = self._snapshot(value, args, kwargs)
+        views = [snapshot.anchors, snapshot.positives, snapshot.extra_negatives]
+        sources = [view for view in views if view is not None]
+        if not all(any(view is entry for entry in rows) for view in sources):
+            sources = rows if len(rows) == 1 else []  # views that are cut from the only argument
+        ignores = not self.watch.begun and self._ignores_labels(args, kwargs, len(snapshot.anchors))
+        return dataclasses.replace(
+            snapshot, detached=detached, sources=sources, ignores_labels=ignores
+        )
+
+    def _ignores_labels(self, args: Any, kwargs: Any, count: int) -> bool:
+        """Return whether a copy of the loss has the same value where rows exchange their labels."""
+
+        def exchanged(entry: Any) -> Any:
+            is_label = isinstance(entry, Tensor) and entry.shape == (count,) and differ(entry)
+            return entry.roll(1) if is_label else entry
+
+        changed = [exchanged(entry) for entry in args]
+        named = {name: exchanged(entry) for name, entry in kwargs.items()}
+        pairs = zip([*args, *kwargs.values()], [*changed, *named.values()], strict=True)
+        if several_processes() or all(before is after for before, after in pairs):
+            return False
+        with contextlib.suppress(Exception), undisturbed(), torch.no_grad():
+            calls = in_double([(args, kwargs)] * 2 + [(changed, named)], torch.device("cpu"))
+            values = [float(independent_copy(self.loss)(*rows, **names)) for rows, names in calls]
+            return values[0] == values[1] == values[2]
+        return False
 
     def _snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
         whole = value if value.ndim == 0 else None
@@ -123,6 +154,14 @@ def named_arguments(
     views = [value for name, value in positional.items() if name not in places]
     views += args[len(positional) :]
     return [*views, *(value for name, value in kwargs.items() if name not in names)], context
+
+
+def differ(labels: Tensor) -> bool:
+    """Return whether rows that exchange their labels are alike otherwise than before."""
+    if labels.is_floating_point():
+        return not bool(torch.equal(labels, labels.roll(1)))
+    alike, after = (rows[:, None] == rows for rows in (labels, labels.roll(1)))
+    return not bool(torch.equal(alike, after))
 
 
 def _first_tensors(arguments: Sequence[Any]) -> list[Tensor]:

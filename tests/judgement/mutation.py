@@ -184,10 +184,12 @@ def _exchange_code(names: Mapping[str, Any], mutant: Mapping[str, Any]) -> Itera
 
 def rows(tool: str) -> list[Row]:
     """Return measurements on either side of the limits of a tool."""
-    from tests.judgement import boundaries, inspect_boundaries, run_boundaries, titled_runs
+    from tests.judgement import boundaries, inspect_boundaries
 
     if tool == "report":
-        return [*run_boundaries.rows(), *titled_runs.rows()]
+        from tests.judgement import run_boundaries, step_boundaries, titled_runs
+
+        return [*run_boundaries.rows(), *titled_runs.rows(), *step_boundaries.rows()]
     return boundaries.rows() if tool == "doctor" else inspect_boundaries.rows()
 
 

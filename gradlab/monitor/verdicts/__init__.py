@@ -15,7 +15,7 @@ from typing import Any
 from gradlab.errors import counted
 from gradlab.monitor.run_reader import RUNNING, Recording, recording_of
 from gradlab.monitor.setup import setup
-from gradlab.monitor.verdicts import batches, embeddings, formula, gradient, weights
+from gradlab.monitor.verdicts import batches, embeddings, formula, gradient, steps, weights
 from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.monitor.verdicts.headline import headline_of
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, Records
@@ -77,6 +77,33 @@ EFFECTS: dict[str, tuple[str, ...]] = {
             *("no gradient", "positive as negative", "easiest negative", "target is spread"),
         )
     },
+    **{
+        name: (
+            *("no gradient", "no gradient at embeddings", "one-sided gradient", "loss is 0"),
+            *("no progress", "gradients not cleared", "weights stop", "loss rises"),
+            *("hardly told apart", "loss of guessing", "score does not improve", "collapse"),
+            *("pairs unrelated", "training hurts", "score fell", "ratio too low"),
+        )
+        for name in (
+            *("another gradient", "embeddings unused", "weights blown up", "weights made anew"),
+            "empty steps",
+            *("weights still", "loss maximised", "steps undone", "second view unused"),
+            *("warm-up begins again", "warm-up never ends", "rates fall by layer"),
+            *("much weight decay", "large epsilon", "temperature too low"),
+        )
+    },
+    "labels ignored": (
+        *("push reversed", "nothing pushes", "collapse", "hardly told apart", "no negatives"),
+        *("loss of guessing", "score does not improve", "training hurts", "nothing to learn"),
+    ),
+    "no gradient at embeddings": (
+        *("no gradient", "loss is 0", "no progress", "hardly told apart", "loss of guessing"),
+        *("score does not improve", "nothing to learn", "gradient has vanished", "none learns"),
+    ),
+    "loss is 0": (
+        *("hardly told apart", "score does not improve", "no progress", "gradient has vanished"),
+        "none learns",
+    ),
     "gradients not cleared": (
         *("loss rises", "hardly told apart", "training hurts", "score fell", "collapse"),
     ),
@@ -212,6 +239,7 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
                 str(run.watch.get("departures", {}).get(dataset, "")), str(used.loss or "")
             ),
             formula.formula(run.watch.get("trials", {}).get(dataset, {})),
+            formula.labels(run.watch.get("trials", {}).get(dataset, {})),
             formula.reaction(
                 run.watch.get("trials", {}).get(dataset, {}), spread_out.get(dataset, False)
             ),
@@ -221,12 +249,23 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
     of_weights = (
         weights.progress(run.history, run.manifest.get("config", {})),
         weights.schedule(run.history),
+        None if running else weights.warm_up(run.history),
         weights.stops(run.history),
         weights.stale_gradient(run.history),
         weights.leap(run.history),
         weights.of_the_loss(run.history),
         weights.learned_temperature(run.history),
         batches.set_back(run.history),
+        steps.own_gradient(run.history),
+        steps.second_view(run.history),
+        steps.arriving(run.history),
+        steps.empty_steps(run.history),
+        steps.blown_up(run.history),
+        steps.still(run.history),
+        steps.made_anew(run.history),
+        steps.undone(run.history),
+        steps.by_layer(run.history),
+        steps.settings(run.history),
     )
     yield from (verdict for verdict in of_weights if verdict is not None)
     of_scores = judge_scores(run.history, running, failures.background)

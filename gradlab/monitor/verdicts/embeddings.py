@@ -193,12 +193,7 @@ def spread(records: Records, running: bool) -> Verdict:
     first_gap = positive[0] - negative[0]
     if explained := _close_for_a_reason(records, cosines, (first_gap, gap), evidence):
         return explained
-    change = f"Train longer, or at a higher learning rate. {PAIRS_MAY_NOT_FIT}"
-    if gap < REMAINDER * first_gap:
-        change = (
-            "They were told apart better in the first record: lower the learning rate, and check "
-            "the sign and the margins of the loss."
-        )
+    change = _apart_by(records, gap < REMAINDER * first_gap)
     return Verdict(
         "Spread",
         NOT_JUDGED if running else WATCH,
@@ -332,6 +327,40 @@ def _close_for_a_reason(
         )
         return Verdict("Spread", NOT_JUDGED, finding, name="coming apart", evidence=evidence)
     return None
+
+
+# Loss at the end, relative to its first value, of a run that learns; distance of different
+# sentences, relative to the first, of a run that draws all together.
+LEARNS, DRAWN_TOGETHER = 0.9, 0.5
+
+
+def _apart_by(records: Records, is_worse: bool) -> str:
+    """Return what to change where sentences are hardly told apart; or worse than at first."""
+    losses = records.losses
+    falls = losses is not None and losses[1] < losses[0] - (1 - LEARNS) * abs(losses[0])
+    cosine = records.end("negative_cosine")
+    if is_worse and 1 - cosine < DRAWN_TOGETHER * (1 - records.first("negative_cosine")):
+        return (
+            "All sentences are drawn together, as in a collapse: check that negatives push "
+            "(their sign, mask and margins), or that one side is detached where there are none."
+        )
+    if is_worse and falls:
+        return (
+            "They were told apart better in the first record, and the loss falls all the same: "
+            "check the order of its arguments (anchor, positive, negative may be exchanged), its "
+            "sign, margins and labels."
+        )
+    if is_worse:
+        return (
+            "They were told apart better in the first record: lower the learning rate, and check "
+            "the sign and the margins of the loss."
+        )
+    if losses is not None and not falls:
+        return (
+            "The loss does not fall either: check that its gradient reaches the encoder, and the "
+            f"learning rate. {PAIRS_MAY_NOT_FIT}"
+        )
+    return f"Train longer, or at a higher learning rate. {PAIRS_MAY_NOT_FIT}"
 
 
 def _come_apart(records: Records) -> bool:

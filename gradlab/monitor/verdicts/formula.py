@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gradlab.monitor.verdicts.weights import COLDEST
 from gradlab.numbers import short
 from gradlab.verdict import BAD, WATCH, Verdict
 
@@ -85,10 +86,51 @@ def formula(values: Mapping[str, Any]) -> Verdict | None:
     is_softmax = is_double or any(
         abs(candidates / size - 1) < WHOLE for size in (count, 2 * count - 1)
     )
+    if is_softmax and (cold := _too_cold(values, wrong - solved, evidence)):
+        return cold
     if not is_softmax or solved < SOLVED * alike:
         return None
     saturated = halfway - solved < SATURATED * (alike - solved)
     return _hardly_falls(count, saturated, evidence)
+
+
+def _too_cold(
+    values: Mapping[str, Any], scale: float, evidence: Mapping[str, float]
+) -> Verdict | None:
+    """Judge the temperature of a softmax of cosines, which have no length."""
+    shorter = values.get("shorter")
+    if not isinstance(shorter, int | float) or scale * COLDEST <= 1:
+        return None
+    if abs(shorter - evidence["wrong"]) > WHOLE * scale:
+        return None
+    return Verdict(
+        "Formula",
+        WATCH,
+        f"A cosine that is larger by 1 changes the loss by {short(scale)}: the temperature is "
+        f"{short(1 / scale)}, at which one negative has all the weight. The cosines seem to be "
+        "divided by the temperature (multiplied by the scale) twice.",
+        "Divide by the temperature in one place; usual values are 0.02 to 0.1.",
+        name="temperature too low",
+        symptom="temperature",
+        evidence={**evidence, "scale": scale},
+    )
+
+
+def labels(values: Mapping[str, Any]) -> Verdict | None:
+    """Judge whether the labels that a loss is given have a part in it."""
+    if not values.get("labels_ignored"):
+        return None
+    return Verdict(
+        "Formula",
+        BAD,
+        "The loss has the same value where its labels are exchanged between rows: they have no "
+        "part in it. A mask of rows of the same class may be true everywhere, as where labels of "
+        "one axis are compared with their own transpose.",
+        "Compare labels[:, None] with labels[None, :]; look at the shape and the mean of the mask.",
+        name="labels ignored",
+        symptom="labels-do-not-fit",
+        evidence={"labels_ignored": 1.0},
+    )
 
 
 # Share of the rows of a batch that should count as negatives of an anchor.

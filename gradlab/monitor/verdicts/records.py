@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gradlab.monitor.history import DIAGNOSTICS, History, Score, of_dataset
+from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, TRAIN, History, Score, of_dataset
 from gradlab.monitor.setting_advice import LossInUse
 
 # Records in a row that must show a problem before it is named.
@@ -63,6 +63,12 @@ class Records:
         """Whether positives were no nearer than other sentences in the first record."""
         positive, negative = self.first("positive_cosine"), self.first("negative_cosine")
         return 1 - positive > CHANCE * (1 - negative)
+
+    @property
+    def losses(self) -> tuple[float, float] | None:
+        """The first loss of the batches, and the lower median of the last three; None without."""
+        points = self.history.points(TRAIN, of_dataset(BATCH_LOSS, self.dataset))
+        return ends_of([value for value in points.values() if math.isfinite(value)])
 
     def points(self, name: str) -> dict[int, float]:
         """Return the values of a quantity by step."""

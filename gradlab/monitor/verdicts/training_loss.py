@@ -61,7 +61,10 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
             finding += f" It was recorded {len(losses)} times, too few to judge."
             name = "guessing so far"
             return Verdict("Loss", NOT_JUDGED, finding, name=name, evidence=evidence)
-        change = f"Train longer, or at a higher learning rate. {PAIRS_MAY_NOT_FIT}"
+        change = (
+            "Check that the gradient of the loss reaches the encoder, and raise the learning rate "
+            f"if the weights hardly move. {PAIRS_MAY_NOT_FIT}"
+        )
         return Verdict(
             "Loss", WATCH, finding, change, "loss of guessing", "loss-at-chance", evidence
         )

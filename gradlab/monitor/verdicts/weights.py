@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from typing import Any
 
 from gradlab.monitor.history import BATCH_LOSS, TRAIN, History
 from gradlab.monitor.movement import STALE_GRADIENT, WEIGHTS_MOVED
+from gradlab.monitor.optimizer_step import RATE, RATE_SHARE
 from gradlab.monitor.setting_advice import USUAL_RATES
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, Records
 from gradlab.numbers import percent, short
@@ -66,7 +68,7 @@ NO_RATE, MOST_LOGS, FEWEST_LOGS = 1e-3, 0.4, 5
 
 def schedule(history: History) -> Verdict | None:
     """Judge whether the learning rate lasts for most of the run, by what the trainer logged."""
-    steps, rates = history.series(TRAIN, "learning_rate")
+    steps, rates = _rates(history)
     pairs = [(s, r) for s, r in zip(steps, rates, strict=True) if math.isfinite(r)]
     if len(pairs) < FEWEST_LOGS or not max(rate for _, rate in pairs) > 0:
         return None
@@ -88,6 +90,43 @@ def schedule(history: History) -> Verdict | None:
     )
 
 
+# Share of its last value that a rate has reached after two thirds of a run whose warm-up ends;
+# share of the rate that was set which a run should reach; share of the rate before to which it
+# falls at once where a schedule begins again, and fewest falls.
+STILL_RISING, REACHED, FALLS_TO, FEWEST_FALLS = 0.9, 0.5, 0.5, 2
+
+
+def warm_up(history: History) -> Verdict | None:
+    """Judge whether the learning rate reaches the one that was set, before the run ends."""
+    _, rates = _rates(history)
+    shares = list(history.points(TRAIN, RATE_SHARE).values())
+    if len(rates) < ENOUGH_RECORDS or not all(map(math.isfinite, rates)):
+        return None
+    reached = max(shares) if len(shares) >= ENOUGH_RECORDS else 1.0
+    largest, of_set = f"{percent(reached)} of the rate that was set", {"reached": reached}
+    falls = sum(later < FALLS_TO * before for before, later in itertools.pairwise(shares))
+    change = (
+        "Make the schedule once, with the number of all steps of the optimizer, and call its "
+        "step() after each of them."
+    )
+    if reached < REACHED and falls >= FEWEST_FALLS:
+        finding = (
+            f"The warm-up begins again {falls} times: the learning rate falls at once and rises "
+            f"slowly, and its largest value is {largest}."
+        )
+        return Verdict("Schedule", WATCH, finding, change, "warm-up begins again",
+                       "weights-do-not-move", of_set | {"falls": falls})  # fmt: skip
+    later = rates[2 * len(rates) // 3]
+    is_rising = rates[-1] == max(rates) and later < STILL_RISING * rates[-1]
+    if not is_rising:
+        return None
+    finding = "The learning rate still rises near the end of the run: its warm-up is too long."
+    if reached < 1:
+        finding += f" It has reached {largest}."
+    return Verdict("Schedule", WATCH, finding, f"Warm up for 5 to 10% of the steps. {change}",
+                   "warm-up never ends", "weights-do-not-move", of_set)  # fmt: skip
+
+
 def stops(history: History) -> Verdict | None:
     """Judge whether weights that moved stop for good while the loss is not 0, without its rate.
 
@@ -98,7 +137,7 @@ def stops(history: History) -> Verdict | None:
     still = [step for step, share in points.items() if share == moved[-1]]
     losses = [history.points(TRAIN, name) for name in (BATCH_LOSS, "loss")]
     last = next((list(series.values())[-1] for series in losses if series), 0.0)
-    if "learning_rate" in history.names(TRAIN) or not last:
+    if "learning_rate" in history.names(TRAIN) or not last or schedule(history) is not None:
         return None
     if len(still) < FEWEST_LOGS or len(still) <= MOST_LOGS * len(steps):
         return None
@@ -296,6 +335,12 @@ def _temperature(setting: str, first: float, value: float) -> float | None:
         # A scale that begins at 5 or less is a logarithm, as in CLIP.
         return math.exp(-value) if first <= LARGEST_LOGARITHM else 1 / max(value, 1e-9)
     return None
+
+
+def _rates(history: History) -> tuple[list[int], list[float]]:
+    """Return steps and learning rates, logged by a trainer or seen at steps of the optimizer."""
+    logged = history.series(TRAIN, "learning_rate")
+    return logged if logged[0] else history.series(TRAIN, RATE)
 
 
 def _finite(history: History, name: str) -> list[float]:

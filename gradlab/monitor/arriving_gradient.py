@@ -1,0 +1,72 @@
+"""Does the gradient of the watched loss reach its embeddings, and is it the one that arrives?"""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+# Numbers of the records: norm of the gradient of the loss at its embeddings, and of its part at the
+# second view; whether it does not depend on the embeddings; the gradient that the backward pass
+# brings relative to it, and the cosine of both.
+OWN_GRADIENT, SECOND_GRADIENT = "embedding_gradient", "second_view_gradient"
+UNUSED = "embeddings_unused"
+ARRIVING, ARRIVING_COSINE = "arriving_gradient", "arriving_cosine"
+GRADIENT_NUMBERS = (OWN_GRADIENT, SECOND_GRADIENT, UNUSED, ARRIVING, ARRIVING_COSINE)
+
+
+class ArrivingGradient:
+    """The gradient of a loss at the rows that it was computed from, beside what arrives there.
+
+    Attributes:
+        numbers: `OWN_GRADIENT` and `SECOND_GRADIENT`; empty where they cannot be computed.
+    """
+
+    def __init__(self, value: Tensor, views: Sequence[Tensor]) -> None:
+        """Compute the gradient, which walks back to the rows only, and adds nothing to any .grad.
+
+        Args:
+            value: the loss, a scalar.
+            views: embeddings of each view, those without gradient as well.
+        """
+        self.numbers: dict[str, float] = {}
+        self._own: dict[int, Tensor] = {}
+        self._arrived: dict[int, Tensor] = {}
+        rows = {at: view for at, view in enumerate(views) if view.requires_grad}
+        if not rows or not value.requires_grad or value.ndim:
+            return
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                slopes = torch.autograd.grad(
+                    value, [*rows.values()], retain_graph=True, allow_unused=True
+                )
+        except RuntimeError:  # a compiled loss, whose graph can be walked once
+            return
+        self._own = {at: slope.detach() for at, slope in zip(rows, slopes, strict=True)
+                     if slope is not None}  # fmt: skip
+        norms = {at: float(slope.double().norm()) for at, slope in self._own.items()}
+        self.numbers[OWN_GRADIENT] = math.hypot(*norms.values())
+        if not self._own:
+            self.numbers[UNUSED] = 1.0
+        if {0, 1} <= rows.keys():
+            self.numbers[SECOND_GRADIENT] = norms.get(1, 0.0)
+        for at in self._own:
+            rows[at].register_hook(functools.partial(self._arrived.__setitem__, at))
+
+    def arrived(self) -> dict[str, float]:
+        """Return what the backward pass has brought since, relative to the gradient of the loss."""
+        own = [self._own[at].double().flatten() for at in self._own]
+        if not own or not self.numbers.get(OWN_GRADIENT):
+            return {}
+        zeros = {at: torch.zeros_like(slope) for at, slope in self._own.items()}
+        brought = [(self._arrived.get(at, zeros[at])).double().flatten() for at in self._own]
+        first, second = torch.cat(own), torch.cat(brought)
+        size, cosine = float(second.norm() / first.norm()), 0.0
+        if size and math.isfinite(size):
+            cosine = float(torch.dot(first, second) / (first.norm() * second.norm()))
+        return {ARRIVING: size, ARRIVING_COSINE: cosine}

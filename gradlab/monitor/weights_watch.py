@@ -1,0 +1,86 @@
+"""`WeightsWatch`: what happens to the trained weights after each recorded batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch import Tensor, nn
+
+from gradlab.monitor.arriving_gradient import ArrivingGradient
+from gradlab.monitor.movement import (
+    NEW_WEIGHTS,
+    STALE_GRADIENT,
+    WEIGHTS_MOVED,
+    Movement,
+    look_at_next_gradient,
+    trained_weights,
+)
+from gradlab.monitor.optimizer_step import NextStep
+from gradlab.scale.processes import several_processes
+
+Tell = Callable[[dict[str, float]], None]
+
+
+class WeightsWatch:
+    """Follows trained weights: how far they move, by which steps, and by which gradient."""
+
+    def __init__(self, encoders: Callable[[], Sequence[nn.Module]]) -> None:
+        """Follow the weights of encoders; without any, those that a loss was computed from."""
+        self._encoders = encoders
+        self._movement: Movement | None = None
+        self._next_step: NextStep | None = None
+
+    def relative(self) -> float | None:
+        """Return how far the weights have moved; None before the first record."""
+        return None if self._movement is None else self._movement.relative()
+
+    def record(
+        self, value: Tensor | float | None, sources: Sequence[Tensor], own: Sequence[Tensor],
+        tell: Tell,
+    ) -> dict[str, float]:  # fmt: skip
+        """Return numbers of the weights and of the gradient at a batch; tell those of its step.
+
+        Args:
+            value: the loss of the batch.
+            sources: its embeddings by view, with their graph.
+            own: weights of the loss itself.
+            tell: is called with the numbers of the step that follows, once.
+        """
+        self.end()
+        weights: list[Tensor] = [w for model in self._encoders() for w in model.parameters()]
+        has_graph = isinstance(value, Tensor) and value.requires_grad
+        if not weights and isinstance(value, Tensor):
+            weights = trained_weights(value)
+            if has_graph:
+                look_at_next_gradient(weights, lambda share: tell({STALE_GRADIENT: share}))
+        numbers = self._moved(weights)
+        if self._movement is None or not isinstance(value, Tensor) or not has_graph:
+            return numbers
+        # A backward pass through gathered rows would wait for the other processes for ever.
+        arriving = None if several_processes() else ArrivingGradient(value, sources)
+
+        def after_step(step_numbers: dict[str, float]) -> None:
+            tell(step_numbers | ({} if arriving is None else arriving.arrived()))
+
+        held = self._movement
+        self._next_step = NextStep(held.weights, own, held.still, after_step)
+        return numbers | ({} if arriving is None else arriving.numbers)
+
+    def conclude(self) -> None:
+        """Tell what the step after the latest record has done, if it has been made."""
+        if self._next_step is not None and self._next_step.conclude():
+            self._next_step = None
+
+    def end(self) -> None:
+        """Look at no further step."""
+        if self._next_step is not None:
+            self._next_step.end()
+        self._next_step = None
+
+    def _moved(self, weights: Sequence[Tensor]) -> dict[str, float]:
+        begins = self._movement is None
+        self._movement = self._movement or Movement(())
+        self._movement.follow(weights)
+        moved = self._movement.relative()
+        new = {NEW_WEIGHTS: self._movement.new} if self._movement.new and not begins else {}
+        return ({WEIGHTS_MOVED: moved} if moved == moved else {}) | new

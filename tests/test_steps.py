@@ -1,0 +1,166 @@
+"""What a watch sees of the steps of a loop: rates, weights that stay, gradients that arrive."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import gradlab
+from gradlab.monitor.arriving_gradient import ArrivingGradient
+from gradlab.monitor.movement import Movement
+
+STEPS = 12
+
+
+def infonce(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
+    logits = 10 * F.normalize(anchors, dim=1) @ F.normalize(positives, dim=1).T
+    return F.cross_entropy(logits, torch.arange(len(anchors)))
+
+
+def numbers_of(
+    folder: Path,
+    optimizer: Callable[[nn.Module], torch.optim.Optimizer],
+    *,
+    loss: Any = infonce,
+    after: Callable[[nn.Module, torch.optim.Optimizer], None] | None = None,
+    factor: float = 1.0,
+) -> dict[str, list[float]]:
+    """Train a small encoder under watch; return the recorded numbers of training."""
+    torch.manual_seed(0)
+    encoder = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8))
+    watched = gradlab.watch(loss, every=1, output=folder, total_steps=STEPS)
+    steps = optimizer(encoder)
+    for _ in range(STEPS):
+        rows = torch.randn(6, 6)
+        value = watched(encoder(rows), encoder(rows + 0.1 * torch.randn(6, 6)))
+        encoder.zero_grad()
+        (factor * value).backward()
+        steps.step()
+        if after:
+            after(encoder, steps)
+    watched.finish()
+    numbers: dict[str, list[float]] = {}
+    with (folder / "metrics.csv").open() as file:
+        for row in csv.DictReader(file):
+            if row["group"] == "train":
+                numbers.setdefault(row["name"], []).append(float(row["value"]))
+    return numbers
+
+
+def adam(encoder: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.Adam(encoder.parameters(), lr=0.01)
+
+
+def test_a_sound_loop_has_its_own_gradient_and_no_sign(tmp_path: Path) -> None:
+    numbers = numbers_of(tmp_path, adam, factor=0.25)
+    # The last batch has no batch after it.
+    assert numbers["optimizer_rate"] == [0.01] * (STEPS - 1)
+    assert numbers["arriving_gradient"] == pytest.approx([0.25] * (STEPS - 1))
+    assert numbers["arriving_cosine"] == pytest.approx([1.0] * (STEPS - 1))
+    assert min(numbers["embedding_gradient"]) > min(numbers["second_view_gradient"]) > 0
+    assert numbers["state_steps"] == [1.0]
+    unusual = {"still_weights", "step_undone", "new_weights", "weight_decay", "epsilon"}
+    assert not unusual & numbers.keys()
+
+
+def test_weights_outside_of_the_optimizer(tmp_path: Path) -> None:
+    numbers = numbers_of(tmp_path, lambda encoder: torch.optim.Adam(encoder[2].parameters()))
+    share = (6 * 8 + 8) / (6 * 8 + 8 + 8 * 8 + 8)
+    assert numbers["still_weights"] == pytest.approx([share] * (STEPS - 2))
+    assert numbers["weights_not_held"] == pytest.approx([share] * (STEPS - 2))
+
+
+def test_a_group_at_a_rate_of_0_is_held(tmp_path: Path) -> None:
+    def groups(encoder: nn.Module) -> torch.optim.Optimizer:
+        lower, upper = encoder[0].parameters(), encoder[2].parameters()
+        return torch.optim.Adam([{"params": lower, "lr": 0.0}, {"params": upper}], lr=0.01)
+
+    numbers = numbers_of(tmp_path, groups)
+    assert min(numbers["still_weights"]) > 0.4
+    assert max(numbers["weights_not_held"]) == 0
+
+
+def test_a_step_that_is_undone(tmp_path: Path) -> None:
+    average: list[torch.Tensor] = []
+
+    def copy_back(encoder: nn.Module, _: Any) -> None:
+        with torch.no_grad():
+            average.extend(w.clone() for w in encoder.parameters() if len(average) < 4)
+            for mean, weight in zip(average, encoder.parameters(), strict=True):
+                weight.copy_(mean.lerp_(weight, 0.1))
+
+    numbers = numbers_of(tmp_path, adam, after=copy_back)
+    assert numbers["step_undone"] == pytest.approx([0.9] * (STEPS - 2), abs=1e-3)
+
+
+def test_rates_that_fall_by_layer_and_decay(tmp_path: Path) -> None:
+    def groups(encoder: nn.Module) -> torch.optim.Optimizer:
+        weights = [*encoder.parameters()][:3]
+        return torch.optim.AdamW(
+            [{"params": [w], "lr": 0.01 / 10**at} for at, w in enumerate(weights)],
+            weight_decay=2.0,
+        )
+
+    numbers = numbers_of(tmp_path, groups)
+    assert numbers["rate_factor"] == pytest.approx([0.1] * (STEPS - 1))
+    assert numbers["weight_decay"] == [2.0] * (STEPS - 1)
+
+
+def test_a_schedule_is_seen_beside_the_rate_that_was_set(tmp_path: Path) -> None:
+    schedules: list[Any] = []
+
+    def move(_: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        schedules[0].step()
+
+    def warming(encoder: nn.Module) -> torch.optim.Optimizer:
+        optimizer = adam(encoder)
+        schedules.append(torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: step / 100))
+        return optimizer
+
+    numbers = numbers_of(tmp_path, warming, after=move)
+    assert numbers["rate_share"] == pytest.approx([step / 100 for step in range(STEPS - 1)])
+
+
+def test_a_loss_without_gradient(tmp_path: Path) -> None:
+    numbers = numbers_of(tmp_path, adam, loss=lambda a, b: infonce(a, b).clamp(max=0.01))
+    assert numbers["embedding_gradient"] == [0.0] * STEPS
+    assert "embeddings_unused" not in numbers
+
+
+def test_gradients_that_are_0_at_the_step(tmp_path: Path) -> None:
+    assert "empty_step" not in numbers_of(tmp_path / "sound", adam)
+    numbers = numbers_of(tmp_path / "cleared", adam, factor=0.0)
+    assert numbers["empty_step"] == [1.0] * (STEPS - 1)
+
+
+def test_a_loss_that_does_not_depend_on_its_rows() -> None:
+    rows, weight = torch.randn(4, 3, requires_grad=True), torch.ones(3, requires_grad=True)
+    assert ArrivingGradient(weight.sum(), [rows, rows]).numbers["embeddings_unused"] == 1
+
+
+def test_hooks_are_removed(tmp_path: Path) -> None:
+    from torch.optim.optimizer import _global_optimizer_pre_hooks
+
+    before = len(_global_optimizer_pre_hooks)
+    numbers_of(tmp_path, adam)
+    assert len(_global_optimizer_pre_hooks) == before
+
+
+def test_new_weights_are_followed() -> None:
+    first, second = (nn.Parameter(torch.ones(3)) for _ in range(2))
+    movement = Movement([first])
+    movement.relative()
+    movement.follow([first, second])
+    assert movement.new == 0.5
+    first.data += 1
+    movement.relative()
+    movement.relative()
+    assert [weight is second or weight is first for weight in movement.still] == [True, True]
+    assert movement.relative() == pytest.approx((3 / 6) ** 0.5)
