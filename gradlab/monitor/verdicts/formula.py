@@ -94,28 +94,6 @@ def formula(values: Mapping[str, Any]) -> Verdict | None:
     return _hardly_falls(count, saturated, evidence)
 
 
-def _too_cold(
-    values: Mapping[str, Any], scale: float, evidence: Mapping[str, float]
-) -> Verdict | None:
-    """Judge the temperature of a softmax of cosines, which have no length."""
-    shorter = values.get("shorter")
-    if not isinstance(shorter, int | float) or scale * COLDEST <= 1:
-        return None
-    if abs(shorter - evidence["wrong"]) > WHOLE * scale:
-        return None
-    return Verdict(
-        "Formula",
-        WATCH,
-        f"A cosine that is larger by 1 changes the loss by {short(scale)}: the temperature is "
-        f"{short(1 / scale)}, at which one negative has all the weight. The cosines seem to be "
-        "divided by the temperature (multiplied by the scale) twice.",
-        "Divide by the temperature in one place; usual values are 0.02 to 0.1.",
-        name="temperature too low",
-        symptom="temperature",
-        evidence={**evidence, "scale": scale},
-    )
-
-
 def labels(values: Mapping[str, Any]) -> Verdict | None:
     """Judge whether the labels that a loss is given have a part in it."""
     if not values.get("labels_ignored"):
@@ -301,6 +279,28 @@ def _without_gradient(numbers: Mapping[str, float]) -> Verdict | None:
         return Verdict("Formula", WATCH, finding, change, "positive as negative", "loss-at-chance",
                        numbers)  # fmt: skip
     return None
+
+
+def _too_cold(
+    values: Mapping[str, Any], scale: float, evidence: Mapping[str, float]
+) -> Verdict | None:
+    """Judge the temperature of a softmax of cosines, which have no length."""
+    shorter = values.get("shorter")
+    if not isinstance(shorter, int | float) or scale * COLDEST <= 1:
+        return None
+    if abs(shorter - evidence["wrong"]) > WHOLE * scale:
+        return None
+    return Verdict(
+        "Formula",
+        WATCH,
+        f"A cosine that is larger by 1 changes the loss by {short(scale)}: the temperature is "
+        f"{short(1 / scale)}, at which one negative has all the weight. The cosines seem to be "
+        "divided by the temperature (multiplied by the scale) twice.",
+        "Divide by the temperature in one place; usual values are 0.02 to 0.1.",
+        name="temperature too low",
+        symptom="temperature",
+        evidence={**evidence, "scale": scale},
+    )
 
 
 def _is_by_chance(gap: float, turned: Sequence[float]) -> bool:
