@@ -74,6 +74,8 @@ def gradient(
             "Let the loss call the model that the trainer trains, without torch.no_grad and detach;"
             " with gradient checkpointing and adapters call model.enable_input_require_grads()."
         )
+        if adapters:
+            change += " Adapters must be active (enable_adapters), and lora_alpha above 0."
         yield Verdict(subject, BAD, finding, change, "no gradient", still)
     elif idle and reached:
         finding = f"It reaches no tensor of {idle}: this part of the encoder is never used."

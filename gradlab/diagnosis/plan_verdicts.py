@@ -158,6 +158,8 @@ def accumulation(steps: int, left_to_loss: bool, divides: bool) -> Iterator[Verd
 # Share of the learning rate that a schedule should reach; share of the steps after the first tenth
 # in which it may be none.
 REACHED, MOST_STILL = 0.5, 0.4
+# Share of the run that a warm-up may take.
+MOST_WARMING = 0.8
 # Multiple of the learning rate to which a schedule may raise it.
 RAISED = 3.0
 
@@ -195,6 +197,13 @@ def schedule(
         )
         change = "Use a schedule that ends low: lr_scheduler_type='linear' or 'cosine'."
         yield Verdict(subject, BAD, finding, change, "rate rises", "score-falls", evidence)
+        return
+    if peak >= REACHED and warmup > MOST_WARMING * steps:
+        taken = f"{min(warmup, steps):,} of them"
+        finding += f" The warm-up takes {taken}: hardly any step has the full rate."
+        change = "Let the warm-up end within the first tenth of the run: warmup_steps=0.1."
+        yield Verdict(subject, WATCH, finding, change, "warm-up takes the run",
+                      "weights-do-not-move", evidence)  # fmt: skip
         return
     if peak >= REACHED:
         yield Verdict(subject, GOOD, finding, name="rate reached", evidence=evidence)

@@ -172,7 +172,9 @@ def beside(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
     a batch that have the embedding that another one has alone. None without texts, or for a model
     that is not of sentence-transformers.
     """
-    candidates = sorted({text for text in texts[:TEXTS_TRIED] if text.strip()}, key=len)
+    candidates = sorted(
+        {text for text in texts[:TEXTS_TRIED] if text.strip()}, key=lambda text: (len(text), text)
+    )
     if not hasattr(model, "encode") or len(candidates) < 2:
         return None
     text, longer = candidates[len(candidates) // 4], " ".join(candidates[-3:])

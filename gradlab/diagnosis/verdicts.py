@@ -165,6 +165,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     },
     "few steps": (
         *("plan hardly moves", "adapter hardly moves", "schedule does not reach the rate"),
+        "warm-up takes the run",
         "weights not loaded",
     ),
     "texts missing": ("part of the pairs unrelated",),

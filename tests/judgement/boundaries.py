@@ -30,6 +30,7 @@ COLUMNS = {"outer": [], "columns": ["query", "passage"], "sets": []}
 GOLD = {"name": "a", "kind": "scores", "count": 80, "distinct": 9, "words": 0.8}
 TRIPLETS = {"name": "a", "kind": "triplets", "count": 80, "distinct": 80, "exchanged": 0.1}
 REGISTERED = {"missing": 0, "trained": 9, "missing_name": ""}
+NO_ADAPTER = REACHED | {"reached": 0, "adapters": 8}
 STEPS = {"rows": 160, "batch": 16, "batches": 10, "accumulation": 1}
 SETTINGS = {"optimizer": "adamw_torch", "epsilon": 1e-8, "decay": 0.01, "without_rate": 0.0}
 EVALUATIONS = {"attached": "an evaluator", "strategy": "steps", "interval": 10, "steps": 100}
@@ -109,6 +110,9 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("dropout", {"silent": 3, "name": "a", "largest": 0.1}, "watch"),
     ("schedule", {"steps": 100, "warmup": 0, "peak": 1.0, "mean": 0.5, "still": 0.3}, "good"),
     ("schedule", {"steps": 100, "warmup": 0, "peak": 1.0, "mean": 0.5, "still": 0.5}, "bad"),
+    ("schedule", {"steps": 100, "warmup": 75, "peak": 1.0, "mean": 0.5}, "good"),
+    ("schedule", {"steps": 100, "warmup": 85, "peak": 1.0, "mean": 0.5}, "watch", "takes 85"),
+    ("gradient", NO_ADAPTER, "bad", "lora_alpha above 0"),
     ("evaluator", EVALUATOR | {"rows": 50, "rows_in_training": 0.07}, "good"),
     ("evaluator", EVALUATOR | {"rows": 50, "rows_in_training": 0.14}, "watch"),
     ("gold", {"answers": [GOLD]}, ""),
@@ -159,7 +163,7 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("accumulation", {"steps": 8, "left_to_loss": True, "divides": False}, "bad"),
     ("accumulation", {"steps": 8, "left_to_loss": True, "divides": True}, ""),
     ("schedule", {"steps": 100, "warmup": 200, "peak": 0.4}, "bad"),
-    ("schedule", {"steps": 100, "warmup": 160, "peak": 0.6}, "good"),
+    ("schedule", {"steps": 100, "warmup": 160, "peak": 0.6}, "watch"),
     ("evaluator", EVALUATOR | {"in_training": 0.07}, "good"),
     ("evaluator", EVALUATOR | {"in_training": 0.14}, "watch"),
     ("evaluator", EVALUATOR | {"prompt": "query: "}, "watch"),
