@@ -7,6 +7,7 @@ there is nothing to measure.
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -233,6 +234,12 @@ def _same_texts(columns: list[Mapping[str, Any]]) -> float:
     """Return the share of rows with equal tokens in the first two columns; 1 for one column."""
     if len(columns) < 2:
         return float(len(columns))
+    if all({"input_ids", "offsets"} <= set(column) for column in columns[:2]):  # static embeddings
+        first, second = (
+            [ids.tolist() for ids in column["input_ids"].tensor_split(column["offsets"][1:].cpu())]
+            for column in columns[:2]
+        )
+        return sum(map(operator.eq, first, second)) / max(1, len(first))
     if any("input_ids" not in column or "attention_mask" not in column for column in columns[:2]):
         return 0.0
     rows = [

@@ -104,9 +104,9 @@ def texts(
             return
 
 
-# Pairs of rows with a common text that meet in a batch on average: in about half of all batches, in
-# one of 10.
-MANY_DUPLICATES, SOME_DUPLICATES = 0.5, 0.1
+# Copies of itself that a row meets in its batch on average, whatever the size of the batch. Four
+# questions to each of 75 passages, .15 in batches of 16, gain as much as if they were kept apart.
+MANY_DUPLICATES, SOME_DUPLICATES = 0.2, 0.0125
 
 
 def duplicates(
@@ -129,12 +129,13 @@ def duplicates(
     )
     if repeats > 1:
         finding += f" {_shortened(most_repeated)} stands in {repeats:,} rows."
-    evidence = {"pairs in a batch": expected}
-    if kept_apart or expected <= SOME_DUPLICATES:
+    copies = 2 * expected / max(1, batch)
+    evidence = {"copies met by a row": copies}
+    if kept_apart or copies <= SOME_DUPLICATES:
         finding += " The batch sampler keeps them apart." if kept_apart else ""
         yield Verdict("duplicates", GOOD, finding, name="few duplicates", evidence=evidence)
         return
-    grade = BAD if expected > MANY_DUPLICATES else WATCH
+    grade = BAD if copies > MANY_DUPLICATES else WATCH
     change = "Set batch_sampler=BatchSamplers.NO_DUPLICATES, and look at `gradlab inspect`."
     yield Verdict("duplicates", grade, finding, change, "duplicates", "false-negatives", evidence)
 

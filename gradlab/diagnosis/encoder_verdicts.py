@@ -20,7 +20,9 @@ DEPENDS, DEPENDS_IN_HALF, DEPENDS_MUCH = 1e-3, 3e-2, 1e-2
 MOST_MOVED = 0.3
 
 
-def beside(cosine: float, half: bool, twice: float = 1.0, moved: float = 0.0) -> Iterator[Verdict]:
+def beside(
+    cosine: float, half: bool, twice: float = 1.0, moved: float = 0.0, convolves: bool = False
+) -> Iterator[Verdict]:
     """Judge whether a text embeds alike each time, and beside a longer text, which pads it.
 
     Args:
@@ -28,6 +30,7 @@ def beside(cosine: float, half: bool, twice: float = 1.0, moved: float = 0.0) ->
         half: whether some weights are in half precision.
         twice: cosine of two embeddings of the text, both alone.
         moved: share of the texts of a batch that have the embedding which another one has alone.
+        convolves: whether the model convolves over tokens, which reaches into the padding.
     """
     subject, evidence = "padding", {"cosine": cosine}
     if 1 - twice > (DEPENDS_IN_HALF if half else DEPENDS):
@@ -51,20 +54,21 @@ def beside(cosine: float, half: bool, twice: float = 1.0, moved: float = 0.0) ->
                       "loss-at-chance", {"moved": moved})  # fmt: skip
         return
     finding = f"The cosine of a text's embeddings, alone and beside a longer text, is {cosine:.5f}."
-    if 1 - cosine > (DEPENDS_IN_HALF if half else DEPENDS):
+    limit = DEPENDS_MUCH if convolves else DEPENDS
+    if 1 - cosine > (DEPENDS_IN_HALF if half else limit):
         finding += " So an embedding depends on the other texts of its batch, by their padding."
         change = (
             "Pool by the attention mask. With [CLS] pooling pad on the right, and with the last "
             "token on the left: model.tokenizer.padding_side."
         )
-        if 1 - cosine <= DEPENDS_MUCH:
-            change += " Convolutions over tokens see the padding, and may be left."
         grade = BAD if 1 - cosine > DEPENDS_MUCH else WATCH
         name = "embedding depends on its batch"
         yield Verdict(subject, grade, finding, change, name, "embedding-depends-on-its-batch",
                       evidence)  # fmt: skip
-    else:
-        yield Verdict(subject, GOOD, finding, name="padding has no effect", evidence=evidence)
+        return
+    if convolves and 1 - cosine > DEPENDS:
+        finding += " Convolutions over tokens see a little of the padding."
+    yield Verdict(subject, GOOD, finding, name="padding has no effect", evidence=evidence)
 
 
 def embedding_in_half_a_batch(cosine: float, half: bool) -> Iterator[Verdict]:
@@ -208,13 +212,15 @@ def dropout(silent: int, name: str, largest: float = 0.0) -> Iterator[Verdict]:
         yield Verdict("training mode", WATCH, finding, change, "dropout off", "loss-zero")
 
 
-# Share of truncated texts that is worth a remark; share and length from which on it is bad.
-SOME_CUT, MOST_CUT, VERY_SHORT = 0.25, 0.75, 16
+# Share of truncated texts that is worth a remark; share and length from which on it is bad; share
+# of the words common to the texts of a row that may be cut off: many documents begin with them.
+SOME_CUT, MOST_CUT, VERY_SHORT, FEW_LOST = 0.25, 0.75, 16, 0.2
 
 
 def length(
-    truncated: float, limit: int, positions: int = 0, side: str = "right"
-) -> Iterator[Verdict]:
+    truncated: float, limit: int, positions: int = 0, side: str = "right",
+    lost: float | None = None,
+) -> Iterator[Verdict]:  # fmt: skip
     """Judge how many texts are truncated.
 
     Args:
@@ -222,6 +228,7 @@ def length(
         limit: tokens that are read of a text.
         positions: tokens for which the encoder has learned positions; 0 if unlimited.
         side: where tokens are cut off.
+        lost: share of the words common to the texts of a row that are cut off; None if unknown.
     """
     if 0 < positions < limit:
         finding = (
@@ -235,7 +242,9 @@ def length(
         f"{truncated:.0%} of the texts reach max_seq_length ({limit} tokens), where they are "
         "truncated."
     )
-    if truncated < SOME_CUT:
+    if lost is not None and truncated >= SOME_CUT:
+        finding += f" With it go {percent(lost)} of the words that the texts of a row share."
+    if truncated < SOME_CUT or (lost is not None and lost < FEW_LOST):
         yield Verdict("length", GOOD, finding, name="length fits")
         return
     grade = BAD if truncated > MOST_CUT and limit <= VERY_SHORT else WATCH

@@ -6,6 +6,7 @@ Each function returns the arguments of the function of the same name in
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import statistics
@@ -33,6 +34,7 @@ from gradlab.diagnosis.data_measurements import (
 )
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 from gradlab.diagnosis.trial_step import positions_of
+from gradlab.diagnosis.truncation import lost_words
 from gradlab.errors import first_line
 from gradlab.monitor.library_losses import DOTS
 from gradlab.scale.audit import Audit
@@ -199,13 +201,15 @@ def dropout(observation: Observation) -> Numbers:
 
 
 def length(observation: Observation) -> Numbers | None:
-    """Return the share of texts that reach the longest length."""
+    """Return the share of texts that reach the longest length, and of common words cut off."""
     limit = getattr(observation.trainer.model, "max_seq_length", None)
     tokenised = [column for batch in observation.batches for column in batch.columns]
     masks = [column["attention_mask"] for column in tokenised if "attention_mask" in column]
     if not limit or math.isinf(limit) or not masks or any(mask.ndim != 2 for mask in masks):
         return None
-    reach = sum(int((mask.sum(1) >= limit).sum()) for mask in masks)
+    reach, lost = sum(int((mask.sum(1) >= limit).sum()) for mask in masks), None
+    with contextlib.suppress(Exception):  # a tokenizer of one's own
+        lost = lost_words(observation, int(limit))
     return {
         "truncated": reach / sum(map(len, masks)),
         "limit": int(limit),
@@ -215,6 +219,7 @@ def length(observation: Observation) -> Numbers | None:
                 getattr(observation.trainer.model, "tokenizer", None), "truncation_side", "right"
             )
         ),
+        "lost": lost,
     }
 
 

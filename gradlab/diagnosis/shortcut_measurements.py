@@ -29,8 +29,10 @@ MISSING = {
     "nan", "none", "null", "n/a", "na", "<na>", "nil", "undefined", "unknown", "missing", "todo",
     "[deleted]", "[removed]", "#n/a", "-", "--", "?", "...",
 }  # fmt: skip
+# A letter of UTF-8 that was read as Latin-1 or Windows-1252 is two; "SÃO" is Portuguese.
+SECOND_HALF = "\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
 MARKUP = re.compile(
-    r"^\s*[\[{]\s*['\"]|^b(['\"]).*\1$|Ã.|â€|\ufffd|&(amp|lt|gt|quot|nbsp|#\d+);|</?(p|div|br|span|a|li|ul|td|tr|b|i|h\d)\b[^>]*>"
+    rf"^\s*[\[{{]\s*['\"]|^b(['\"]).*\1$|Ã[{SECOND_HALF}]|â€|\ufffd|&(amp|lt|gt|quot|nbsp|#\d+);|</?(p|div|br|span|a|li|ul|td|tr|b|i|h\d)\b[^>]*>"
 )
 TAG = re.compile(r"<[^<>]*>")
 # Entries of a list or of JSON that hold code or data, and not a text that was wrapped.
@@ -39,20 +41,27 @@ Numbers = dict[str, Any]
 
 
 def markers(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
-    """Return the word that tells positives from negatives best, and the shares that have it."""
+    """Return the word that tells positives from all negatives best, and the shares that have it."""
     texts = _texts(observation, dataset)
     if len(texts) < 3 or not all(map(_is_filled, texts[1:3])):
         return None
-    holders = [Counter(w for text in column for w in set(words_of(text))) for column in texts[1:3]]
-    rows = len(texts[1])
+    positives, negatives = texts[1], [text for column in texts[2:] for text in column]
+    shares = [
+        {word: count / len(cells) for word, count in holders.items()}
+        for cells in (positives, negatives)
+        for holders in (Counter(w for text in cells for w in set(words_of(text))),)
+    ]
+    of_positives, of_negatives = shares
     word = max(
-        holders[0] | holders[1], key=lambda w: abs(holders[0][w] - holders[1][w]), default=""
+        of_positives | of_negatives,
+        key=lambda w: abs(of_positives.get(w, 0.0) - of_negatives.get(w, 0.0)),
+        default="",
     )
     return {
-        "rows": rows,
+        "rows": len(positives),
         "word": word,
-        "positives": holders[0][word] / rows,
-        "negatives": holders[1][word] / rows,
+        "positives": of_positives.get(word, 0.0),
+        "negatives": of_negatives.get(word, 0.0),
     }
 
 

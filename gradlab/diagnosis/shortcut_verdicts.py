@@ -149,8 +149,9 @@ def template(
                   {"share": share, "apart": apart})  # fmt: skip
 
 
-# Shares of missing texts that are worth a remark and bad; share of texts with markup.
-SOME_MISSING, MANY_MISSING, MUCH_MARKUP = 0.01, 0.1, 0.1
+# Shares of missing texts that are worth a remark and bad; share of texts with markup, and share
+# above which tags are the format of a column, such as of answers in HTML, and no remains.
+SOME_MISSING, MANY_MISSING, MUCH_MARKUP, A_FORMAT = 0.01, 0.1, 0.1, 0.9
 
 
 def remains(
@@ -175,7 +176,7 @@ def remains(
         change = "Leave these rows out: an empty cell was read as text."
         yield Verdict("texts", grade, finding, change, "texts missing", "false-negatives",
                       {"missing": missing})  # fmt: skip
-    if marked >= MUCH_MARKUP:
+    if marked >= MUCH_MARKUP and not (mark.startswith("<") and marked > A_FORMAT):
         finding = (
             f"{percent(marked)} of the texts in column {marked_column!r} hold markup, JSON or "
             f"a list in place of a text, or characters of a wrong encoding, such as {mark!r}."

@@ -168,9 +168,9 @@ def tokens(model: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any] |
 def beside(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
     """Return cosines of a text's embeddings, beside itself and a longer text, in eval mode.
 
-    ``twice`` is the cosine of two embeddings of the same text, and ``moved`` the share of texts in
-    a batch that have the embedding that another one has alone. None without texts, or for a model
-    that is not of sentence-transformers.
+    ``twice`` is the cosine of two embeddings of the same text, ``moved`` the share of texts in a
+    batch that have the embedding that another one has alone, and ``convolves`` whether the model
+    convolves over tokens. None without texts, or for a model that is not of sentence-transformers.
     """
     candidates = sorted(
         {text for text in texts[:TEXTS_TRIED] if text.strip()}, key=lambda text: (len(text), text)
@@ -193,7 +193,11 @@ def beside(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
     if not math.isfinite(cosine):
         return None
     twice = float(nn.functional.cosine_similarity(single, again, dim=0))
-    return {"cosine": cosine, "half": _is_half(model), "twice": twice, "moved": moved}
+    convolves = any(isinstance(module, nn.Conv1d) for module in model.modules())
+    return {
+        "cosine": cosine, "half": _is_half(model), "twice": twice, "moved": moved,
+        "convolves": convolves,
+    }  # fmt: skip
 
 
 def schedule(trainer: Any, batches: int | None) -> dict[str, Any] | None:

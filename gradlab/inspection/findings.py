@@ -18,13 +18,16 @@ from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Grade, Verdict
 # Share of the push below which what a finding costs is good, and above which it is bad.
 NEGLIGIBLE, LARGE = 0.01, 0.1
 # Share of texts that are cut, of hard negatives that are too easy or nearer than the positive, and
-# of positives that repeat their anchor, from which on each is worth a remark.
-MANY_CUT, MANY_EASY, MANY_NEARER, MANY_REPEAT = 0.25, 0.5, 0.5, 0.05
+# of positives that repeat their anchor, from which on each is worth a remark; and share of the last
+# from which on the two columns are views by dropout, on purpose.
+MANY_CUT, MANY_EASY, MANY_NEARER, MANY_REPEAT, MOST_REPEAT = 0.25, 0.5, 0.5, 0.05, 0.9
 # Shares of numbers or identifiers, and of texts whose spaces are wrong, from which on a column is
 # not one of texts.
 MOSTLY_NUMBERS, MOSTLY_SPACED = 0.9, 0.3
 # Push of the sentences that are pushed most, as a multiple of an equal share, that is named.
 MANY_TIMES = 5
+# Cosine of two different sentences, on average, above which an encoder makes all of them alike.
+ENCODER_ALIKE = 0.8
 # Share of an anchor's push on its hardest negative, as a multiple of an equal share, below which
 # all negatives are pushed alike.
 ALIKE = 2
@@ -258,7 +261,7 @@ def _temperature(numbers: Numbers) -> Verdict | None:
     at, hardest = f"At temperature {gates['temperature']:g}", gates["hardest_share"]
     pushed = f"{at}, the hardest negative takes {percent(hardest)} of an anchor's push"
     equal = numbers["pair_share_on_average"]
-    if (cosine := numbers["negative_cosine"]) > 0.8:
+    if (cosine := numbers["negative_cosine"]) > ENCODER_ALIKE:
         name, grade = "encoder alike", NOT_JUDGED
         change = "Train a little before you choose a temperature."
         finding = (
@@ -304,6 +307,8 @@ def _hard_negatives(numbers: Numbers) -> Verdict | None:
         finding = f"{pushed}"
     elif nearer > met / 10:
         grade = WATCH if nearer > met * MANY_NEARER else GOOD
+        if grade == WATCH and numbers["negative_cosine"] > ENCODER_ALIKE:
+            grade = NOT_JUDGED
         name = "negatives nearer"
         change = "Read some of the hard negatives that are nearer than the positive."
         finding = (
@@ -327,6 +332,8 @@ def _positives(numbers: Numbers) -> Verdict | None:
     )
     grade: Grade = WATCH if count > MANY_REPEAT * sentences else GOOD
     change = "Check the positives that repeat their anchor."
+    if numbers["positives_that_are_equal"] > MOST_REPEAT * sentences:
+        grade, change = GOOD, "Keep dropout on: nearly all pairs are views by dropout."
     return Verdict("positives", grade, finding, change, name="positives repeat")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,10 +86,8 @@ class Inspection(Drawable):
     @functools.cached_property
     def repeated(self) -> list[int]:
         """Rows whose positive has the words of its anchor."""
-        if self.texts is None or self.texts.positives is None:
-            return []
-        pairs = zip(self.texts.anchors, self.texts.positives, strict=True)
-        return [row for row, pair in enumerate(pairs) if len(set(map(normalize, pair))) == 1]
+        pairs = enumerate(self._pairs_of_texts())
+        return [row for row, pair in pairs if len(set(map(normalize, pair))) == 1]
 
     @property
     def can_mask(self) -> bool:
@@ -141,6 +139,7 @@ class Inspection(Drawable):
             "sentences_met": int((totals.times_met > 0).sum()),
             **self._candidate_numbers(),
             "positives_that_repeat": len(self.repeated),
+            "positives_that_are_equal": sum(a == b for a, b in self._pairs_of_texts()),
             "prompts": [] if self.texts is None else sorted(set(self.texts.prompts.values())),
             "alike_behind_prompts": 0 if self.texts is None else self.texts.alike_behind_prompts,
             "unreadable": {} if self.texts is None else self.texts.unreadable,
@@ -258,6 +257,12 @@ class Inspection(Drawable):
     @functools.cached_property
     def _tables(self) -> CorpusTables:
         return CorpusTables(self.texts, self.totals, self.candidates, self.columns, self.sample)
+
+    def _pairs_of_texts(self) -> Iterable[tuple[str, str]]:
+        """Return anchors with their positives; nothing where dropout alone makes the views."""
+        if self.texts is None or self.texts.positives is None:
+            return ()
+        return zip(self.texts.anchors, self.texts.positives, strict=True)
 
     def _candidate_numbers(self) -> dict[str, Any]:
         """Return how many likely false negatives there are, and what part of the push is theirs."""

@@ -77,6 +77,8 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("precision", HALF | {"unchanged": 0.6}, "bad"),
     ("length", {"truncated": 0.2, "limit": 64}, "good"),
     ("length", {"truncated": 0.3, "limit": 64}, "watch"),
+    ("length", {"truncated": 0.3, "limit": 64, "lost": 0.15}, "good"),
+    ("length", {"truncated": 0.3, "limit": 64, "lost": 0.3}, "watch"),
     ("length", {"truncated": 0.7, "limit": 12}, "watch"),
     ("length", {"truncated": 0.8, "limit": 12}, "bad"),
     ("length", {"truncated": 0.8, "limit": 24}, "watch"),

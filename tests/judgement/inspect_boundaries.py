@@ -19,13 +19,15 @@ SOUND: Numbers = {
     "candidate_lines": 0, "candidate_row_pairs": 0, "candidate_share_of_push": 0.0,
     "candidate_share_error": 0.0, "candidate_share_when_met": NAN, "pair_share_on_average": 0.02,
     "hidden_by_dropout": NAN, "can_mask": True, "mask_above": NAN, "mask_removes": NAN,
-    "cosine_levels": [], "positives_that_repeat": 0, "hubs": 1, "hub_share": 0.001,
+    "cosine_levels": [], "positives_that_repeat": 0, "positives_that_are_equal": 0,
+    "hubs": 1, "hub_share": 0.001,
     "temperatures": [], "negative_cosine": 0.1, "max_length": 64, "cut": 0, "cut_share": 0.0,
     "alike_when_cut": 0, "alike_behind_prompts": 0, "prompts": [], "hard_negatives": {},
     "hard_negatives_false": 0, "hard_negatives_false_share": 0.0,
 }  # fmt: skip
 COPIES = {"candidate_lines": 9, "candidate_row_pairs": 200}
 CUT = {"cut": 9}
+EQUAL = {"positives_that_repeat": 950}
 FALSE = {"hard_negatives_false": 6}
 HUBS = {"hubs": 10, "hub_share": 0.2}
 SAMPLED = {"sampled_from": 63_250, "pairs_seen": 0.00025}
@@ -79,8 +81,11 @@ ROWS: list[tuple[Numbers, str, str, str]] = [
     (_hard(nearer=14, easy=0), "hard negatives", "good", "finds 14"),
     (_hard(nearer=40, easy=0), "hard negatives", "good", "finds 40"),
     (_hard(nearer=60, easy=0), "hard negatives", "watch", "finds 60"),
+    (_hard(60, 0) | {"negative_cosine": 0.86}, "hard negatives", "not judged", "finds 60"),
     ({"positives_that_repeat": 35}, "positives", "good", ""),
     ({"positives_that_repeat": 70}, "positives", "watch", ""),
+    (EQUAL | {"positives_that_are_equal": 850}, "positives", "watch", ""),
+    (EQUAL | {"positives_that_are_equal": 930}, "positives", "good", "views by dropout"),
     (HUBS | {"hub_share": 0.035}, "hubs", "", ""),
     (HUBS | {"hub_share": 0.07}, "hubs", "good", ""),
     (HUBS | {"hub_share": 0.14}, "hubs", "watch", ""),

@@ -85,11 +85,13 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("contained", CONTAINED | {"same": 0.3}, "watch"),
     ("contained", CONTAINED | {"same": 0.86}, "watch"),
     ("contained", CONTAINED | {"same": 0.93}, ""),
-    ("duplicates", COPIES | {"pairs": 75}, "good"),  # .075 pairs in a batch
-    ("duplicates", COPIES | {"pairs": 150}, "watch"),
-    ("duplicates", COPIES | {"pairs": 350}, "watch"),
-    ("duplicates", COPIES | {"pairs": 750}, "bad"),
-    ("duplicates", COPIES | {"pairs": 750, "kept_apart": True}, "good"),
+    ("duplicates", COPIES | {"pairs": 150}, "good"),  # a row meets .009 copies of itself
+    ("duplicates", COPIES | {"pairs": 300}, "watch"),
+    ("duplicates", COPIES | {"pairs": 2400}, "watch"),
+    ("duplicates", COPIES | {"pairs": 4800}, "bad"),
+    ("duplicates", COPIES | {"pairs": 4800, "kept_apart": True}, "good"),
+    # One pair in a batch, of which two rows of a thousand know.
+    ("duplicates", COPIES | {"pairs": 10_000, "rows": 100_000, "batch": 1024}, "good"),
     ("views", VIEWS | {"lowest": 1 - 0.7e-6}, "bad"),
     ("views", VIEWS | {"lowest": 1 - 1.4e-6}, "good"),
     ("views", VIEWS | {"equal": 0.4}, "good"),
@@ -209,6 +211,8 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("remains", REMAINS | {"missing": 0.07}, "watch"),
     ("remains", REMAINS | {"missing": 0.14}, "bad"),
     ("remains", REMAINS | {"marked": 0.14}, "watch"),
+    ("remains", REMAINS | {"marked": 0.85, "mark": "<p>"}, "watch"),
+    ("remains", REMAINS | {"marked": 0.93, "mark": "<p>"}, ""),
     ("beginning", {"prefix": 10, "length": 20.0, "column": "a"}, ""),
     ("beginning", {"prefix": 14, "length": 20.0, "column": "a"}, "watch"),
     ("beginning", {"prefix": 6, "length": 8.0, "column": "a"}, ""),
