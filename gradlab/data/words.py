@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 # Letters of Chinese, Japanese, Thai, Lao, Khmer and Burmese, which do not separate words by spaces:
 # each is taken for a word.
@@ -45,6 +45,23 @@ def is_identifier(text: str) -> bool:
     if IDENTIFIER.fullmatch(bare):
         return True
     return any(map(str.isdigit, bare)) and bool(NUMBERS.fullmatch(bare))
+
+
+def shares_of_identifiers(columns: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Return for each column the share of identifiers that no other text of their row holds.
+
+    One that another text holds, such as the number of a spare part, is what is looked for.
+    """
+    shares = {}
+    for name, column in columns.items():
+        others = [cells for column_name, cells in columns.items() if column_name != name]
+        alone = 0
+        for text, *row in zip(column, *others, strict=False):
+            if is_identifier(text):
+                words = f" {plain(text)} "
+                alone += not any(words in f" {plain(other)} " for other in row if other != text)
+        shares[name] = alone / max(1, len(column))
+    return shares
 
 
 def is_spaced_wrongly(text: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradlab.data.words import is_identifier, plain, spaced_wrongly, word_overlap, words_of
+from gradlab.data.words import plain, shares_of_identifiers, spaced_wrongly, word_overlap, words_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 
 # Rows whose words are compared, each with so many other rows; of these, rows that are compared with
@@ -42,7 +42,7 @@ def of_texts(
     text, repeats = max((count.most_common(1)[0] for count in counts), key=lambda most: most[1])
     sampler = str(getattr(getattr(observation.args, "batch_sampler", ""), "value", "")).lower()
     shares = {name: _share(column, lambda text: not text.strip()) for name, column in table.items()}
-    are_numbers = {name: _share(column, is_identifier) for name, column in table.items()}
+    are_numbers = shares_of_identifiers(table)
     spaced = {name: list(spaced_wrongly(column[:WORDED_ROWS])) for name, column in table.items()}
     repeated = {
         name: [*count.most_common(1)[0], rows, len(count)]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.data.training_file import TrainingFile
-from gradlab.data.words import is_identifier, spaced_wrongly
+from gradlab.data.words import shares_of_identifiers, spaced_wrongly
 from gradlab.errors import GradlabError
 
 # Rows whose texts are read for numbers and spaces.
@@ -142,9 +142,9 @@ class Texts:
         They are of the first `READ_ROWS` rows.
         """
         columns = {name: list(column[:READ_ROWS]) for name, column in self.columns.items()}
+        identifiers = shares_of_identifiers(columns)
         return {
-            name: (sum(map(is_identifier, column)) / len(column), *spaced_wrongly(column))
-            for name, column in columns.items()
+            name: (identifiers[name], *spaced_wrongly(column)) for name, column in columns.items()
         }
 
     @property

@@ -7,7 +7,7 @@ import random
 from tests.judgement.case import sound
 from tests.judgement.first.reported_encoders import ranking
 from tests.judgement.stage import FILLERS, Stage, facts, pairs, passage, question
-from tests.judgement.truth import among_alike, learns
+from tests.judgement.truth import among_alike, learns, retrieval
 from tests.tiny_models import make_roberta
 
 
@@ -62,3 +62,21 @@ def long_documents_that_begin_with_the_answer(stage: Stage) -> None:
 def views_by_dropout_inspected(stage: Stage) -> None:
     texts = pairs()["positive"]
     stage.inspect({"text": texts, "view": texts})
+
+
+@sound("format")
+def part_numbers_sought(stage: Stage) -> None:
+    """Queries are the numbers of spare parts, which their descriptions hold."""
+
+    def described(seed: int) -> dict[str, list[str]]:
+        draw = random.Random(seed)
+        parts = [f"{draw.choice('abkrt')}{draw.randint(1000, 9999)}" for _ in range(160)]
+        titles = [passage(fact, fillers=0) for fact in facts(160, seed)]
+        return {"part": parts, "title": [f"{a} {b}" for a, b in zip(titles, parts, strict=True)]}
+
+    settings = {"learning_rate": 2e-3, "max_steps": 80}
+    learns(
+        stage,
+        stage.trainer(ranking, described(0), **settings),
+        lambda model: retrieval(model, described(11)),
+    )
