@@ -23,9 +23,10 @@ IDENTIFIER = re.compile(
 )
 # A date, a time, a price, or the numbers of a list.
 NUMBERS = re.compile(r"[\d\s.,:/+%€$£()\[\]TZ-]+")
-# Letters of a word, on average, from which on words have lost the spaces between them; letters of
-# words, and number of words, at which spaces stand between letters.
-LONG_WORDS, SHORT_WORDS, MANY_WORDS = 20, 1.5, 8
+# Letters of a word, on average, from which on words have lost the spaces between them, which few
+# compounds reach; letters of words, and number of words, at which spaces stand between
+# letters.
+LONG_WORDS, SHORT_WORDS, MANY_WORDS = 24, 1.5, 8
 Overlap = Callable[[int, int, int, int], float]
 
 

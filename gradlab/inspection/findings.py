@@ -81,7 +81,8 @@ def spaced_wrongly(column: str, share: float, text: str) -> Verdict | None:
     """
     if share < MOSTLY_SPACED:
         return None
-    fault = "have spaces between letters" if " " in text.strip() else "have lost their spaces"
+    is_spelled = 3 * len(text.split()) > len(text)
+    fault = "have spaces between letters" if is_spelled else "have lost their spaces"
     finding = (
         f"{percent(share)} of the texts of column {column!r} {fault}, such as {text[:40]!r}: the "
         "tokenizer reads other words than people do."
