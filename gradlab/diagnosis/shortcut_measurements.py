@@ -76,7 +76,8 @@ def contained(
     rows = list(zip(*words, strict=True))
     holders = Counter(word for row in rows for word in {w for text in row for w in text})
     marked = [
-        next((first[end] for end in (0, -1) if first and second and first[end] == second[end]
+        next((first[end] for end in (0, -1)
+              if min(len(first), len(second)) > 1 and first[end] == second[end]
               and holders[first[end]] == 1 and re.search(r"\d", first[end])), "")
         for first, second in rows
     ]  # fmt: skip
