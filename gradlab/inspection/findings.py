@@ -81,8 +81,11 @@ def spaced_wrongly(column: str, share: float, text: str) -> Verdict | None:
     """
     if share < MOSTLY_SPACED:
         return None
-    is_spelled = 3 * len(text.split()) > len(text)
-    fault = "have spaces between letters" if is_spelled else "have lost their spaces"
+    words = text.split()
+    further_letters = len("".join(words)) - len(words)
+    fault = "have lost their spaces"
+    if len(words) > further_letters:
+        fault = "have spaces between letters"
     finding = (
         f"{percent(share)} of the texts of column {column!r} {fault}, such as {text[:40]!r}: the "
         "tokenizer reads other words than people do."
