@@ -26,7 +26,7 @@ from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import loss_class
 from gradlab.scale import log_sums, products
-from gradlab.scale.products import in_tf32, tf32_allowed
+from gradlab.scale.matrix_products import in_tf32, tf32_allowed
 
 PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), PairLoss)]
 RECOMBINED = [

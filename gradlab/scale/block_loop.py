@@ -24,18 +24,24 @@ from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.scale.block_size import default_block_size
 from gradlab.scale.blocks import Blocks, Gradients
-from gradlab.scale.columns import Columns
+from gradlab.scale.combinator_terms import (
+    Term,
+    is_default_pair,
+    is_softmax,
+    needs_all_rows,
+    terms_of,
+)
 from gradlab.scale.kernels import KernelBlocks, KernelLaps, Operands, rows_in_slice
 from gradlab.scale.log_sums import Laps
-from gradlab.scale.processes import Processes
-from gradlab.scale.products import (
+from gradlab.scale.matrix_products import (
     fixed_reference,
     in_tf32,
     reading_is_free,
     slices,
 )
-from gradlab.scale.softmax_blocks import SoftmaxBlocks, SoftmaxColumns
-from gradlab.scale.terms import Term, is_default_pair, is_softmax, needs_all_rows, terms_of
+from gradlab.scale.processes import Processes
+from gradlab.scale.softmax_blocks import SoftmaxBlocks, SoftmaxNegatives
+from gradlab.scale.streamed_negatives import StreamedNegatives
 
 
 @dataclasses.dataclass(frozen=True)
@@ -233,7 +239,7 @@ class Evaluation:
             try:
                 value = term.weight * term.loss.value_of(batch)
             except AttributeError as error:
-                if not isinstance(error.obj, Columns):
+                if not isinstance(error.obj, StreamedNegatives):
                     raise
                 raise GradlabError(
                     f"the loss needs all similarities of the batch at once ({error.name}), which "
@@ -267,7 +273,7 @@ class Evaluation:
             except NotImplementedError:  # the loss asks for more, before it adds any gradient
                 pass
             except AttributeError as error:
-                if not isinstance(error.obj, SoftmaxColumns):
+                if not isinstance(error.obj, SoftmaxNegatives):
                     raise
         return self._in_blocks(*arguments, Blocks(gradients, self.learned))
 

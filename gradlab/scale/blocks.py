@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gradlab.batch.comparison import Comparison, own_cosines
 from gradlab.batch.similarity import AllCosines, OfEach, PairSimilarity, log_sum_exp, sum_of_each
-from gradlab.scale.products import (
+from gradlab.scale.matrix_products import (
     add_chord_gradients,
     chords,
     cosines,

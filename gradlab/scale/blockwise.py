@@ -17,20 +17,20 @@ from gradlab.errors import GradlabError, check_known, check_whole
 from gradlab.losses.base import Loss, check_reduction, reduce
 from gradlab.losses.registry import check_closed_form, get_loss, takes_loss
 from gradlab.scale.block_loop import Evaluation, refuse_second_derivatives
+from gradlab.scale.blocks_or_kernels import WAYS, choose_way
+from gradlab.scale.gathered_batch import (
+    batch_properties,
+    check_local_batch,
+    gathered_batch,
+    local_sizes,
+    refuse_masks,
+    row_properties,
+)
 from gradlab.scale.graph import Graphs, is_recordable
 from gradlab.scale.kernels import check_kernels, check_rows, kernels_are_available
 from gradlab.scale.logit_translation import NotServed
+from gradlab.scale.matrix_products import reading_is_free
 from gradlab.scale.processes import Processes, ProcessGroup
-from gradlab.scale.products import reading_is_free
-from gradlab.scale.share import (
-    check_share,
-    describe_rows,
-    describe_share,
-    describe_sizes,
-    gathered,
-    refuse_masks,
-)
-from gradlab.scale.ways import WAYS, choose_way
 from gradlab.settings.module import LossModule
 
 SINGLE = Processes()
@@ -274,35 +274,35 @@ class BlockwiseLoss(LossModule):
     ) -> Tensor:
         """Return the loss of the batch of all processes; an error on one is raised on all."""
         options = {name: bool(setting) for name, setting in options.items()}
-        share, error = None, None
-        must_agree, local = describe_rows(rows[0]), {"gradient": False}
+        local_batch, error = None, None
+        must_agree, local = row_properties(rows[0]), {"gradient": False}
         try:
             check_reduction(reduction)
             self.loss.check_arguments(context)
-            share = check_share(group, rows, context, **options)
-            gradient = self._needs_gradient(share.embeddings)
-            local = {**describe_sizes(share), "gradient": gradient}
-            must_agree |= self._must_agree(share, reduction, gradient, options)
+            local_batch = check_local_batch(group, rows, context, **options)
+            gradient = self._needs_gradient(local_batch.embeddings)
+            local = {**local_sizes(local_batch), "gradient": gradient}
+            must_agree |= self._must_agree(local_batch, reduction, gradient, options)
         except Exception as problem:  # reported to all processes below
             text = " ".join(str(problem).split())
             error = (
                 text if isinstance(problem, GradlabError) else f"{type(problem).__name__}: {text}"
             )
         shares = group.agree(must_agree, local, error)
-        assert share is not None
+        assert local_batch is not None
         sizes, extra_sizes, widths, differentiated = (
             [described[name] for described in shares]
             for name in ("anchors", "extra negatives", "own negatives", "gradient")
         )
-        few = sum(sizes) * options["in_batch_negatives"] < 2 and share.own_negatives is None
+        few = sum(sizes) * options["in_batch_negatives"] < 2 and local_batch.own_negatives is None
         if few and not sum(extra_sizes):
             raise GradlabError(
                 "the batch of all processes leaves no negatives; give extra_negatives"
             )
         owned = any(described["owners"] for described in shares)
-        whole = gathered(share, group, sizes, extra_sizes, widths, owned)
+        whole = gathered_batch(local_batch, group, sizes, extra_sizes, widths, owned)
         value = self._value(
-            share,
+            local_batch,
             whole,
             group,
             (sizes, extra_sizes),
@@ -315,7 +315,7 @@ class BlockwiseLoss(LossModule):
         return value + (group.count - 1) * (value - value.detach()) if self.average else value
 
     def _must_agree(
-        self, share: Batch, reduction: str, gradient: bool, options: Mapping[str, bool]
+        self, local_batch: Batch, reduction: str, gradient: bool, options: Mapping[str, bool]
     ) -> dict[str, Any]:
         """Return what all processes must have in common, beside what is known of their rows."""
         return {
@@ -324,14 +324,14 @@ class BlockwiseLoss(LossModule):
             **options,
             "average": self.average,
             "way": self.way,
-            **describe_share(share),
+            **batch_properties(local_batch),
             # The backward pass makes the gradient of each row; all processes must take part.
             "gradient": gradient if reduction == "none" else None,
         }
 
     def _value(
         self,
-        share: Batch,
+        local_batch: Batch,
         whole: Batch,
         processes: Processes,
         sizes: tuple[list[int], list[int]],
@@ -341,7 +341,7 @@ class BlockwiseLoss(LossModule):
         stored: bool = False,
         way: str = "blocks",
     ) -> Tensor:
-        """Return the value of this process's share; ``stored`` gradients outlive a first pass."""
+        """Return the value of this process's rows; ``stored`` gradients outlive a first pass."""
         settings, learned = {}, {}
         if self._settings:
             self._numbers()  # raises if training has moved a setting out of its range
@@ -350,7 +350,7 @@ class BlockwiseLoss(LossModule):
                 path: tensor.detach().clone().requires_grad_() for path, tensor in settings.items()
             }
         evaluation = self._evaluation(whole, processes, sizes, dtype, way, learned)
-        rows = share.embeddings
+        rows = local_batch.embeddings
         if not differentiated:
             values = evaluation.values()
             if reduction == "none":

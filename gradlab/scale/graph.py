@@ -19,7 +19,7 @@ from torch import Tensor
 from gradlab.batch.batch import KINDS, Batch
 from gradlab.batch.check import NORM_LIMITS, NORM_TOLERANCE
 from gradlab.scale.block_loop import Evaluation, refuse_second_derivatives
-from gradlab.scale.products import tf32_allowed
+from gradlab.scale.matrix_products import tf32_allowed
 
 Outputs = tuple[Tensor, ...]
 # Rows of a batch by kind, see `KINDS`; None where there are none.

@@ -35,8 +35,8 @@ from gradlab.scale.block_size import default_block_size
 from gradlab.scale.blocks import Blocks, Gradients
 from gradlab.scale.log_sums import Laps
 from gradlab.scale.logit_translation import Link, NotServed, link_at, link_of
+from gradlab.scale.matrix_products import in_tf32, slices, tf32_allowed
 from gradlab.scale.processes import Processes
-from gradlab.scale.products import in_tf32, slices, tf32_allowed
 
 # Bytes that blocks hold per similarity; a slice of coefficients may take as many, in whole tiles.
 BLOCK_BYTES, TILE = 16, 128
@@ -174,8 +174,8 @@ class Served:
                 "changes them or compares positives"
             )
         if blocks[-1].name == "own":
-            return KernelColumns(self, blocks[:-1], (blocks[-1], batch.own_start))  # type: ignore[arg-type]  # one of its two subclasses
-        return KernelColumns(self, blocks, None)  # type: ignore[arg-type]  # one of its two subclasses
+            return KernelNegatives(self, blocks[:-1], (blocks[-1], batch.own_start))  # type: ignore[arg-type]  # one of its two subclasses
+        return KernelNegatives(self, blocks, None)  # type: ignore[arg-type]  # one of its two subclasses
 
 
 class KernelBlocks(Served, Blocks):
@@ -298,7 +298,7 @@ class KernelLaps(Served, Laps):
         self._sums_by_product.clear()
 
 
-class KernelColumns(Negatives):
+class KernelNegatives(Negatives):
     """Negatives of rows, in a kernel or to be computed by one, that provide only log-sum-exps."""
 
     def __init__(
@@ -314,7 +314,7 @@ class KernelColumns(Negatives):
         self._laps, self._blocks, self._own = laps, blocks, own
 
     def __repr__(self) -> str:
-        return f"KernelColumns({[block.name for block in self._blocks]})"
+        return f"KernelNegatives({[block.name for block in self._blocks]})"
 
     def log_sum_exp(self, temperature: float) -> Tensor:
         """Return ``log Σ_k exp(cos θ_k / τ)``, (n,)."""

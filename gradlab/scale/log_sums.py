@@ -24,16 +24,16 @@ from gradlab.batch.comparison import PLAIN, Comparison, own_cosines
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.scale.block_size import FEWEST_ROWS, default_block_size
 from gradlab.scale.blocks import Gradients, RowPairs
-from gradlab.scale.columns import Columns
-from gradlab.scale.processes import Processes
-from gradlab.scale.products import (
+from gradlab.scale.matrix_products import (
     add_chord_gradients,
     chords,
     few_rows,
     fixed_reference,
     slices,
 )
+from gradlab.scale.processes import Processes
 from gradlab.scale.softmaxes import Product, Softmax
+from gradlab.scale.streamed_negatives import StreamedNegatives
 
 # Blocks in which the pairs within a view are computed once; b blocks leave (b - 1)/2b of them out.
 HALVES = 4
@@ -64,8 +64,8 @@ class Laps(Comparison):
         """Return the negatives of all rows, not yet computed."""
         assert not rules
         if blocks[-1].name == "own":
-            return Columns(self, blocks[:-1], (blocks[-1], batch.own_start))
-        return Columns(self, blocks)
+            return StreamedNegatives(self, blocks[:-1], (blocks[-1], batch.own_start))
+        return StreamedNegatives(self, blocks)
 
     def sharing(self) -> Laps:
         """Return this object, which already shares products."""

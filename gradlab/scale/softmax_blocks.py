@@ -21,7 +21,7 @@ from gradlab.batch.candidates import Block, Rule
 from gradlab.batch.comparison import own_cosines
 from gradlab.batch.similarity import Negatives
 from gradlab.scale.blocks import Blocks, Gradients, Memory
-from gradlab.scale.products import cosines
+from gradlab.scale.matrix_products import cosines
 
 
 class SoftmaxBlocks(Blocks):
@@ -30,10 +30,10 @@ class SoftmaxBlocks(Blocks):
     def negatives(self, batch: Batch, blocks: list[Block], rules: Sequence[Rule] = ()) -> Negatives:
         """Return negatives that are not compared yet."""
         by_rows = self._totals.get(id(blocks[0].rows))
-        return SoftmaxColumns(blocks, self.trigger, self._gradients, by_rows, self._memory)
+        return SoftmaxNegatives(blocks, self.trigger, self._gradients, by_rows, self._memory)
 
 
-class SoftmaxColumns(Negatives):
+class SoftmaxNegatives(Negatives):
     """Negatives of a block's rows that provide only log-sum-exps of cosines over a temperature.
 
     Other questions raise `NotImplementedError`, or `AttributeError` if only `AllCosines` has them.

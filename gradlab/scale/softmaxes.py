@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gradlab.batch.candidates import Block
 from gradlab.scale.blocks import Gradients
-from gradlab.scale.products import cosines
+from gradlab.scale.matrix_products import cosines
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from gradlab.scale.logit_translation import Link
-from gradlab.scale.products import tf32_allowed
+from gradlab.scale.matrix_products import tf32_allowed
 
 # Tile size (rows, columns), dimensions multiplied at a time, warps and stages: the fastest of a few
 # on an NVIDIA H100 at N = 16,384, D = 768. `SMALL`, not measured, is for less shared memory.

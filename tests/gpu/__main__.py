@@ -48,7 +48,7 @@ code 1 if a check fails."""
 @click.option("--predict", is_flag=True, help="Print the expected times of an H100, and stop.")
 @click.option(
     "--times", "times_of", metavar="FILE",
-    help="Print gradlab/scale/times.toml as results.json of an earlier check has it, and stop.",
+    help="Print gradlab/scale/gpu_times.toml as results.json of an earlier check has it, and stop.",
 )  # fmt: skip
 def command(
     sections: tuple[str, ...],

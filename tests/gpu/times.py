@@ -16,7 +16,7 @@ CASES = {
 
 
 def times(results: Mapping[str, Any]) -> str:
-    """Return the content of ``gradlab/scale/times.toml``."""
+    """Return the content of ``gradlab/scale/gpu_times.toml``."""
     lines = [
         "# Milliseconds and MiB of InfoNCE with both gradients, D = 768, in one direction or both,",
         "# by `python -m tests.gpu --times`. Rows of bfloat16 are multiplied in TF32 by a plain",

@@ -1,4 +1,4 @@
-"""Assembles the batch of all processes from the share of each process."""
+"""Assembles the batch of all processes from the rows of each process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def refuse_masks(loss: Loss) -> None:
         raise GradlabError(f"mask(by=given) {_NOT_ACROSS}")
 
 
-def check_share(
+def check_local_batch(
     group: ProcessGroup, embeddings: tuple[Any, ...], context: dict[str, Any], **options: Any
 ) -> Batch:
     """Check anchors, positives and extra negatives of one process, and return them as a `Batch`.
@@ -60,7 +60,7 @@ def check_share(
     return batch.in_torch()
 
 
-def describe_rows(anchors: Any) -> dict[str, Any]:
+def row_properties(anchors: Any) -> dict[str, Any]:
     """Return what all processes must share and is known before rows are checked."""
     if not isinstance(anchors, Tensor):
         return {}
@@ -71,36 +71,36 @@ def describe_rows(anchors: Any) -> dict[str, Any]:
     }
 
 
-def describe_share(share: Batch) -> dict[str, Any]:
+def batch_properties(local_batch: Batch) -> dict[str, Any]:
     """Return the further properties that all processes must share."""
-    extra, guide = share.extra_negatives, share.guide
+    guide, owners = local_batch.guide, local_batch.owners is not None
     return {
-        "whether extra negatives have owners": None if extra is None else share.owners is not None,
-        "whether anchors have negatives of their own": share.own_negatives is not None,
+        "whether extra negatives have owners": owners if local_batch.extra_count else None,
+        "whether anchors have negatives of their own": local_batch.own_negatives is not None,
         "guide": guide is not None,
         "the guide's dimensions": None if guide is None else guide.anchors.shape[1],
-        "numbers of sentences": share.sentences is not None,
+        "numbers of sentences": local_batch.sentences is not None,
         "the columns of what is known of candidates": {
             name: tuple(array.shape[1:])
-            for name, array in vars(share.supervision).items()
+            for name, array in vars(local_batch.supervision).items()
             if array is not None
         },
-        "teacher": None if share.teacher is None else dtype_name(share.teacher.anchors),
+        "teacher": None if local_batch.teacher is None else dtype_name(local_batch.teacher.anchors),
     }
 
 
-def describe_sizes(share: Batch) -> dict[str, Any]:
+def local_sizes(local_batch: Batch) -> dict[str, Any]:
     """Return this process's numbers of rows, which may differ between processes."""
     return {
-        "anchors": len(share.anchors),
-        "extra negatives": share.extra_count,
-        "own negatives": share.own_count,
-        "owners": share.owners is not None,
+        "anchors": len(local_batch.anchors),
+        "extra negatives": local_batch.extra_count,
+        "own negatives": local_batch.own_count,
+        "owners": local_batch.owners is not None,
     }
 
 
-def gathered(
-    share: Batch,
+def gathered_batch(
+    local_batch: Batch,
     processes: Processes,
     anchors: list[int],
     extra: list[int],
@@ -113,7 +113,7 @@ def gathered(
     per anchor; ``owned`` is True if extra negatives have owners.
     """
     if processes.count == 1:
-        return share.mapped(lambda _, rows: rows.detach())
+        return local_batch.mapped(lambda _, rows: rows.detach())
     first = sum(anchors[: processes.rank])
 
     def rows_of(batch: Batch) -> Batch:
@@ -132,19 +132,24 @@ def gathered(
 
     owners = None
     if owned:
-        local = share.anchors[:0, 0].long() if share.owners is None else share.owners.long()
+        local = (
+            local_batch.anchors[:0, 0].long()
+            if local_batch.owners is None
+            else local_batch.owners.long()
+        )
         owners = processes.gather(torch.where(local < 0, local, local + first), extra)
     guide, teacher = (
-        None if model is None else rows_of(model) for model in (share.guide, share.teacher)
+        None if model is None else rows_of(model)
+        for model in (local_batch.guide, local_batch.teacher)
     )
-    supervision = share.supervision.mapped(
+    supervision = local_batch.supervision.mapped(
         lambda _, rows: processes.gather(rows.contiguous(), anchors)
     )
-    whole = rows_of(share)
+    whole = rows_of(local_batch)
     return dataclasses.replace(
         whole,
         owners=owners,
-        sentences=_gathered_sentences(share, processes, anchors, extra, own),
+        sentences=_gathered_sentences(local_batch, processes, anchors, extra, own),
         guide=guide,
         teacher=teacher,
         supervision=supervision,
@@ -158,15 +163,15 @@ def _without_empty_column(columns: Any) -> Any:
 
 
 def _gathered_sentences(
-    share: Batch, processes: Processes, anchors: list[int], extra: list[int], own: list[int]
+    local_batch: Batch, processes: Processes, anchors: list[int], extra: list[int], own: list[int]
 ) -> Tensor | None:
     """Return the sentence numbers of all processes' columns, -1 where a row lacks own negatives."""
-    if share.sentences is None:
+    if local_batch.sentences is None:
         return None
-    n, h = len(share.anchors), own[processes.rank]
+    n, h = len(local_batch.anchors), own[processes.rank]
     sizes = [n, extra[processes.rank], n * h]
-    missing = share.sentences.new_full((sum(sizes) - len(share.sentences),), -1)
-    of_anchors, of_extra, of_own = torch.cat([share.sentences, missing]).long().split(sizes)
+    missing = local_batch.sentences.new_full((sum(sizes) - len(local_batch.sentences),), -1)
+    of_anchors, of_extra, of_own = torch.cat([local_batch.sentences, missing]).long().split(sizes)
     joined = [processes.gather(of_anchors, anchors), processes.gather(of_extra, extra)]
     if h:
         widest = torch.nn.functional.pad(of_own.view(n, h), (0, max(own) - h), value=-1)

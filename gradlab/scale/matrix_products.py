@@ -1,4 +1,4 @@
-"""Products and chords of many rows, a block that fits into memory or cache at a time."""
+"""Matrix products of rows and columns in tiles, their precision on a GPU, and chords of pairs."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from gradlab.batch.similarity import Negatives, OfEach, PairSimilarity
 from gradlab.scale.blocks import Blocks, Gradients
 
 
-class Columns(Negatives):
+class StreamedNegatives(Negatives):
     """Negatives of all rows of a batch, never stored; requests are computed block by block."""
 
     def __init__(
@@ -33,12 +33,12 @@ class Columns(Negatives):
         self._laps, self._blocks, self._own = laps, blocks, own
 
     def __repr__(self) -> str:
-        return f"Columns({len(self._blocks[0].rows)} rows)"
+        return f"StreamedNegatives({len(self._blocks[0].rows)} rows)"
 
     def log_sum_exp(self, temperature: float) -> Tensor:
         """Return ``log Σ_k exp(cos θ_k / τ)``, (n,)."""
         if self._own is not None:
-            shared = Columns(self._laps, self._blocks).log_sum_exp(temperature)
+            shared = StreamedNegatives(self._laps, self._blocks).log_sum_exp(temperature)
             return torch.logaddexp(
                 shared, torch.logsumexp(self._laps.own_cosines(*self._own) / temperature, -1)
             )
@@ -92,7 +92,7 @@ class Columns(Negatives):
         """Column of the largest cosine, (n,)."""
         with torch.no_grad():
             rows = self._blocks[0].rows
-            indices = [self._of_rows(share).hardest_index for share in self._slices()]
+            indices = [self._of_rows(block_slice).hardest_index for block_slice in self._slices()]
             return self._laps.gather(torch.cat(indices), len(rows))
 
     @cached_property
@@ -116,12 +116,14 @@ class Columns(Negatives):
         if any(block.vectors.requires_grad for block in blocks):
 
             def backward(gradients: Gradients, upstream: Tensor) -> None:
-                for share, block_rows in laps.blocks(batch):
-                    weights = weight(block_rows).mul(upstream[share, None])
+                for block_slice, block_rows in laps.blocks(batch):
+                    weights = weight(block_rows).mul(upstream[block_slice, None])
                     for block in blocks:
                         by_vectors = gradients.by(block.vectors)
                         if by_vectors is not None:
-                            by_vectors.addmm_(weights[:, block.columns].T, rows.detach()[share])
+                            by_vectors.addmm_(
+                                weights[:, block.columns].T, rows.detach()[block_slice]
+                            )
 
             cosines = cosines + laps.answer(torch.zeros_like(total), backward)
         return total, cosines
@@ -131,23 +133,26 @@ class Columns(Negatives):
 
     def _of_rows(
         self,
-        share: slice,
+        block_slice: slice,
         comparison: Comparison = PLAIN,
         rows: Tensor | None = None,
         vectors: list[Tensor] | None = None,
     ) -> Negatives:
-        """Return negatives of a share of rows, with all similarities.
+        """Return negatives of the rows of a slice, with all similarities.
 
         Args:
-            share: the rows' positions.
+            block_slice: the positions of the rows.
             comparison: computes the similarities.
             rows, vectors: tensors in place of these rows, and of the columns of each block.
         """
         assert self._own is None
-        rows = self._blocks[0].rows[share] if rows is None else rows
+        rows = self._blocks[0].rows[block_slice] if rows is None else rows
         blocks = [
             dataclasses.replace(
-                block, rows=rows, vectors=columns, own=None if block.own is None else share.start
+                block,
+                rows=rows,
+                vectors=columns,
+                own=None if block.own is None else block_slice.start,
             )
             for block, columns in zip(self._blocks, vectors or self._vectors, strict=True)
         ]
@@ -161,24 +166,24 @@ class Columns(Negatives):
         """Return any function of each row's negatives, (n,), as an answer."""
         laps, rows = self._laps, self._blocks[0].rows
         with torch.no_grad():
-            answers = [question(self._of_rows(share)) for share in self._slices()]
+            answers = [question(self._of_rows(block_slice)) for block_slice in self._slices()]
             answer = laps.gather(torch.cat(answers), len(rows))
 
         def backward(gradients: Gradients, upstream: Tensor) -> None:
             total = gradients.by(rows)
             vectors = [gradients.detached(columns) for columns in self._vectors]
             blocks = Blocks(gradients)
-            for share in self._slices():
-                leaf = rows.detach()[share].requires_grad_()
-                blocks.begin([(leaf, None if total is None else total[share])])
+            for block_slice in self._slices():
+                leaf = rows.detach()[block_slice].requires_grad_()
+                blocks.begin([(leaf, None if total is None else total[block_slice])])
                 with torch.enable_grad():
-                    value = question(self._of_rows(share, blocks, leaf, vectors))
+                    value = question(self._of_rows(block_slice, blocks, leaf, vectors))
                 if value.requires_grad:
                     inputs = [leaf, blocks.trigger]
                     by_leaf, _ = torch.autograd.grad(
-                        value, inputs, upstream[share], allow_unused=True
+                        value, inputs, upstream[block_slice], allow_unused=True
                     )
                     if total is not None and by_leaf is not None:
-                        total[share] += by_leaf
+                        total[block_slice] += by_leaf
 
         return laps.answer(answer, backward)

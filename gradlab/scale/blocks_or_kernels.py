@@ -1,6 +1,6 @@
-"""Which way a blockwise loss takes: plain, in blocks or by kernels, by times that were measured.
+"""Whether a large batch is evaluated plainly, in blocks or by kernels, by measured times.
 
-`times.toml` holds the milliseconds and MiB of value and gradients on one GPU, which
+`gpu_times.toml` holds the milliseconds and MiB of value and gradients on one GPU, which
 ``python -m tests.gpu --times`` writes. Other GPUs are assumed to rank the ways alike. On a CPU, and
 for dtypes that were not measured, blocks are chosen: they take a plain loss's time (1.17 times at
 512 sentences) in a fraction of its memory.
@@ -18,14 +18,14 @@ import torch
 from torch import Tensor
 
 from gradlab.losses.base import Loss
-from gradlab.scale.products import tf32_allowed
+from gradlab.scale.matrix_products import tf32_allowed
 
 #: ``"plain"`` holds all similarities at once, ``"blocks"`` those of some rows, ``"kernels"`` none
 WAYS = ("plain", "blocks", "kernels")
 # A way that takes at most this much more time than the fastest is chosen if it needs less memory.
-SLOWER = 1.2
+TIME_TOLERANCE = 1.2
 # MiB beyond which all similarities at once are too many, as blocks are for saving memory.
-MOST_PLAIN = 2048.0
+MOST_PLAIN_MIB = 2048.0
 
 
 def choose_way(loss: Loss, rows: Tensor, *, served: bool) -> str:
@@ -50,26 +50,28 @@ def fastest_way(precision: str, directions: int, count: int, *, served: bool = T
     """
     calls = [
         call
-        for call in times()["call"]
+        for call in gpu_times()["call"]
         if (call["precision"], call["directions"]) == (precision, directions)
     ]
     nearest = min(calls, key=lambda call: abs(math.log(call["count"] / max(1, count))))
     growth = (count / nearest["count"]) ** 2
     possible = {
-        "plain": nearest.get("plain", {}).get("MiB", math.inf) * growth <= MOST_PLAIN,
+        "plain": nearest.get("plain", {}).get("MiB", math.inf) * growth <= MOST_PLAIN_MIB,
         "blocks": True,
         "kernels": served,
     }
     candidates = {way: nearest[way] for way in WAYS if way in nearest and possible[way]}
     shortest = min(measured["ms"] for measured in candidates.values())
-    near = [way for way, measured in candidates.items() if measured["ms"] <= SLOWER * shortest]
+    near = [
+        way for way, measured in candidates.items() if measured["ms"] <= TIME_TOLERANCE * shortest
+    ]
     return min(near, key=lambda way: candidates[way]["MiB"])
 
 
 @functools.cache
-def times() -> dict[str, Any]:
+def gpu_times() -> dict[str, Any]:
     """Return the measured times: ``device``, and ``call`` with a row for each case."""
-    file = resources.files("gradlab.scale").joinpath("times.toml")
+    file = resources.files("gradlab.scale").joinpath("gpu_times.toml")
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 

@@ -14,7 +14,7 @@ from blockwise_helpers import LargestTensor, exact, gradients, views
 
 import gradlab
 from gradlab.losses import get_loss
-from gradlab.scale import ways
+from gradlab.scale import blocks_or_kernels
 from gradlab.scale.blockwise import BlockwiseLoss
 from tests.gpu.times import times
 
@@ -24,7 +24,7 @@ TRITON = importlib.util.find_spec("triton") is not None
 
 def test_times_are_those_that_were_measured() -> None:
     results = json.loads((ROOT / "figures/gpu-check/h100.json").read_text())
-    assert (ROOT / "gradlab/scale/times.toml").read_text() == times(results)
+    assert (ROOT / "gradlab/scale/gpu_times.toml").read_text() == times(results)
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "tf32", "float32"])
@@ -32,31 +32,33 @@ def test_times_are_those_that_were_measured() -> None:
 def test_no_other_way_is_much_faster_in_less_memory(precision: str, directions: int) -> None:
     calls = [
         call
-        for call in ways.times()["call"]
+        for call in blocks_or_kernels.gpu_times()["call"]
         if (call["precision"], call["directions"]) == (precision, directions)
     ]
     assert calls
     for call in calls:
-        chosen = call[ways.fastest_way(precision, directions, call["count"])]
+        chosen = call[blocks_or_kernels.fastest_way(precision, directions, call["count"])]
         for way in ("blocks", "kernels"):
             if way in call:
-                assert call[way]["ms"] * ways.SLOWER >= chosen["ms"]
+                assert call[way]["ms"] * blocks_or_kernels.TIME_TOLERANCE >= chosen["ms"]
                 assert call[way]["ms"] > chosen["ms"] or call[way]["MiB"] >= chosen["MiB"]
-    assert ways.fastest_way(precision, directions, 10**6) != "plain"
-    assert ways.fastest_way(precision, directions, 10**6, served=False) == "blocks"
+    assert blocks_or_kernels.fastest_way(precision, directions, 10**6) != "plain"
+    assert blocks_or_kernels.fastest_way(precision, directions, 10**6, served=False) == "blocks"
 
 
 def test_times_of_a_gpu_decide_on_one_only(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = torch.zeros(65536, 1)
-    assert ways.choose_way(get_loss("infonce"), rows, served=True) == "blocks"
-    monkeypatch.setattr(ways, "_precision", lambda _: "bfloat16")
-    assert ways.choose_way(get_loss("infonce"), rows, served=True) == "kernels"
-    assert ways.choose_way(get_loss("infonce"), rows[:4096], served=True) == "plain"
-    assert ways.choose_way(get_loss("infonce"), rows, served=False) == "blocks"
+    assert blocks_or_kernels.choose_way(get_loss("infonce"), rows, served=True) == "blocks"
+    monkeypatch.setattr(blocks_or_kernels, "_precision", lambda _: "bfloat16")
+    assert blocks_or_kernels.choose_way(get_loss("infonce"), rows, served=True) == "kernels"
+    assert blocks_or_kernels.choose_way(get_loss("infonce"), rows[:4096], served=True) == "plain"
+    assert blocks_or_kernels.choose_way(get_loss("infonce"), rows, served=False) == "blocks"
     asked: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(ways, "fastest_way", lambda *arguments, served: asked.append(arguments))
+    monkeypatch.setattr(
+        blocks_or_kernels, "fastest_way", lambda *arguments, served: asked.append(arguments)
+    )
     for spec in ("infonce", "symmetric(infonce)", "mask(symmetric(infonce), above=0.9)"):
-        ways.choose_way(get_loss(spec), rows, served=True)
+        blocks_or_kernels.choose_way(get_loss(spec), rows, served=True)
     assert [directions for _, directions, _ in asked] == [1, 2, 2]
 
 
@@ -64,7 +66,7 @@ def test_times_of_a_gpu_decide_on_one_only(monkeypatch: pytest.MonkeyPatch) -> N
 def test_results_are_the_same_each_way(spec: str) -> None:
     rows = views(14, 2, 8, torch.float32)
     expected = exact(get_loss(spec), rows, "mean", torch.tensor(1.0))
-    for way in ways.WAYS if TRITON else ways.WAYS[:2]:
+    for way in blocks_or_kernels.WAYS if TRITON else blocks_or_kernels.WAYS[:2]:
         loss = gradlab.blockwise(spec, way=way)
         value, computed = gradients(loss, rows, "mean", torch.tensor(1.0))
         for actual, reference in zip([value, *computed], expected, strict=True):
@@ -86,12 +88,14 @@ def test_a_plain_loss_holds_all_similarities(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_loss_that_kernels_do_not_serve_takes_the_next_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ways, "_precision", lambda _: "bfloat16")
-    monkeypatch.setattr(ways, "fastest_way", lambda *_, served: "kernels" if served else "blocks")
+    monkeypatch.setattr(blocks_or_kernels, "_precision", lambda _: "bfloat16")
+    monkeypatch.setattr(
+        blocks_or_kernels, "fastest_way", lambda *_, served: "kernels" if served else "blocks"
+    )
     monkeypatch.setattr(  # as on a GPU, which alone is asked for kernels
         BlockwiseLoss,
         "_choose",
-        lambda self, rows: ways.choose_way(self.loss, rows, served=self._served),
+        lambda self, rows: blocks_or_kernels.choose_way(self.loss, rows, served=self._served),
     )
     rows = views(8, 0, 5, torch.float32)
     for spec, taken in (("infonce", "kernels"), ("met", "blocks")):
