@@ -135,9 +135,7 @@ def command(
                 written.append(_write_clean(inspection, file, write_clean, as_json))
         grade = _grade(inspection, advice)
         if as_json:
-            findings = [finding.to_dict() for finding in advice]
-            files = [str(path) for path in written]
-            print_json(grade, {"findings": findings, "numbers": inspection.numbers, "files": files})
+            _print_json(grade, advice, inspection.numbers, written)
         for path in () if as_json else written:
             click.echo(f"Wrote {path}{' in place of an earlier one' if path in earlier else ''}")
     end_with(grade, fail_on)
@@ -217,6 +215,14 @@ def _print_advice(advice: list[Verdict]) -> None:
             click.echo(f"  {label}:\n{textwrap.indent(code, '    ')}\n")
     if not advice:
         click.echo(f"{NOTHING}\n")
+
+
+def _print_json(
+    grade: Grade, advice: list[Verdict], numbers: dict[str, Any], written: list[Path]
+) -> None:
+    findings = [finding.to_dict() for finding in advice]
+    files = [str(path) for path in written]
+    print_json(grade, {"findings": findings, "numbers": numbers, "files": files})
 
 
 def _write_clean(inspection: Inspection, file: TrainingFile, clean: Path, as_json: bool) -> Path:

@@ -130,13 +130,7 @@ def mine(
     """
     from datasets import Dataset
 
-    if share is not None and not 0 < share <= 1:
-        raise GradlabError(f"share must lie above 0 and at most at 1, or be None, not {share}")
-    if len(anchors) != len(positives) or not len(anchors):
-        raise GradlabError(
-            f"{len(anchors)} anchors and {len(positives)} positives; each anchor needs one"
-        )
-    check_whole("negatives", negatives, 1)
+    _check_pairs(anchors, positives, share, negatives)
     if check_loads(model, pooler=pooler, max_length=max_length, device=device):
         model = Encoder.load(model, pooler, max_length=max_length, device=device)
     embedded = _Embedded(model, "Encoding" if progress else "")
@@ -163,6 +157,18 @@ def mine(
             "corpus"
         )
     return Mined(rows, choices, share)
+
+
+def _check_pairs(
+    anchors: Sequence[str], positives: Sequence[str], share: float | None, negatives: int
+) -> None:
+    if share is not None and not 0 < share <= 1:
+        raise GradlabError(f"share must lie above 0 and at most at 1, or be None, not {share}")
+    if len(anchors) != len(positives) or not len(anchors):
+        raise GradlabError(
+            f"{len(anchors)} anchors and {len(positives)} positives; each anchor needs one"
+        )
+    check_whole("negatives", negatives, 1)
 
 
 class _Embedded:
