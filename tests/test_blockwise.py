@@ -25,7 +25,7 @@ from gradlab.losses.base import Loss
 from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import loss_class
-from gradlab.scale import log_sums, products
+from gradlab.scale import log_sums, matrix_products
 from gradlab.scale.matrix_products import in_tf32, tf32_allowed
 
 PAIR_NAMES = [name for name in gradlab.loss_names() if issubclass(loss_class(name), PairLoss)]
@@ -125,7 +125,7 @@ def test_equals_autograd_in_float32(loss: Loss) -> None:
 @all_ways
 def test_more_columns_than_one_product_takes(monkeypatch: pytest.MonkeyPatch, loss: Loss) -> None:
     """Products are split at 1024 negatives on a CPU; here at 16, and the last one is smaller."""
-    monkeypatch.setattr(products, "CPU_TILE", 16)
+    monkeypatch.setattr(matrix_products, "CPU_TILE", 16)
     assert_equal_to_autograd(loss, views(24, 19, 6), 10, 1e-12)
 
 
@@ -170,8 +170,8 @@ def test_more_rows_than_are_worked_on_at_a_time(
     monkeypatch: pytest.MonkeyPatch, loss: Loss
 ) -> None:
     """A block is worked on some rows at a time, here two and seven; fewer at the end."""
-    monkeypatch.setattr(products, "SUM_ENTRIES", 50)
-    monkeypatch.setattr(products, "CPU_PAIRS", 7)
+    monkeypatch.setattr(matrix_products, "SUM_ENTRIES", 50)
+    monkeypatch.setattr(matrix_products, "CPU_PAIRS", 7)
     assert_equal_to_autograd(loss, views(24, 0, 6), 11, 1e-12)
 
 

@@ -13,7 +13,7 @@ from gradlab.verdict import Verdict
 __all__ = ["Diagnosis", "Verdict", "doctor"]
 
 
-@names_arguments()
+@names_arguments
 def doctor(
     target: Any = None,
     *,

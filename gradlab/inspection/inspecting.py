@@ -41,7 +41,7 @@ MEETINGS = 256
 _STORED = 2048
 
 
-@names_arguments()
+@names_arguments
 def find_false_negatives(
     model: str | os.PathLike[str] | Encoder | None = None,
     sentences: Sequence[str] | Texts | None = None,

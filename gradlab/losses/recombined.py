@@ -214,7 +214,7 @@ class Ratio(ComponentSource):
         return divide(pull, of_rows(total, pull))
 
 
-@names_arguments()
+@names_arguments
 def recombine(
     *,
     gate: Any,

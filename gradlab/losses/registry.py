@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import inspect
 import os
 import re
 import threading
@@ -12,12 +13,12 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, ParamSpec, TypeVar, dataclass_transform
 
 from gradlab.batch.check import CONTEXT
 from gradlab.errors import ALIASES, GradlabError, described, nearest
 from gradlab.losses.base import Loss
-from gradlab.settings import call_text, declarations, names_arguments, parse_settings
+from gradlab.settings import call_text, declarations, parse_settings, unknown_argument
 from gradlab.settings.objects import import_module
 from gradlab.settings.registry import Registry
 
@@ -25,6 +26,8 @@ from gradlab.settings.registry import Registry
 # entry point of packages.
 OWN_LOSSES, ENTRY_POINTS = "GRADLAB_LOSSES", "gradlab.losses"
 L = TypeVar("L", bound="type[Loss]")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class _LossRegistry(Registry[Loss]):
@@ -169,19 +172,24 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
     )
 
 
-def _belongs_to_loss(name: str, args: tuple[Any, ...], arguments: dict[str, Any]) -> str:
-    loss = args[0] if args else arguments.get("loss")
-    owner = get_loss(loss) if isinstance(loss, (str, Loss)) else None
-    setting = ALIASES.get(name, name)
-    if owner is None or setting not in declarations(type(owner)):
-        return ""
-    loss_text = repr(loss) if isinstance(loss, str) else owner.name
-    call = f"gradlab.get_loss({loss_text}, {setting}={described(arguments[name])})"
-    return f"; it is a hyper-parameter of the loss: {call}"
+def takes_loss(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a public function of a loss refuse an unknown keyword argument, in one line.
 
+    A function with ``**`` passes arguments of `gradlab.batch.check.check_batch` on.
+    """
+    parameters = inspect.signature(function).parameters.values()
+    names = [argument.name for argument in parameters if argument.kind != argument.VAR_KEYWORD]
+    names += ("own_negatives", *CONTEXT) if len(names) < len(parameters) else ()
 
-# Decorator of a public function of a loss, which refuses an unknown keyword in one line.
-takes_loss = names_arguments(_belongs_to_loss, passed_on=("own_negatives", *CONTEXT))
+    @functools.wraps(function)
+    def call(*args: P.args, **arguments: P.kwargs) -> T:
+        for name in arguments:
+            if name not in names:
+                place = _belongs_to_loss(name, args, arguments)
+                raise unknown_argument(function, name, names, place)
+        return function(*args, **arguments)
+
+    return call
 
 
 def by_text(losses: Iterable[Any]) -> dict[str, Loss]:
@@ -239,6 +247,17 @@ def is_own(text: str) -> bool:
     """Return True if a text names an unregistered loss: ``module:Name`` or a ``.py`` file."""
     name = text.partition("(")[0]
     return ":" in name or name.endswith(".py")
+
+
+def _belongs_to_loss(name: str, args: tuple[Any, ...], arguments: dict[str, Any]) -> str:
+    loss = args[0] if args else arguments.get("loss")
+    owner = get_loss(loss) if isinstance(loss, (str, Loss)) else None
+    setting = ALIASES.get(name, name)
+    if owner is None or setting not in declarations(type(owner)):
+        return ""
+    loss_text = repr(loss) if isinstance(loss, str) else owner.name
+    call = f"gradlab.get_loss({loss_text}, {setting}={described(arguments[name])})"
+    return f"; it is a hyper-parameter of the loss: {call}"
 
 
 def _import_own_files() -> None:

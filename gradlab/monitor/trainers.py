@@ -18,7 +18,7 @@ from gradlab.settings import names_arguments
 __all__ = ["is_trainer", "watch"]
 
 
-@names_arguments()
+@names_arguments
 def watch(
     target: Any = None,
     *,

@@ -25,6 +25,7 @@ from gradlab.settings.declaration import (
     names_arguments,
     parse_settings,
     setting,
+    unknown_argument,
 )
 
 __all__ = [
@@ -38,4 +39,5 @@ __all__ = [
     "read_assignments",
     "read_json",
     "setting",
+    "unknown_argument",
 ]

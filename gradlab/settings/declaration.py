@@ -270,41 +270,27 @@ def parse_settings(cls: type, texts: Mapping[str, str]) -> dict[str, Any]:
     return {name: declared[name].read(text) for name, text in texts.items()}
 
 
-def names_arguments(
-    hint: Callable[[str, tuple[Any, ...], dict[str, Any]], str] | None = None,
-    passed_on: Iterable[str] = (),
-) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Make a public function refuse unknown keyword arguments with the nearest name, in one line.
+def names_arguments(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a public function refuse unknown keyword arguments, with the nearest name."""
+    names = list(inspect.signature(function).parameters)
 
-    Args:
-        hint: maps an unknown name and the call's arguments to text on where it belongs, or ``""``.
-        passed_on: names that a function with ``**`` passes on.
-    """
+    @functools.wraps(function)
+    def call(*args: P.args, **arguments: P.kwargs) -> T:
+        for name in arguments:
+            if name not in names:
+                raise unknown_argument(function, name, names)
+        return function(*args, **arguments)
 
-    def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        parameters = inspect.signature(function).parameters
-        any_name = [
-            name
-            for name, parameter in parameters.items()
-            if parameter.kind is parameter.VAR_KEYWORD
-        ]
-        names = [name for name in parameters if name not in any_name]
-        names += passed_on if any_name else ()
+    return call
 
-        @functools.wraps(function)
-        def call(*args: P.args, **arguments: P.kwargs) -> T:
-            for name in arguments:
-                if name not in names:
-                    place = hint(name, args, arguments) if hint else ""
-                    raise GradlabError(
-                        f"{function.__name__} has no argument {name!r}"
-                        f"{place or '.' + nearest(name, names)}"
-                    )
-            return function(*args, **arguments)
 
-        return call
-
-    return decorate
+def unknown_argument(
+    function: Callable[..., Any], name: str, names: Iterable[str], place: str = ""
+) -> GradlabError:
+    """Return the refusal of a keyword argument, with the nearest name or the ``place`` it has."""
+    return GradlabError(
+        f"{function.__name__} has no argument {name!r}{place or '.' + nearest(name, names)}"
+    )
 
 
 def _is_number(value: Any, kind: type = numbers.Real) -> bool:
