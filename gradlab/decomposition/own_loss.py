@@ -30,7 +30,7 @@ from gradlab.gradient.pairs import CheckedProducts
 from gradlab.gradient.relative_push import recorded_push
 from gradlab.losses.base import Loss
 from gradlab.losses.batch_loss import first_rows
-from gradlab.losses.components import Components
+from gradlab.losses.components import Components, completed
 from gradlab.losses.models import PREFIX, model_loss
 from gradlab.losses.registry import is_own, loss_class, parse_hyperparameters, read_loss
 from gradlab.settings import parse_call, read_json
@@ -116,7 +116,7 @@ class OwnLoss(Loss):
         anchors, positives = (
             decomposition.components for decomposition in self._decomposed(batch, "both")
         )
-        return dataclasses.replace(anchors, counterpart=positives), positives
+        return completed(anchors, counterpart=positives), positives
 
     def __repr__(self) -> str:
         return self.given_as

@@ -5,6 +5,7 @@ All functions take unit rows as numpy arrays or torch tensors; pass float64 for 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -13,18 +14,28 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, Int, divide, to_numpy
+from gradlab.batch.batch import Batch
 from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
 from gradlab.gradient.lemma import tangent_interval
-from gradlab.gradient.paradigm import with_relative_push
-from gradlab.gradient.relative_push import recorded_push
+from gradlab.gradient.relative_push import displaced_push, recorded_push
 from gradlab.losses.base import Loss
-from gradlab.losses.components import Components
+from gradlab.losses.batch_loss import BatchLoss
+from gradlab.losses.components import Components, completed
+from gradlab.losses.dhel import DHEL
+from gradlab.losses.hardness import Hardness
+from gradlab.losses.mask import Mask
+from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import get_loss
+from gradlab.losses.sum import Sum
 
 # Dissipation below which an anchor counts as having stopped learning (as in the paper's Fig. 3).
 ACTIVE = 0.01
 LEMMA_STEP = 0.1
+# Losses of which the components of a row need no other row; a test tries all losses.
+BY_ROWS = (PairLoss, BatchLoss, Mask, Hardness, Sum)
+# Similarities of a batch that is measured whole where rows cannot be taken apart.
+WHOLE = 1 << 24
 
 
 def alignment(
@@ -213,8 +224,35 @@ def diagnose(
     """
     chosen = get_loss(loss)
     views = chosen.batch(anchors, positives, extra_negatives, **context)
-    components = with_relative_push(chosen.sides_of(views)[0], chosen, views)
+    components = first_components(chosen, views, views.count)
     return batch_statistics(views.anchors, views.positives, components)
+
+
+def first_components(loss: Loss, batch: Batch, most: int) -> Components:
+    """Return components of anchors, of about the first ``most`` sentences of a large batch.
+
+    If the batch has no more sentences, the components have their `counterpart`. For the anchors of
+    a larger batch see `measured_anchors`.
+    """
+    if batch.anchors.shape[0] <= most:
+        components = loss.sides_of(batch)[0]
+    else:
+        batch = measured_anchors(loss, batch, most)
+        components = loss.components_of(batch)
+    return completed(components, displaced_push=functools.partial(displaced_push, loss, batch))
+
+
+def measured_anchors(loss: Loss, batch: Batch, most: int) -> Batch:
+    """Return a batch whose anchors have the components that they have in the whole batch.
+
+    These are its first ``most`` rows, compared with all columns, if the components of a row need
+    no other row; else all rows, up to `WHOLE` similarities. Only beyond it the first sentences are
+    compared with each other alone, as `Batch.first` returns them.
+    """
+    if all(isinstance(nested, BY_ROWS) and not isinstance(nested, DHEL) for nested in loss.within):
+        return batch.rows(0, most)
+    candidates = batch.count + batch.extra_count + batch.own_count
+    return batch if batch.count * candidates <= WHOLE else batch.first(most)
 
 
 def batch_statistics(

@@ -22,14 +22,9 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError, check_known
 from gradlab.gradient.relative_push import displaced_push
 from gradlab.losses.base import Loss
-from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.components import Components, project
-from gradlab.losses.dhel import DHEL
-from gradlab.losses.hardness import Hardness
-from gradlab.losses.mask import Mask
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import get_loss, takes_loss
-from gradlab.losses.sum import Sum
 
 # Gradient of one side, or of both.
 SideGradients = Float[Array, "n d"] | tuple[Float[Array, "n d"], Float[Array, "n d"]]
@@ -134,46 +129,13 @@ def components(
 
 def with_relative_push(components: Components, loss: Loss, batch: Batch) -> Components:
     """Return components whose `Components.relative_push` is computed when it is first read."""
-
-    @functools.cache
-    def displaced(count: int | None = None) -> Float[Array, "_"]:
-        return displaced_push(loss, batch, side=components.side, count=count)
-
+    displaced = functools.cache(
+        functools.partial(displaced_push, loss, batch, side=components.side)
+    )
     counterpart = components.counterpart
     if counterpart is not None:
         counterpart = with_relative_push(counterpart, loss, batch)
     return dataclasses.replace(components, displaced_push=displaced, counterpart=counterpart)
-
-
-def first_components(loss: Loss, batch: Batch, most: int) -> Components:
-    """Return components of anchors, of about the first ``most`` sentences of a large batch.
-
-    If the batch has no more sentences, the components have their `counterpart`. For the anchors of
-    a larger batch see `measured_anchors`.
-    """
-    if batch.count <= most:
-        return with_relative_push(loss.sides_of(batch)[0], loss, batch)
-    batch = measured_anchors(loss, batch, most)
-    return with_relative_push(loss.components_of(batch), loss, batch)
-
-
-def measured_anchors(loss: Loss, batch: Batch, most: int) -> Batch:
-    """Return a batch whose anchors have the components that they have in the whole batch.
-
-    These are its first ``most`` rows, compared with all columns, if the components of a row need
-    no other row; else all rows, up to `WHOLE` similarities. Only beyond it the first sentences are
-    compared with each other alone, as `Batch.first` returns them.
-    """
-    if all(isinstance(nested, BY_ROWS) and not isinstance(nested, DHEL) for nested in loss.within):
-        return batch.rows(0, most)
-    candidates = batch.count + batch.extra_count + batch.own_count
-    return batch if batch.count * candidates <= WHOLE else batch.first(most)
-
-
-# Losses of which the components of a row need no other row; a test tries all losses.
-BY_ROWS = (PairLoss, BatchLoss, Mask, Hardness, Sum)
-# Similarities of a batch that is measured whole where rows cannot be taken apart.
-WHOLE = 1 << 24
 
 
 def check_side(side: str) -> None:

@@ -98,7 +98,7 @@ def displaced_positives(
 
 
 def displaced_push(
-    loss: Loss, batch: Batch, *, side: str = "anchors", count: int | None = None
+    loss: Loss, batch: Batch, count: int | None = None, *, side: str = "anchors"
 ) -> Float[Array, "_"]:
     """Return the largest size of the push on each row with its own positive at the angles `AWAY`.
 

@@ -22,7 +22,7 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.batch.roles import own_role
 from gradlab.errors import ALIASES, GradlabError, nearest
-from gradlab.losses.components import Components
+from gradlab.losses.components import Components, completed
 from gradlab.losses.documentation import Documentation
 from gradlab.losses.gates import ExactGate
 from gradlab.losses.sides import positives_from_anchors
@@ -155,7 +155,7 @@ class Loss(Settings, Documentation, abc.ABC):
         """Return the declared components of the anchors, and the components of the positives."""
         anchors = self.components_of(batch)
         positives = self._positives(anchors, batch)
-        return dataclasses.replace(anchors, counterpart=positives), positives
+        return completed(anchors, counterpart=positives), positives
 
     def _positives(self, anchors: Components, batch: Batch) -> Components:
         moves = self.moves_positives

@@ -28,7 +28,7 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
-from gradlab.losses.components import Components
+from gradlab.losses.components import Components, completed
 from gradlab.losses.gates import CosineLogit, ExactGate, SoftGate, without_near
 from gradlab.losses.pair_loss import PairLoss, unless
 from gradlab.losses.registry import check_closed_form, get_loss
@@ -138,7 +138,7 @@ class Combinator(Loss):
     def sides_of(self, batch: Batch) -> tuple[Components, Components]:
         anchors, positives = self._added(batch, self.terms_of(batch))
         assert positives is not None
-        return dataclasses.replace(anchors, counterpart=positives), positives
+        return completed(anchors, counterpart=positives), positives
 
     def _added(
         self, batch: Batch, terms: Sequence[tuple[float, Loss, Batch]], *, positives: bool = True

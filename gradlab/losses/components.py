@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -403,6 +404,14 @@ class Components(Drawable):
                 "these components came from angles; give embeddings to assemble a gradient"
             )
         return self.views
+
+
+def completed(components: Components, **attributes: Any) -> Components:
+    """Return components with further attributes; what was computed of the others is kept."""
+    copied = copy.copy(components)
+    for name, attribute in attributes.items():
+        object.__setattr__(copied, name, attribute)
+    return copied
 
 
 def column_sizes(batch: Batch, negative_view: str) -> dict[str, int]:

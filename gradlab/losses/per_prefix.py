@@ -13,7 +13,7 @@ from gradlab.batch.batch import Batch, unit_rows
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Modifier, read_numbers, read_weights, write_weights
-from gradlab.losses.components import Components
+from gradlab.losses.components import Components, completed
 from gradlab.losses.registry import register
 from gradlab.losses.sides import in_whole_rows
 from gradlab.settings import setting
@@ -63,7 +63,7 @@ class PerPrefix(Modifier):
         pairs = [self.loss.sides_of(prefix(batch, d)) for d in self.prefixes]
         positives = self._gather([pair[1] for pair in pairs], batch.exchanged())
         anchors = self._gather([pair[0] for pair in pairs], batch)
-        return dataclasses.replace(anchors, counterpart=positives), positives
+        return completed(anchors, counterpart=positives), positives
 
     def _gather(self, components: list[Components], batch: Batch) -> PrefixComponents:
         factors, longest = self.prefixes, components[-1]

@@ -20,7 +20,6 @@ from gradlab.decomposition.own_loss import OwnLoss
 from gradlab.decomposition.two_view_losses import gathers, name_of
 from gradlab.errors import GradlabError, first_line
 from gradlab.gradient import diagnostics
-from gradlab.gradient.paradigm import first_components, measured_anchors
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.monitor.formula_trials import Values, departure, values_on_known_batches
@@ -314,12 +313,12 @@ class Probe:
         count = len(views.anchors)
         candidates = count + (0 if extra is None else len(extra))
         most = min(MOST_ANCHORS, max(2, MOST_SIMILARITIES // candidates))
-        if count > most and measured_anchors(loss, views, most).count < count:
+        if count > most and diagnostics.measured_anchors(loss, views, most).count < count:
             self.note = self.note or (
                 f"Components are those of the first {most} sentences of a batch, compared with "
                 "each other only."
             )
-        return first_components(loss, views, most)
+        return diagnostics.first_components(loss, views, most)
 
     def _decomposition(self, snapshot: Snapshot, views: Batch) -> Components | None:
         if several_processes() and gathers(self._original):
