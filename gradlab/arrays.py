@@ -232,6 +232,17 @@ def at_least_single(x: Array) -> Array:
     return xp.astype(x, xp.float32)
 
 
+def of_rows(values: Float[Array, "*n"], like: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return a value per row so that it broadcasts against ``like``, (...,) or (..., d)."""
+    return values if values.ndim == like.ndim else values[..., None]
+
+
+def unit_rows(embeddings: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
+    """Divide rows by their Euclidean norms."""
+    xp = array_namespace(embeddings)
+    return embeddings / xp.linalg.vector_norm(embeddings, axis=-1, keepdims=True)
+
+
 def take(x: Shaped[Array, "*n k"], index: Int[Array, "*n"]) -> Shaped[Array, "*n"]:
     """Pick one entry per row."""
     xp = array_namespace(x)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.batch.batch import unit_rows
+from gradlab.batch import unit_rows
 from gradlab.gradient.diagnostics import diagnose
 from gradlab.gradient.verification import BATCHES
 from gradlab.losses.registry import combinator_names

@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy, mse_loss, normalize
 
 import gradlab
-from gradlab.batch.batch import unit_rows
+from gradlab.batch import unit_rows
 from gradlab.decomposition import coefficients as coefficient_reading
 from gradlab.decomposition import matching
 from gradlab.gradient.verification import BATCHES

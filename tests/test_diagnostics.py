@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.batch.batch import unit_rows
+from gradlab.batch import unit_rows
 from gradlab.gradient.diagnostics import (
     ACTIVE,
     BINS,

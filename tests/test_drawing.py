@@ -20,7 +20,7 @@ from matplotlib.transforms import Bbox
 import gradlab
 from gradlab.arrays import to_numpy
 from gradlab.atlas import atlas
-from gradlab.batch.batch import unit_rows
+from gradlab.batch import unit_rows
 from gradlab.flow.result import Flows
 from gradlab.gradient.verification import paired_batch
 from gradlab.losses.registry import by_text

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 pytest.importorskip("rensa")
 
 import gradlab
-from gradlab.batch.batch import unit_rows as unit
+from gradlab.batch import unit_rows as unit
 from gradlab.batch.check import check_batch
 from gradlab.cli.commands import cli
 from gradlab.errors import GradlabError

@@ -16,7 +16,7 @@ pytest.importorskip("rensa")
 pytest.importorskip("sentence_transformers")
 
 import gradlab
-from gradlab.batch.batch import unit_rows
+from gradlab.batch import unit_rows
 from gradlab.errors import GradlabError
 from gradlab.integrations.sentence_transformers import loss
 from gradlab.train import train

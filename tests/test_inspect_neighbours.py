@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("rensa")
 
-from gradlab.batch.batch import unit_rows as unit
+from gradlab.batch import unit_rows as unit
 from gradlab.inspection import neighbours
 from gradlab.inspection.neighbours import nearest_neighbours
 

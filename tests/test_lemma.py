@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.batch.batch import unit_rows as unit
+from gradlab.batch import unit_rows as unit
 from gradlab.errors import GradlabError
 from gradlab.gradient.lemma import (
     KINDS,

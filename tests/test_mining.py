@@ -13,7 +13,7 @@ pytest.importorskip("sentence_transformers")
 pytest.importorskip("rensa")
 
 import gradlab
-from gradlab.batch.batch import unit_rows as unit
+from gradlab.batch import unit_rows as unit
 from gradlab.cli.commands import cli
 from gradlab.errors import GradlabError
 from gradlab.integrations.mining import mine

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.batch.batch import unit_rows
+from gradlab.batch import unit_rows
 from gradlab.batch.check import check_batch
 from gradlab.gradient.diagnostics import first_components
 from gradlab.gradient.verification import BATCHES

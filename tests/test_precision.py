@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.batch.batch import unit_rows
+from gradlab.batch import unit_rows
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.registry import combinator_names
 

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 import gradlab
 from gradlab import GradlabError
-from gradlab.batch.batch import unit_rows
+from gradlab.batch import unit_rows
 from gradlab.encoder.model import Encoder
 from gradlab.train import Objective, Trainer, train
 from gradlab.train.corpus import training_file

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradlab.arrays import divide
+from gradlab.arrays import divide, unit_rows
 from gradlab.atlas.entries import (
     EASY,
     NEGATIVE,
@@ -21,7 +21,6 @@ from gradlab.atlas.entries import (
     sampled_batch,
     sigma_neg,
 )
-from gradlab.batch.batch import unit_rows
 from gradlab.batch.triple import tangent
 from gradlab.drawing import Drawable
 from gradlab.errors import GradlabError

@@ -4,7 +4,8 @@
 them, and `check` refuses bad input. `triple` describes an anchor with its positive and negatives.
 """
 
-from gradlab.batch.batch import Batch, unit_rows
+from gradlab.arrays import unit_rows
+from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.batch.triple import Triple

@@ -85,9 +85,8 @@ class Batch:
     @property
     def count(self) -> int:
         """Number of sentences N in the whole batch."""
-        count: int = (self.origin or self).anchors.shape[
-            0
-        ]  # not int(...): the explorer records sizes
+        whole = self.origin or self
+        count: int = whole.anchors.shape[0]  # not int(...): the explorer records sizes
         return count
 
     @property
@@ -99,6 +98,14 @@ class Batch:
     def own_count(self) -> int:
         """Number of own negatives of each anchor, h."""
         return 0 if self.own_negatives is None else self.own_negatives.shape[1]
+
+    def column_sizes(self, negative_view: str) -> dict[str, int]:
+        """Return how many columns a weight has of each kind of negatives, in their order."""
+        n, extra, own = self.count, self.extra_negatives, self.own_negatives
+        sizes = {"other": n} if self.in_batch_negatives and negative_view != "same" else {}
+        sizes |= {"same": n} if negative_view != "other" else {}
+        sizes |= {} if extra is None else {"extra": extra.shape[0]}
+        return sizes | ({} if own is None else {"own": own.shape[1]})
 
     def rows(self, start: int, stop: int) -> Batch:
         """Return the rows ``start`` to ``stop`` (excluded), still compared with all columns."""
@@ -437,9 +444,3 @@ class Batch:
     ) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
         """Return ``Σ_j sg(W_ij)`` and ``Σ_j sg(W_ij) cos θ_ij``; ``weight``: see `total_weight`."""
         return negatives.weighted_by(self, weight)
-
-
-def unit_rows(embeddings: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
-    """Divide rows by their Euclidean norms."""
-    xp = array_namespace(embeddings)
-    return embeddings / xp.linalg.vector_norm(embeddings, axis=-1, keepdims=True)

@@ -20,8 +20,9 @@ from gradlab.arrays import (
     detach,
     dtype_name,
     require,
+    unit_rows,
 )
-from gradlab.batch.batch import Batch, unit_rows
+from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import (
     DEFAULT_CANDIDATES,
     UNSUPERVISED,

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradlab.arrays import Array, Float, recording_gradients
-from gradlab.batch.batch import Batch, unit_rows
+from gradlab.arrays import Array, Float, recording_gradients, unit_rows
+from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError, first_line
 from gradlab.gradient.pairs import pairs_as_products
 from gradlab.waiting import progress_bar

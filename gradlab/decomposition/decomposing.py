@@ -14,8 +14,8 @@ import torch
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 from torch import Tensor
 
-from gradlab.arrays import Array, Float, detach
-from gradlab.batch.batch import Batch, unit_rows
+from gradlab.arrays import Array, Float, detach, unit_rows
+from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.decomposition.batch_arguments import (
     check_context,

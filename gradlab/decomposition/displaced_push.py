@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gradlab.arrays import Float
-from gradlab.batch.batch import unit_rows
+from gradlab.arrays import Float, unit_rows
 from gradlab.decomposition.checked_loss import CheckedLoss
 from gradlab.errors import GradlabError
 from gradlab.gradient.relative_push import AWAY, displaced_positives, largest_size

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array
-from gradlab.batch.batch import Batch, unit_rows
+from gradlab.arrays import Array, unit_rows
+from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import DEFAULT_CANDIDATES, Candidates, Supervision
 from gradlab.batch.roles import Labelled
 from gradlab.batch.similarity import PairSimilarity

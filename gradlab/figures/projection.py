@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
-from gradlab.batch.batch import unit_rows
+from gradlab.arrays import unit_rows
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.batch.triple import tangent
 from gradlab.plotting.style import pi_label

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from gradlab.batch.batch import unit_rows
+from gradlab.arrays import unit_rows
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.batch.triple import Triple
 from gradlab.figures.projection import (

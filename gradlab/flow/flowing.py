@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradlab.arrays import Array, Float, Int, to_numpy
-from gradlab.batch.batch import KINDS, unit_rows
+from gradlab.arrays import Array, Float, Int, to_numpy, unit_rows
+from gradlab.batch.batch import KINDS
 from gradlab.errors import GradlabError, check_whole
 from gradlab.flow.curves import Course
 from gradlab.flow.minibatches import Minibatches

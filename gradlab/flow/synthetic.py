@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradlab.arrays import Float, Int
-from gradlab.batch.batch import unit_rows
+from gradlab.arrays import Float, Int, unit_rows
 from gradlab.errors import GradlabError, check_whole
 from gradlab.seeds import random_generator
 

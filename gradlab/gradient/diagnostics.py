@@ -176,14 +176,16 @@ def two_sided_statistics(anchors: Components, positives: Components) -> dict[str
         median of `effective_ratio` over sentences that are pushed. ``ratio_positives``: median of
         ``R'_j``. NaN if nothing pushes.
     """
-    received, xp = positives.total_push, array_namespace(anchors.weight)
+    xp, ratio_both_sides = array_namespace(anchors.weight), effective_ratio(anchors, positives)
+    received = positives.total_push
+    ratio_positives = divide(positives.scalar_pull, received)
     equal = float(xp.sum(received)) / received.shape[0]
     return {
         "hubness": gini(received),
         "hubness_largest": float(xp.max(received)) / equal if equal > 0 else math.nan,
         "push_spread": gini(anchors.total_push),
-        "ratio_both_sides": _finite_median(effective_ratio(anchors, positives)),
-        "ratio_positives": _finite_median(divide(positives.scalar_pull, received)),
+        "ratio_both_sides": _finite_median(ratio_both_sides),
+        "ratio_positives": _finite_median(ratio_positives),
     }
 
 

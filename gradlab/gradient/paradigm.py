@@ -15,8 +15,15 @@ from typing import Any, Literal, overload
 
 from array_api_compat import is_torch_array
 
-from gradlab.arrays import Array, Float, reciprocal, recording_gradients, without_autocast
-from gradlab.batch.batch import Batch, unit_rows
+from gradlab.arrays import (
+    Array,
+    Float,
+    reciprocal,
+    recording_gradients,
+    unit_rows,
+    without_autocast,
+)
+from gradlab.batch.batch import Batch
 from gradlab.batch.comparison import Comparison
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError, check_known

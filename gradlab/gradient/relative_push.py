@@ -24,8 +24,8 @@ from collections.abc import Sequence
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float
-from gradlab.batch.batch import Batch, unit_rows
+from gradlab.arrays import Array, Float, unit_rows
+from gradlab.batch.batch import Batch
 from gradlab.losses.base import Loss
 from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.candidate_loss import CandidateLoss
@@ -74,7 +74,7 @@ def recorded_push(components: Components) -> Float[Array, "_"] | None:
     """
     if components.displaced_push is None:
         return None
-    rows = components.total_push.shape[0]
+    rows = components.weight.shape[0]
     displaced = components.displaced_push(min(rows, RECORDED if rows <= MANY else RECORDED_OF_MANY))
     return as_share(components.total_push[: displaced.shape[0]], displaced)
 
@@ -87,14 +87,7 @@ def displaced_positives(
     A positive that coincides with its anchor, or with the antipode, has no direction and moves to
     the antipode.
     """
-    xp = array_namespace(anchors)
-    along = xp.sum(anchors * positives, axis=-1, keepdims=True)
-    across = positives - along * anchors
-    length = xp.sqrt(xp.sum(across * across, axis=-1, keepdims=True))
-    near = length < 1e-12
-    direction = across / xp.where(near, xp.ones_like(length), length)
-    moved = math.sin(angle) * direction + math.cos(angle) * anchors
-    return unit_rows(xp.where(near, -anchors, moved))
+    return _displaced(anchors, positives, (angle,))[0]
 
 
 def displaced_push(
@@ -116,6 +109,20 @@ def largest_size(pushes: Sequence[Float[Array, "*n"]]) -> Float[Array, "*n"]:
     """Return the largest absolute entry of several arrays, element by element."""
     xp = array_namespace(pushes[0])
     return functools.reduce(xp.maximum, map(xp.abs, pushes))
+
+
+def _displaced(
+    anchors: Float[Array, "*n d"], positives: Float[Array, "*n d"], angles: Sequence[float]
+) -> Float[Array, "angles *n d"]:
+    """Return `displaced_positives` for several angles."""
+    xp = array_namespace(anchors)
+    along = xp.sum(anchors * positives, axis=-1, keepdims=True)
+    across = positives - along * anchors
+    length = xp.sqrt(xp.sum(across * across, axis=-1, keepdims=True))
+    near = length < 1e-12
+    direction = across / xp.where(near, xp.ones_like(length), length)
+    moved = [math.sin(angle) * direction + math.cos(angle) * anchors for angle in angles]
+    return unit_rows(xp.stack([xp.where(near, -anchors, positives) for positives in moved]))
 
 
 def _at_once(loss: Loss, batch: Batch, angles: Sequence[float]) -> list[Float[Array, "n"]] | None:
@@ -145,9 +152,9 @@ def _of_rows(loss: Loss, batch: Batch, angles: Sequence[float]) -> list[Float[Ar
     rows_are_apart = isinstance(loss, PairLoss | CandidateLoss)
     if not rows_are_apart or batch.candidates.pools != ("other",):
         return None
-    moved = [displaced_positives(batch.anchors, batch.positives, angle) for angle in angles]
+    moved = _displaced(batch.anchors, batch.positives, angles)
     if isinstance(loss, PairLoss) and not batch.candidates.rules:  # which may look at positives
-        return list(loss.total_push(batch, array_namespace(moved[0]).stack(moved)))
+        return list(loss.total_push(batch, moved))
     rows = batch.rows(0, batch.anchors.shape[0])
     return [
         loss.components_of(dataclasses.replace(rows, positives=positives)).total_push

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradlab.arrays import Array, Float, to_numpy
-from gradlab.batch.batch import unit_rows
+from gradlab.arrays import Array, Float, to_numpy, unit_rows
 from gradlab.batch.check import check_batch
 from gradlab.drawing import Drawable
 from gradlab.gradient.paradigm import check_side, differentiate

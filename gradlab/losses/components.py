@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, divide, finite, span, to_numpy
+from gradlab.arrays import Array, Bool, Float, divide, finite, of_rows, span, to_numpy
 from gradlab.batch.batch import Batch
 from gradlab.batch.comparison import joined, own_cosines, own_pairs
 from gradlab.drawing import Drawable
@@ -117,10 +117,10 @@ class Components(Drawable):
         """Coefficient of the pull, ``a_i = GD_i Σ_j W_ij R_ij``; 0 where it is not finite."""
         if self.given_pull is not None:
             return self.given_pull
-        weight = finite(self.positive_weight)
-        return weight * of_rows(self.gradient_dissipation, weight)
+        dissipation = of_rows(self.gradient_dissipation, self.positive_weight)
+        return finite(self.positive_weight) * dissipation
 
-    @property
+    @cached_property
     def gate(self) -> Float[Array, "*n"]:
         """Dissipation as the losses declare it, not the total push of the canonical split."""
         return self.gradient_dissipation if self.given_gate is None else self.given_gate
@@ -138,7 +138,7 @@ class Components(Drawable):
             GradlabError: the components were computed from angles, without embeddings.
         """
         columns, start = {}, 0
-        for name, size in column_sizes(self._embeddings, self.negative_view).items():
+        for name, size in self._embeddings.column_sizes(self.negative_view).items():
             columns[name] = slice(start, start + size)
             start += size
         return columns
@@ -414,15 +414,6 @@ def completed(components: Components, **attributes: Any) -> Components:
     return copied
 
 
-def column_sizes(batch: Batch, negative_view: str) -> dict[str, int]:
-    """Return how many columns a weight has of each kind of negatives, in their order."""
-    n, extra, own = batch.count, batch.extra_negatives, batch.own_negatives
-    sizes = {"other": n} if batch.in_batch_negatives and negative_view != "same" else {}
-    sizes |= {"same": n} if negative_view != "other" else {}
-    sizes |= {} if extra is None else {"extra": extra.shape[0]}
-    return sizes | ({} if own is None else {"own": own.shape[1]})
-
-
 def as_share(push: Float[Array, "*n"], displaced: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """Return a push over the larger of itself and the push with its positive away, in [-1, 1].
 
@@ -430,11 +421,6 @@ def as_share(push: Float[Array, "*n"], displaced: Float[Array, "*n"]) -> Float[A
     """
     xp = array_namespace(push)
     return divide(push, xp.maximum(xp.abs(push), xp.abs(displaced)))
-
-
-def of_rows(values: Float[Array, "*n"], like: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return a value per row so that it broadcasts against ``like``, (...,) or (..., d)."""
-    return values if values.ndim == like.ndim else values[..., None]
 
 
 def as_columns(pull: Float[Array, "n *d"]) -> Float[Array, "n _"]:

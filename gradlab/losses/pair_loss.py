@@ -77,7 +77,7 @@ class PairLoss(Loss):
         """Compute the components from similarities."""
         pull, summary = self.pull(positive), self.summary(negatives)
         weight = self.weight(negatives)
-        dissipation, ratio = self.dissipation(positive, summary), self.ratio(positive, summary)
+        ratio, dissipation = self.ratio(positive, summary), self.dissipation(positive, summary)
         xp = array_namespace(weight)
         total = xp.sum(weight, axis=-1)
         with np.errstate(invalid="ignore"):  # 0 · ∞ if all weights are 0
@@ -114,7 +114,7 @@ class PairLoss(Loss):
         negatives, alone = self._negatives(batch)
         summary, weight = self.summary(negatives), self.weight(negatives)
         total = array_namespace(weight).sum(weight, axis=-1)
-        dissipation = self.dissipation(batch.pair(batch.anchors, positives), summary)
+        dissipation = self.dissipation(batch.comparison.pair(batch.anchors, positives), summary)
         return unless(alone, dissipation * total)
 
     def _rows(self, batch: Batch) -> Components:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float, require
-from gradlab.batch.batch import Batch, unit_rows
+from gradlab.arrays import Array, Float, require, unit_rows
+from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Modifier, read_numbers, read_weights, write_weights

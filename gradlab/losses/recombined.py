@@ -8,14 +8,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float, divide, finite
+from gradlab.arrays import Array, Float, divide, finite, of_rows
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.baseline import SurrogateLoss, SurrogateOnViews, effective_ratio_option
 from gradlab.losses.batch_loss import BatchLoss
-from gradlab.losses.components import of_rows
 from gradlab.losses.gates import ConstantGate, ExactGate
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import check_closed_form, cited, get_loss, register

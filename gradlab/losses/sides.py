@@ -14,15 +14,13 @@ from typing import Any
 
 from array_api_compat import array_namespace, is_numpy_array
 
-from gradlab.arrays import Array, Float, divide, finite
+from gradlab.arrays import Array, Float, divide, finite, of_rows
 from gradlab.batch.batch import Batch
 from gradlab.batch.comparison import joined, own_pairs
 from gradlab.losses.components import (
     Components,
     LeftOut,
     as_columns,
-    column_sizes,
-    of_rows,
 )
 
 
@@ -55,7 +53,7 @@ def canonical(
     xp = array_namespace(batch.anchors)
     across = batch.in_batch_negatives and coefficients.get("other") is not None
     negative_view = "other" if coefficients.get("same") is None else "both" if across else "same"
-    sizes = column_sizes(batch, negative_view)
+    sizes = batch.column_sizes(negative_view)
     zero = xp.zeros_like(batch.anchors[:, 0])
     coefficient_blocks = [
         coefficients[name] for name in sizes if coefficients.get(name) is not None

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from gradlab.batch.batch import Batch, unit_rows
+from gradlab.arrays import unit_rows
+from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.decomposition import two_views
 from gradlab.decomposition.loss_copy import independent_copy

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.batch.batch import unit_rows
+from gradlab.arrays import unit_rows
 from gradlab.batch.triple import tangent
 from gradlab.errors import GradlabError
 from gradlab.gradient.paradigm import components

@@ -28,8 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradlab.arrays import Float
-from gradlab.batch.batch import unit_rows
+from gradlab.arrays import Float, unit_rows
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.errors import GradlabError, check_whole
 from gradlab.seeds import random_generator

@@ -16,7 +16,7 @@ import torch
 from click.testing import CliRunner
 
 import gradlab
-from gradlab.batch.batch import unit_rows
+from gradlab.batch import unit_rows
 from gradlab.monitor import watch
 from gradlab.scale import block_loop, blocks
 from tests.gpu import predictions, right, running, speed, waits

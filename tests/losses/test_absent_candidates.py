@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.batch.batch import unit_rows
+from gradlab.batch import unit_rows
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import loss_names, taught_names

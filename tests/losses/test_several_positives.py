@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.batch.batch import unit_rows
+from gradlab.batch import unit_rows
 from gradlab.losses.combinator import OtherCandidates
 from gradlab.losses.registry import taught_names
 from tests.losses.naive_losses import assert_closed_form_is_autograd, plain_gradients

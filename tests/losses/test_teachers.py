@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradlab
-from gradlab.batch.batch import unit_rows
+from gradlab.batch import unit_rows
 from gradlab.losses.registry import taught_names
 from tests.losses.naive_losses import assert_closed_form_is_autograd
 from tests.losses.test_several_positives import (

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import test_search as definitions
 
 import gradlab
-from gradlab.batch.batch import unit_rows
+from gradlab.batch import unit_rows
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import loss_names, taught_names
