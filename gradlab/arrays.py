@@ -258,21 +258,3 @@ def one_hot(
     return xp.where(
         columns == index[..., None], values[..., None], xp.zeros_like(values)[..., None]
     )
-
-
-def span(x: Shaped[Array, "..."]) -> str:
-    """Summarise an array as text, such as ``mean 0.42 (0.00013 to 1)``.
-
-    Entries that are not finite are counted.
-    """
-    values = np.asarray(to_numpy(x), dtype=np.float64).ravel()
-    finite = values[np.isfinite(values)]
-    if not finite.size:
-        return "nowhere finite" if values.size else "empty"
-    low, high = finite.min(), finite.max()
-    same = f"{low:.3g}" == f"{high:.3g}"
-    words = (
-        f"{low:.3g} throughout" if same else f"mean {finite.mean():.3g} ({low:.3g} to {high:.3g})"
-    )
-    not_finite = values.size - finite.size
-    return words + (f", {not_finite} not finite" if not_finite else "")

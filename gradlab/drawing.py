@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from gradlab.errors import GradlabError
 
 if TYPE_CHECKING:
@@ -117,3 +119,21 @@ class Details:
 
     def __repr__(self) -> str:
         return f"Details of {type(self._result).__name__}: {', '.join(dir(self))}"
+
+
+def span(array: np.ndarray) -> str:
+    """Summarise an array as text, such as ``mean 0.42 (0.00013 to 1)``.
+
+    Entries that are not finite are counted.
+    """
+    values = np.asarray(array, dtype=np.float64).ravel()
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return "nowhere finite" if values.size else "empty"
+    low, high = finite.min(), finite.max()
+    same = f"{low:.3g}" == f"{high:.3g}"
+    words = (
+        f"{low:.3g} throughout" if same else f"mean {finite.mean():.3g} ({low:.3g} to {high:.3g})"
+    )
+    not_finite = values.size - finite.size
+    return words + (f", {not_finite} not finite" if not_finite else "")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, divide, finite, of_rows, span, to_numpy
+from gradlab.arrays import Array, Bool, Float, divide, finite, of_rows, to_numpy
 from gradlab.batch.batch import Batch
 from gradlab.batch.comparison import joined, own_cosines, own_pairs
-from gradlab.drawing import Drawable
+from gradlab.drawing import Drawable, span
 from gradlab.errors import GradlabError, listed
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class Components(Drawable):
         lines = [
             f"Components of {tuple(self.gradient_dissipation.shape)} anchors, "
             f"weight {tuple(self.weight.shape)} on {self._kinds}",
-            *(f"  {name:<20}  {span(values)}" for name, values in self._numbers.items()),
+            *(f"  {name:<20}  {span(to_numpy(values))}" for name, values in self._numbers.items()),
             *(f"  extra term            {name}" for name in self.extra_terms),
         ]
         return "\n".join(lines)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.arrays import Float, span
-from gradlab.drawing import Drawable
+from gradlab.arrays import Float
+from gradlab.drawing import Drawable, span
 from gradlab.errors import GradlabError
 from gradlab.files import read_arrays, versions, write_arrays
 from gradlab.losses.base import Loss
