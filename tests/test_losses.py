@@ -126,7 +126,7 @@ def test_a_trainable_scalar(name: str) -> None:
 @pytest.mark.parametrize(("kind", "dtype"), [("numpy", "float32"), ("torch", "float64")])
 def test_same_kind_and_dtype_out(name: str, kind: str, dtype: str) -> None:
     views = [
-        gradlab.batch.batch.unit_rows(x.astype(dtype))
+        gradlab.batch.unit_rows(x.astype(dtype))
         for x in BATCHES["paired"](np.random.default_rng(3), 8, 5)
     ]
     if kind == "torch":

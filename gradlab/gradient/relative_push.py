@@ -87,7 +87,7 @@ def displaced_positives(
     A positive that coincides with its anchor, or with the antipode, has no direction and moves to
     the antipode.
     """
-    return _displaced(anchors, positives, (angle,))[0]
+    return unit_rows(_displaced(anchors, positives, (angle,))[0])
 
 
 def displaced_push(
@@ -113,8 +113,8 @@ def largest_size(pushes: Sequence[Float[Array, "*n"]]) -> Float[Array, "*n"]:
 
 def _displaced(
     anchors: Float[Array, "*n d"], positives: Float[Array, "*n d"], angles: Sequence[float]
-) -> Float[Array, "angles *n d"]:
-    """Return `displaced_positives` for several angles."""
+) -> list[Float[Array, "*n d"]]:
+    """Return `displaced_positives` for several angles, before rounding errors are normalised."""
     xp = array_namespace(anchors)
     along = xp.sum(anchors * positives, axis=-1, keepdims=True)
     across = positives - along * anchors
@@ -122,7 +122,7 @@ def _displaced(
     near = length < 1e-12
     direction = across / xp.where(near, xp.ones_like(length), length)
     moved = [math.sin(angle) * direction + math.cos(angle) * anchors for angle in angles]
-    return unit_rows(xp.stack([xp.where(near, -anchors, positives) for positives in moved]))
+    return [xp.where(near, -anchors, rows) for rows in moved]
 
 
 def _at_once(loss: Loss, batch: Batch, angles: Sequence[float]) -> list[Float[Array, "n"]] | None:
@@ -152,7 +152,8 @@ def _of_rows(loss: Loss, batch: Batch, angles: Sequence[float]) -> list[Float[Ar
     rows_are_apart = isinstance(loss, PairLoss | CandidateLoss)
     if not rows_are_apart or batch.candidates.pools != ("other",):
         return None
-    moved = _displaced(batch.anchors, batch.positives, angles)
+    displaced = _displaced(batch.anchors, batch.positives, angles)
+    moved = unit_rows(array_namespace(batch.anchors).stack(displaced))
     if isinstance(loss, PairLoss) and not batch.candidates.rules:  # which may look at positives
         return list(loss.total_push(batch, moved))
     rows = batch.rows(0, batch.anchors.shape[0])
