@@ -5,5 +5,5 @@ with functions under `tests.judgement.case.faulty` and `sound`. The kinds of bot
 by `python -m tests.judgement kinds`. Each faulty case names a public thread in which it was met, or
 is called common. `tests.judgement.truth` has measured beside a mended counterpart that it harms,
 and that each sound set-up raises its score; both numbers stand with the frozen measurements. The
-first score of this half stays in `first_score.json`.
+first score of this half stays in `first_score.json`; it is of gradlab as of commit 41a9f211.
 """
