@@ -312,7 +312,9 @@ RUNS += [
     (APART, own(8, 0.7, LOG_8 + 0.6931 + 0.014, 5.0, 1.0), "Formula", ""),
     (APART, own(8, 1.5, LOG_8, 2.5, 1.5 + 0.1 * 0.579), "Formula", "bad"),
     (APART, own(8, 1.5, LOG_8, 2.5, 1.5 + 0.2 * 0.579), "Formula", "watch"),
-    (APART, own(1202604.28, 8.0, 14.0, 20.0, 8.2), "Formula", "bad"),
+    (APART, own(8, 1.5, LOG_8, 2.7, 1.55), "Formula", "bad"),
+    (APART, own(8, 1.5, LOG_8, 2.85, 1.55), "Formula", ""),  # of a smoothed target
+    (APART, own(1202604.28, 8.0, 14.0, 19.0, 8.2), "Formula", "bad"),
     (APART, own(1446257064291.48, 15.0, 28.0, 40.0, 15.2), "Formula", ""),
     (APART, other_target(7.0, 20.0), "Formula", "bad"),
     (APART, other_target(17.9, 7.0), "Formula", "bad"),

@@ -90,6 +90,11 @@ def formula(values: Mapping[str, Any]) -> Verdict | None:
         return cold
     if not is_softmax or solved < SOLVED * alike:
         return None
+    # By how much a softmax with this loss of perfect pairs tells the positive from the others. The
+    # loss of wrong pairs is then no larger, except where the target is smoothed.
+    logit = math.log((candidates - 1) / math.expm1(solved))
+    if wrong > alike + logit:
+        return None
     saturated = halfway - solved < SATURATED * (alike - solved)
     return _hardly_falls(count, saturated, evidence)
 
