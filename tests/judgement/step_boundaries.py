@@ -69,6 +69,8 @@ STEP_RUNS = [
     Run("a loss of the tokens", STEPS | {"embedding_gradient": 0.0, "embeddings_unused": 1.0},
         "Gradient", "bad", "sentence_embedding"),
     Run("a clamped loss", STEPS | {"embedding_gradient": 0.0}, "Gradient", "bad", "clamped"),
+    Run("a clamped loss and its steps", STEPS | {"embedding_gradient": 0.0, "empty_step": 1.0},
+        "Gradient", "bad", "clamped"),
     Run("a hinge that is fulfilled", STEPS | {"embedding_gradient": zeros(34)}, "Gradient", ""),
     Run("a second view without gradient in 28 records", STEPS | {"embedding_gradient": 0.1,
         "second_view_gradient": zeros(28)}, "Gradient", ""),

@@ -127,8 +127,9 @@ def arriving(history: History) -> Verdict | None:
 def empty_steps(history: History) -> Verdict | None:
     """Judge whether gradients are there when the optimizer makes its step."""
     empty, sizes = _late(history, EMPTY), _values(history, ARRIVING)
-    if len(empty) < PERSISTENT or not min(empty) > 0:
-        return None
+    own = _values(history, OWN_GRADIENT)
+    if len(empty) < PERSISTENT or not min(empty) > 0 or (own and not any(own)):
+        return None  # `own_gradient` says why
     finding = "At the steps of the optimizer all gradients are 0 or missing."
     change = "Call backward() on the loss of the embeddings before optimizer.step()."
     if sizes and min(sizes) > 0:
