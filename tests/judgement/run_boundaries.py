@@ -312,6 +312,7 @@ RUNS += [
     (APART, own(8, 0.7, LOG_8 + 0.6931 + 0.014, 5.0, 1.0), "Formula", ""),
     (APART, own(8, 1.5, LOG_8, 2.5, 1.5 + 0.1 * 0.579), "Formula", "bad"),
     (APART, own(8, 1.5, LOG_8, 2.5, 1.5 + 0.2 * 0.579), "Formula", "watch"),
+    (APART, own(8, 0.9, LOG_8, 2.5, 0.95), "Formula", ""),
     (APART, own(8, 1.5, LOG_8, 2.7, 1.55), "Formula", "bad"),
     (APART, own(8, 1.5, LOG_8, 2.85, 1.55), "Formula", ""),  # of a smoothed target
     (APART, own(1202604.28, 8.0, 14.0, 19.0, 8.2), "Formula", "bad"),
