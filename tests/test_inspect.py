@@ -460,6 +460,7 @@ BAD = [
     ),
     ({"embeddings": np.eye(3), "cosine": 2.0}, "cosine must lie"),
     ({}, "give a model, or embeddings"),
+    ({"model": object(), "sentences": ["a", "b"]}, "embeddings=model.encode"),
 ]
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
+from gradlab.errors import GradlabError
 from gradlab.inspection.texts import Cuts, Texts
 from gradlab.inspection.word_index import chunks
 from gradlab.inspection.workspace import Workspace, explained
@@ -35,7 +36,7 @@ class ModelSource:
     """An encoder in training mode: dropout makes two views of a sentence, as in `gradlab train`.
 
     Raises:
-        GradlabError: an encoder that reads fewer than ``max_length`` tokens.
+        GradlabError: the model is no encoder of gradlab, or reads fewer than ``max_length`` tokens.
     """
 
     def __init__(
@@ -52,6 +53,11 @@ class ModelSource:
             place = find_device(device)
             placement: dict[str, Any] = {"attention": attention_for(place), "device": place}
             encoder = Encoder.load(model, pooler, max_length=max_length, **placement)
+        if not isinstance(encoder, Encoder):
+            raise GradlabError(
+                f"a {type(model).__name__} is no model of gradlab; give the folder or hub name of "
+                "its model, or embeddings=model.encode(...)"
+            )
         max_length = max_length or encoder.max_length
         encoder.lengthen(max_length)
         self.encoder, self.texts, self.max_length = encoder, texts, max_length
