@@ -196,7 +196,7 @@ def teaching(
 def lists(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the first column whose cells are lists of texts, and their number of texts."""
     rows = observation.rows_of(dataset)
-    first = rows[0] if len(rows) else {}
+    first = rows[0] if rows is not None and len(rows) else {}
     for column, cell in first.items():
         if isinstance(cell, list) and cell and all(isinstance(text, str) for text in cell):
             return {"column": column, "texts": len(cell)}

@@ -302,3 +302,16 @@ def ranking_of_ones_own_in_a_module(stage: Stage) -> None:
             return (F.cross_entropy(logits, labels) + F.cross_entropy(logits.T, labels)) / 2
 
     learns(stage, stage.trainer(Directions, pairs()), among_alike)
+
+
+@sound("data sets taken in turn")
+def two_sets_with_a_loss_in_common(stage: Stage) -> None:
+    from datasets import Dataset
+
+    options = {"multi_dataset_batch_sampler": "round_robin", "max_steps": 20}
+    first = stage.trainer(ranking, pairs(), learning_rate=1e-3, **options)
+    sets = {"faq": Dataset.from_dict(pairs()), "web": Dataset.from_dict(pairs(160, seed=2))}
+    trainer = type(first)(
+        model=first.model, args=first.args, train_dataset=sets, loss=ranking(first.model)
+    )
+    learns(stage, trainer, among_alike)
