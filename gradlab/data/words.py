@@ -27,6 +27,14 @@ NUMBERS = re.compile(r"[\d\s.,:/+%€$£()\[\]TZ-]+")
 # compounds reach; letters of words, and number of words, at which spaces stand between
 # letters.
 LONG_WORDS, SHORT_WORDS, MANY_WORDS = 24, 1.5, 8
+# A letter of UTF-8 that was read as Latin-1 or Windows-1252 is two; "SÃO" is Portuguese.
+SECOND_HALF = "\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
+MISREAD = re.compile(rf"\S{{0,20}}(?:[ÃÂÐÑ][{SECOND_HALF}]|â€|\ufffd)\S{{0,20}}")
+# A word that is broken by a hyphen at the end of a line; in "two- or threefold" none is.
+BROKEN = re.compile(
+    r"[^\W\d_]{2,}(?:-\s+|\u00ad\s*)(?!(?:and|or|to|nor|but|und|oder|bis|et|ou|e|o|y|u|en|of)\b)"
+    r"[^\W\d_]{2,}"
+)
 Overlap = Callable[[int, int, int, int], float]
 
 
@@ -83,6 +91,16 @@ def spaced_wrongly(texts: Sequence[str]) -> tuple[float, str]:
     return len(wrong) / max(1, len(texts)), wrong[0] if wrong else ""
 
 
+def misread(texts: Sequence[str]) -> tuple[float, str]:
+    """Return the share of texts with letters of a wrong encoding, and a word of one."""
+    return _share_of(MISREAD, texts)
+
+
+def broken(texts: Sequence[str]) -> tuple[float, str]:
+    """Return the share of texts with words that are broken by hyphens, and a word of one."""
+    return _share_of(BROKEN, texts)
+
+
 def word_overlap(columns: Sequence[Sequence[str]]) -> Overlap:
     """Return a function (column, row, column, row) -> share of common words, rare ones more."""
     words = [[set(words_of(text)) for text in column] for column in columns]
@@ -96,3 +114,8 @@ def word_overlap(columns: Sequence[Sequence[str]]) -> Overlap:
         return sum(map(weight.__getitem__, first & second)) / union if union else 0.0
 
     return overlap
+
+
+def _share_of(pattern: re.Pattern[str], texts: Sequence[str]) -> tuple[float, str]:
+    matches = [match[0] for text in texts if (match := pattern.search(text))]
+    return len(matches) / max(1, len(texts)), matches[0] if matches else ""

@@ -15,7 +15,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradlab.data.words import plain, shares_of_identifiers, spaced_wrongly, word_overlap, words_of
+from gradlab.data.words import (
+    broken,
+    plain,
+    shares_of_identifiers,
+    spaced_wrongly,
+    word_overlap,
+    words_of,
+)
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 
 # Rows whose words are compared, each with so many other rows; of these, rows that are compared with
@@ -44,6 +51,7 @@ def of_texts(
     shares = {name: _share(column, lambda text: not text.strip()) for name, column in table.items()}
     are_numbers = shares_of_identifiers(table)
     spaced = {name: list(spaced_wrongly(column[:WORDED_ROWS])) for name, column in table.items()}
+    hyphened = {name: list(broken(column[:WORDED_ROWS])) for name, column in table.items()}
     repeated = {
         name: [*count.most_common(1)[0], rows, len(count)]
         for name, count in zip(names, counts, strict=True)
@@ -59,7 +67,13 @@ def of_texts(
     by_order = {"names": names, "row": [column[0] for column in cells]}
     return {
         "columns": None if labelled or len(names) < 2 else by_order,
-        "texts": {"empty": shares, "numbers": are_numbers, "repeated": repeated, "spaced": spaced},
+        "texts": {
+            "empty": shares,
+            "numbers": are_numbers,
+            "repeated": repeated,
+            "spaced": spaced,
+            "broken": hyphened,
+        },
         "duplicates": duplicates if is_registered and not labelled else None,
     }
 

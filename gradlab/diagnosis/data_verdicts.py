@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gradlab.errors import counted
-from gradlab.inspection.findings import spaced_wrongly, without_words
+from gradlab.inspection.findings import spaced_wrongly, without_words, words_broken
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
@@ -62,6 +62,7 @@ def texts(
     numbers: Mapping[str, float],
     repeated: Mapping[str, Sequence[Any]] | None = None,
     spaced: Mapping[str, Sequence[Any]] | None = None,
+    broken: Mapping[str, Sequence[Any]] | None = None,
 ) -> Iterator[Verdict]:
     """Judge whether columns hold texts.
 
@@ -72,6 +73,7 @@ def texts(
             different texts.
         spaced: for each column the share of texts without spaces between words, or with some
             between letters, and one of them.
+        broken: for each column the share of texts with words broken by hyphens, and such a word.
     """
     for column, share in empty.items():
         if share > 0:
@@ -86,6 +88,10 @@ def texts(
             return
     for column, (share, text) in (spaced or {}).items():
         if verdict := spaced_wrongly(column, share, text):
+            yield verdict
+            return
+    for column, (share, word) in (broken or {}).items():
+        if verdict := words_broken(column, share, word):
             yield verdict
             return
     for column, (text, times, rows, *distinct) in (repeated or {}).items():

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from gradlab.data.words import words_of
+from gradlab.data.words import MISREAD, words_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 
 # Rows that are read; words that a text has at least for being contained to mean something, and how
@@ -29,10 +29,8 @@ MISSING = {
     "nan", "none", "null", "n/a", "na", "<na>", "nil", "undefined", "unknown", "missing", "todo",
     "[deleted]", "[removed]", "#n/a", "-", "--", "?", "...",
 }  # fmt: skip
-# A letter of UTF-8 that was read as Latin-1 or Windows-1252 is two; "SÃO" is Portuguese.
-SECOND_HALF = "\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
 MARKUP = re.compile(
-    rf"^\s*[\[{{]\s*['\"]|^b(['\"]).*\1$|Ã[{SECOND_HALF}]|â€|\ufffd|&(amp|lt|gt|quot|nbsp|#\d+);|</?(p|div|br|span|a|li|ul|td|tr|b|i|h\d)\b[^>]*>"
+    rf"^\s*[\[{{]\s*['\"]|^b(['\"]).*\1$|{MISREAD.pattern}|&(amp|lt|gt|quot|nbsp|#\d+);|</?(p|div|br|span|a|li|ul|td|tr|b|i|h\d)\b[^>]*>"
 )
 TAG = re.compile(r"<[^<>]*>")
 # Entries of a list or of JSON that hold code or data, and not a text that was wrapped.

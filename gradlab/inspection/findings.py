@@ -24,6 +24,9 @@ MANY_CUT, MANY_EASY, MANY_NEARER, MANY_REPEAT, MOST_REPEAT = 0.25, 0.5, 0.5, 0.0
 # Shares of numbers or identifiers, and of texts whose spaces are wrong, from which on a column is
 # not one of texts.
 MOSTLY_NUMBERS, MOSTLY_SPACED = 0.9, 0.3
+# Shares of texts with letters of a wrong encoding, and with words broken by hyphens, that remain of
+# files and are no quotation.
+MANY_MISREAD, MANY_BROKEN = 0.1, 0.25
 # Push of the sentences that are pushed most, as a multiple of an equal share, that is named.
 MANY_TIMES = 5
 # Cosine of two different sentences, on average, above which an encoder makes all of them alike.
@@ -95,10 +98,47 @@ def spaced_wrongly(column: str, share: float, text: str) -> Verdict | None:
                    {"spaced wrongly": share})  # fmt: skip
 
 
+def letters_misread(column: str, share: float, word: str) -> Verdict | None:
+    """Return a verdict on a column with letters of a wrong encoding.
+
+    Args:
+        column: name of the column.
+        share: share of its texts with such letters.
+        word: a word with one.
+    """
+    if share < MANY_MISREAD:
+        return None
+    finding = (
+        f"{percent(share)} of the texts of column {column!r} hold letters that were read in a "
+        f"wrong encoding, such as {word[:40]!r}: the tokenizer reads other words than people do."
+    )
+    change = "Read the file again as UTF-8 (encoding='utf-8'), or repair the texts (ftfy)."
+    return Verdict("texts", WATCH, finding, change, "letters misread", "score-does-not-rise",
+                   {"misread": share})  # fmt: skip
+
+
+def words_broken(column: str, share: float, word: str) -> Verdict | None:
+    """Return a verdict on a column with words that are broken by hyphens; arguments as above."""
+    if share < MANY_BROKEN:
+        return None
+    finding = (
+        f"{percent(share)} of the texts of column {column!r} hold words that a hyphen breaks, as "
+        f"at the end of a line, such as {word[:40]!r}: the tokenizer reads two pieces in place of "
+        "the word."
+    )
+    change = "Join broken words: re.sub(r'(\\w)-\\s+(\\w)', r'\\1\\2', text)."
+    return Verdict("texts", WATCH, finding, change, "words broken", "score-does-not-rise",
+                   {"broken": share})  # fmt: skip
+
+
 def _unreadable(numbers: Numbers) -> Verdict | None:
-    """On the first column that holds no texts, or texts whose spaces are wrong."""
+    """On the first column that holds no texts, or texts that were read wrongly."""
     for column, (without, spaced, text) in numbers.get("unreadable", {}).items():
         verdict = without_words(column, without) or spaced_wrongly(column, spaced, text)
+        if verdict is not None:
+            return verdict
+    for column, (share, letters, broken, word) in numbers.get("damaged", {}).items():
+        verdict = letters_misread(column, share, letters) or words_broken(column, broken, word)
         if verdict is not None:
             return verdict
     return None

@@ -143,6 +143,7 @@ class Inspection(Drawable):
             "prompts": [] if self.texts is None else sorted(set(self.texts.prompts.values())),
             "alike_behind_prompts": 0 if self.texts is None else self.texts.alike_behind_prompts,
             "unreadable": {} if self.texts is None else self.texts.unreadable,
+            "damaged": {} if self.texts is None else self.texts.damaged,
             "mask_above": candidates.mask_above,
             "mask_removes": self.push_above(candidates.mask_above),
             "cosine_levels": self._cosine_levels(),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.data.training_file import TrainingFile
-from gradlab.data.words import shares_of_identifiers, spaced_wrongly
+from gradlab.data.words import broken, misread, shares_of_identifiers, spaced_wrongly
 from gradlab.errors import GradlabError
 
 # Rows whose texts are read for numbers and spaces.
@@ -146,6 +146,15 @@ class Texts:
         return {
             name: (identifiers[name], *spaced_wrongly(column)) for name, column in columns.items()
         }
+
+    @functools.cached_property
+    def damaged(self) -> dict[str, tuple[float, str, float, str]]:
+        """For each column the shares of texts with misread letters and broken words, with one each.
+
+        They are of the first `READ_ROWS` rows.
+        """
+        columns = {name: column[:READ_ROWS] for name, column in self.columns.items()}
+        return {name: (*misread(column), *broken(column)) for name, column in columns.items()}
 
     @property
     def count(self) -> int:

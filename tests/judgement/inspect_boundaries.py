@@ -48,6 +48,11 @@ def _unreadable(numbers: float, spaced: float, text: str = "akabi") -> Numbers:
     return {"unreadable": {"positive": [numbers, spaced, text]}}
 
 
+def _damaged(misread: float = 0.0, broken: float = 0.0) -> Numbers:
+    """Shares of texts with letters of a wrong encoding, and with words broken by hyphens."""
+    return {"damaged": {"positive": [misread, "sÃ©", broken, "aka- bi"]}}
+
+
 def _masks(level: float, above: float = NAN, share: float = 0.05) -> Numbers:
     """Numbers of a mask above 0.9, where a share of the pairs are near-duplicates by words."""
     levels = [{"cosine": 0.9, "candidates": level, "share_of_push": share}]
@@ -106,6 +111,10 @@ ROWS: list[tuple[Numbers, str, str, str]] = [
     (_unreadable(0.0, 0.2), "texts", "", ""),
     (_unreadable(0.0, 0.4), "texts", "watch", "lost their spaces"),
     (_unreadable(0.0, 0.4, "a k a b i"), "texts", "watch", "spaces between letters"),
+    (_damaged(misread=0.07), "texts", "", ""),
+    (_damaged(misread=0.14), "texts", "watch", "wrong encoding, such as 'sÃ©'"),
+    (_damaged(broken=0.17), "texts", "", ""),
+    (_damaged(broken=0.35), "texts", "watch", "a hyphen breaks.* such as 'aka- bi'"),
     ({"alike_when_cut": 3}, "length", "watch", "differ only behind the 64 tokens"),
     ({"alike_behind_prompts": 1, "prompts": ["query: "]}, "prompts", "watch", "1 text repeats"),
 ]  # fmt: skip

@@ -345,6 +345,8 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("brevity", {"words": {"a": 2.0, "b": 2.0}, "repeated": 0.4}, "watch"),
     ("texts", SOUND_TEXTS | {"numbers": {"a": 0.93}}, "bad", "in 93% of its rows"),
     ("texts", SOUND_TEXTS | {"spaced": {"a": [0.9, "akabi"]}}, "watch", "lost their spaces"),
+    ("texts", SOUND_TEXTS | {"broken": {"a": [0.17, "aka- bi"]}}, ""),
+    ("texts", SOUND_TEXTS | {"broken": {"a": [0.35, "aka- bi"]}}, "watch", "a hyphen breaks"),
     ("entries", {"lowest": -0.1, "shares": False, "cosine": 0.99}, ""),
     ("entries", {"lowest": 0.0, "shares": False, "cosine": 0.8}, ""),
     ("entries", {"lowest": 0.0, "shares": False, "cosine": 0.9}, "watch"),
