@@ -36,10 +36,8 @@ def evaluator(observation: Observation) -> Numbers | None:
         return None
     prompts = [prompt for prompt in _prompts(getattr(observation.args, "prompts", None)) if prompt]
     model = observation.trainer.model
-    evaluated = [
-        prompt for inner in evaluators for name, setting in vars(inner).items()
-        if "prompt" in name for prompt in _prompts(setting)
-    ]  # fmt: skip
+    evaluated = [prompt for inner in evaluators for prompt in _prompts_of(inner, model)]
+    used = list(evaluated)
     if getattr(model, "default_prompt_name", None) or any(
         (getattr(model, "prompts", None) or {}).values()
     ):
@@ -55,13 +53,14 @@ def evaluator(observation: Observation) -> Numbers | None:
         *table.values(), strict=True
     )}  # fmt: skip
     written = [] if prompts else _written(observation)
-    evaluated += [OF_THE_MODEL for text in texts if any(map(text.startswith, written))][:1]
+    in_texts = any(any(map(text.startswith, written)) for text in texts)
+    evaluated += [OF_THE_MODEL] * in_texts
     return {
         "prompt": (prompts or written)[0]
         if (prompts or (written and texts)) and evaluators
         else "",
         "has_prompt": any(evaluated),
-        "other_prompt": _missing_prompt(evaluated, prompts, observation),
+        "other_prompt": "" if prompts or in_texts else _missing_prompt(used, observation),
         "texts": len(texts),
         "in_training": sum(plain(text) in trained for text in texts) / max(1, len(texts)),
         "rows": len(held_out),
@@ -221,10 +220,25 @@ def prompts(observation: Observation) -> Numbers | None:
     return {"prompts": by_name, "outer": outer, "columns": columns, "sets": sets, "twice": twice}
 
 
-def _missing_prompt(evaluated: list[str], prompts: list[str], observation: Observation) -> str:
-    """Return a prompt of an evaluator that neither training nor its texts have; else empty."""
-    if prompts or OF_THE_MODEL in evaluated:
-        return ""
+def _prompts_of(evaluator: Any, model: Any) -> list[str]:
+    """Return the prompts that an evaluator has, or that it takes from the model."""
+    settings = {name: setting for name, setting in vars(evaluator).items() if "prompt" in name}
+    held = getattr(model, "prompts", None) or {}
+    named = [
+        held.get(str(setting), "") if name.endswith("prompt_name") else setting
+        for name, setting in settings.items()
+    ]
+    prompts = [prompt for setting in named for prompt in _prompts(setting)]
+    if any(setting is not None for setting in settings.values()):
+        return prompts
+    if evaluated_texts(evaluator, "queries") and hasattr(evaluator, "corpus"):
+        documents = [name for name in ("document", "passage", "corpus") if name in held][:1]
+        return prompts + [held[name] for name in ["query", *documents] if held.get(name)]
+    return prompts + _prompts(held.get(getattr(model, "default_prompt_name", None)))
+
+
+def _missing_prompt(evaluated: list[str], observation: Observation) -> str:
+    """Return a prompt of an evaluator that the texts of training do not have; else empty."""
     texts = [text for table in observation.tables.values() for column in table.values()
              for text in column[:COMPARED]]  # fmt: skip
     return next(

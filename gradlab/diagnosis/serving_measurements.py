@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from torch import nn
 from gradlab.data.words import plain, words_of
 from gradlab.diagnosis.evaluation_measurements import (
     EVALUATED,
+    EVERY_TEXT,
     comparison_of,
     evaluated_texts,
     evaluators_of,
@@ -34,6 +36,8 @@ READ_TEXTS = 2000  # texts whose words are counted
 # within which a row is the mean, from which transformers draws the rows of added tokens.
 SAMPLED_ROWS, MEAN_ROW = 1000, 0.01
 MODULES = "modules.json"  # file that lists the modules of a saved model of sentence-transformers
+# Letters that a stemmer takes from the end of a word at most, and leaves at least.
+MOST_ENDING, LEAST_BEGINNING = 4, 2
 Numbers = dict[str, Any]
 
 
@@ -256,6 +260,58 @@ def field(observation: Observation) -> Numbers | None:
     return {"texts": len(texts), "rows": len(nearest), "common": max(common), "halves": halves}
 
 
+def lengths(observation: Observation) -> Numbers | None:
+    """Return the median number of words of the longest evaluated texts, and the most of training.
+
+    The most are those that one in twenty texts of the longest column exceeds. No more words are
+    counted than the model reads tokens.
+    """
+    limit = getattr(observation.trainer.model, "max_seq_length", None) or math.inf
+    evaluated = [
+        _counts_of_words(texts) for inner in evaluators_of(observation) for name in EVERY_TEXT
+        if (texts := evaluated_texts(inner, name))
+    ]  # fmt: skip
+    trained = [
+        _counts_of_words(column) for table in observation.tables.values()
+        for column in table.values()
+    ]  # fmt: skip
+    if not evaluated or not trained:
+        return None
+    longest = max(evaluated, key=lambda counts: counts[len(counts) // 2])
+    most = max(counts[int(len(counts) * 0.95)] for counts in trained)
+    return {
+        "texts": len(longest), "rows": max(map(len, trained)), "trained": most,
+        "evaluated": int(min(longest[len(longest) // 2], limit)),
+    }  # fmt: skip
+
+
+def endings(observation: Observation) -> Numbers | None:
+    """Return shares of words whose beginning alone stands in the texts of the other side.
+
+    Sides are training and evaluation; such words are those that were stemmed on one side only.
+    """
+    evaluated = [
+        text for inner in evaluators_of(observation) for name in EVERY_TEXT
+        for text in evaluated_texts(inner, name)[:READ_TEXTS]
+    ]  # fmt: skip
+    trained = [text for table in observation.tables.values() for column in table.values()
+               for text in column[:READ_TEXTS]]  # fmt: skip
+    if not evaluated or not trained:
+        return None
+    counts = [Counter(word for text in texts for word in words_of(text) if word.isalpha())
+              for texts in (evaluated, trained)]  # fmt: skip
+    of_evaluation, of_training = counts
+    shares = [_share_cut(*counts), _share_cut(*counts[::-1])]
+    (share, word, beginning), (reverse, other, other_beginning) = shares
+    in_training = share >= reverse
+    return {
+        "words": min(of_evaluation.total(), of_training.total()), "share": max(share, reverse),
+        "in_training": in_training,
+        "word": word if in_training else other,
+        "beginning": beginning if in_training else other_beginning,
+    }  # fmt: skip
+
+
 def mixed(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the share of rows of batches whose texts stand in different rows of the data set."""
     tokenizer: Any = getattr(observation.trainer.model, "tokenizer", None)
@@ -278,6 +334,24 @@ def mixed(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
             if None not in pair and -1 not in pair:
                 rows, apart = rows + 1, apart + (pair[0] != pair[1])
     return {"rows": rows, "apart": apart / rows} if rows else None
+
+
+def _counts_of_words(texts: Sequence[str]) -> list[int]:
+    """Return the numbers of words of texts in rising order."""
+    return sorted(len(words_of(text)) for text in texts[:READ_TEXTS])
+
+
+def _share_cut(words: Counter[str], others: Counter[str]) -> tuple[float, str, str]:
+    """Return the share of words that others have without their ending only, and the commonest."""
+    cut = {
+        word: beginning for word in words if word not in others
+        for end in range(1, MOST_ENDING + 1)
+        if (beginning := word[: max(len(word) - end, LEAST_BEGINNING)]) != word
+        and beginning in others
+    }  # fmt: skip
+    commonest = max(cut, key=words.__getitem__, default="")
+    share = sum(map(words.__getitem__, cut)) / max(1, words.total())
+    return share, commonest, cut.get(commonest, "")
 
 
 def _common_with_others(tables: Mapping[str, Mapping[str, Sequence[str]]], name: str) -> float:
@@ -340,6 +414,6 @@ def _places(column: Sequence[str]) -> dict[str, int]:
 
 OF_TRAINER = (
     *(held, saved, fresh, new_tokens, vocabulary_size),
-    *(pipeline, names, plateau, proportions, field),
+    *(pipeline, names, plateau, proportions, field, lengths, endings),
 )
 OF_LOSS = (mixed,)

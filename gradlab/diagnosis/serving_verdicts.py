@@ -268,6 +268,61 @@ def field(texts: int, rows: int, common: float, halves: float) -> Iterator[Verdi
                   {"common": common, "halves": halves})  # fmt: skip
 
 
+# How many times as long as nearly all texts of training half of the evaluated texts may be.
+MUCH_LONGER = 2.0
+
+
+def lengths(texts: int, rows: int, trained: int, evaluated: int) -> Iterator[Verdict]:
+    """Judge whether evaluated texts are as long as those of training.
+
+    Args:
+        texts: evaluated texts.
+        rows: rows of training.
+        trained: words that 5% of the texts of training exceed, of the longest column.
+        evaluated: median number of words of evaluated texts that the model reads.
+    """
+    if min(texts, rows) < ENOUGH_TEXTS or evaluated < MUCH_LONGER * max(1, trained):
+        return
+    finding = (
+        f"Half of {texts:,} evaluated texts have {evaluated:,} words or more, and 95% of the "
+        f"training texts no more than {trained:,}: texts of this length, longer than those of "
+        "training, are never trained on."
+    )
+    change = "Train on texts as long as those in use, or split long texts into parts that short."
+    yield Verdict("evaluation", WATCH, finding, change, "evaluated on longer texts", SYMPTOM,
+                  {"trained": float(trained), "evaluated": float(evaluated)})  # fmt: skip
+
+
+# Share of words whose beginning alone stands in the texts of the other side, as after stemming;
+# fewest words that say so.
+MANY_CUT, ENOUGH_WORDS = 0.2, 300
+
+
+def endings(
+    words: int, share: float, in_training: bool, word: str, beginning: str
+) -> Iterator[Verdict]:
+    """Judge whether words have their endings in training and in evaluation, or in neither.
+
+    Args:
+        words: words of the side with fewer words.
+        share: share of the words of one side that the other side has without their ending only.
+        in_training: whether that other side is training.
+        word: the commonest such word.
+        beginning: what the other side has of it.
+    """
+    if words < ENOUGH_WORDS or share < MANY_CUT:
+        return
+    sides = ("training", "evaluated") if in_training else ("evaluated", "training")
+    finding = (
+        f"{percent(share)} of the words of the {sides[1]} texts stand in the {sides[0]} texts only "
+        f"without their ending, such as {word!r} as {beginning!r}: these were stemmed, or "
+        "preprocessed otherwise, and those were not."
+    )
+    change = "Preprocess all texts alike; an encoder needs no stemming: leave it out."
+    yield Verdict("evaluation", WATCH, finding, change, "stemmed on one side", SYMPTOM,
+                  {"share": share})  # fmt: skip
+
+
 # Share of rows whose texts stand in different rows that is worth a remark, and is bad; fewest rows.
 SOME_APART, MANY_APART, ENOUGH_ROWS = 0.05, 0.4, 8
 

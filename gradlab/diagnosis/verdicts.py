@@ -85,9 +85,11 @@ from gradlab.diagnosis.plan_verdicts import (
     stopping,
 )
 from gradlab.diagnosis.serving_verdicts import (
+    endings,
     field,
     fresh,
     held,
+    lengths,
     mixed,
     names,
     new_tokens,
@@ -325,6 +327,8 @@ TRAINER_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "plateau": plateau,
     "proportions": proportions,
     "field": field,
+    "lengths": lengths,
+    "endings": endings,
     "aside": penalty,
     "unmeasured": unmeasured,
 }

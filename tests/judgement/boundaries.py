@@ -47,6 +47,8 @@ PIPELINE = {
     "used": ["Transformer", "Pooling", "Normalize"], "stored_pooling": "cls", "used_pooling": "cls",
 }  # fmt: skip
 PROPORTIONS = {"sets": 2, "name": "own", "rows": 80, "in_turns": False}
+LENGTHS = {"texts": 60, "rows": 160, "trained": 10}
+ENDINGS = {"words": 600, "in_training": True, "word": "running", "beginning": "runn"}
 FIELD = {"texts": 60, "rows": 160, "halves": 0.7}
 WEIGHTS = {
     "numbers": 9000, "trained": 9, "tensors": 9, "adapters": 0, "trained_adapters": 0,
@@ -301,6 +303,13 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("field", FIELD | {"common": 0.2}, "watch"),
     ("field", FIELD | {"common": 0.3}, ""),
     ("field", FIELD | {"common": 0.2, "texts": 23}, ""),
+    ("lengths", LENGTHS | {"evaluated": 14}, ""),
+    ("lengths", LENGTHS | {"evaluated": 28}, "watch", "never trained on"),
+    ("endings", ENDINGS | {"share": 0.14}, ""),
+    ("endings", ENDINGS | {"share": 0.28}, "watch", "evaluated texts stand in the training"),
+    ("endings", ENDINGS | {"share": 0.28, "in_training": False}, "watch", "stand in the evaluated"),
+    ("endings", ENDINGS | {"share": 0.28, "words": 210}, ""),
+    ("endings", ENDINGS | {"share": 0.28, "words": 420}, "watch"),
     ("field", FIELD | {"common": 0.2, "texts": 45}, "watch"),
     ("field", FIELD | {"common": 0.2, "rows": 45}, ""),
     ("field", FIELD | {"common": 0.2, "rows": 90}, "watch"),
