@@ -43,7 +43,7 @@ def evaluator(
         yield Verdict(subject, WATCH, finding, change, name, "score-does-not-rise", evidence)
     elif other_prompt:
         finding = f"The evaluator puts the prompt {other_prompt!r} before texts, and training none."
-        change = "Give the training arguments the same prompts, or leave it out of the evaluator."
+        change = "Set prompts in the training arguments as well, or none in evaluator and model."
         name = "prompt not trained"
         yield Verdict(subject, WATCH, finding, change, name, "score-does-not-rise", evidence)
     elif in_training > MANY_TRAINED:

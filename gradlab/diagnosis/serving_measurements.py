@@ -302,13 +302,13 @@ def endings(observation: Observation) -> Numbers | None:
               for texts in (evaluated, trained)]  # fmt: skip
     of_evaluation, of_training = counts
     shares = [_share_cut(*counts), _share_cut(*counts[::-1])]
-    (share, word, beginning), (reverse, other, other_beginning) = shares
+    (share, word, beginning), (reverse, reverse_word, reverse_beginning) = shares
     in_training = share >= reverse
     return {
         "words": min(of_evaluation.total(), of_training.total()), "share": max(share, reverse),
         "in_training": in_training,
-        "word": word if in_training else other,
-        "beginning": beginning if in_training else other_beginning,
+        "word": word if in_training else reverse_word,
+        "beginning": beginning if in_training else reverse_beginning,
     }  # fmt: skip
 
 
@@ -341,13 +341,13 @@ def _counts_of_words(texts: Sequence[str]) -> list[int]:
     return sorted(len(words_of(text)) for text in texts[:READ_TEXTS])
 
 
-def _share_cut(words: Counter[str], others: Counter[str]) -> tuple[float, str, str]:
-    """Return the share of words that others have without their ending only, and the commonest."""
+def _share_cut(words: Counter[str], stems: Counter[str]) -> tuple[float, str, str]:
+    """Return the share of words of which stems hold only the beginning, and the commonest."""
     cut = {
-        word: beginning for word in words if word not in others
+        word: beginning for word in words if word not in stems
         for end in range(1, MOST_ENDING + 1)
         if (beginning := word[: max(len(word) - end, LEAST_BEGINNING)]) != word
-        and beginning in others
+        and beginning in stems
     }  # fmt: skip
     commonest = max(cut, key=words.__getitem__, default="")
     share = sum(map(words.__getitem__, cut)) / max(1, words.total())

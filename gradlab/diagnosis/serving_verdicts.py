@@ -285,8 +285,7 @@ def lengths(texts: int, rows: int, trained: int, evaluated: int) -> Iterator[Ver
         return
     finding = (
         f"Half of {texts:,} evaluated texts have {evaluated:,} words or more, and 95% of the "
-        f"training texts no more than {trained:,}: texts of this length, longer than those of "
-        "training, are never trained on."
+        f"training texts no more than {trained:,}: texts that long are never trained on."
     )
     change = "Train on texts as long as those in use, or split long texts into parts that short."
     yield Verdict("evaluation", WATCH, finding, change, "evaluated on longer texts", SYMPTOM,
