@@ -148,7 +148,7 @@ def test_a_run_that_the_doctor_calls_bad_is_not_green(tmp_path):
 
 
 SOFTMAX = {"count": 8.0, "solved": 0.0, "alike": math.log(8), "wrong": 10.0, "halfway": 0.05}
-SOLVED = SOFTMAX | {"solved": 0.7 * math.log(8)}
+SOLVED = SOFTMAX | {"solved": 0.7 * math.log(8), "wrong": 2.5}
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,7 @@ GRADIENT_NUMBERS = (OWN_GRADIENT, SECOND_GRADIENT, UNUSED, ARRIVING, ARRIVING_CO
 
 
 class ArrivingGradient:
-    """The gradient of a loss at the rows that it was computed from, beside what arrives there.
-
-    Attributes:
-        numbers: `OWN_GRADIENT` and `SECOND_GRADIENT`; empty where they cannot be computed.
-    """
+    """The gradient of a loss at the rows that it was computed from, beside what arrives there."""
 
     def __init__(self, value: Tensor, views: Sequence[Tensor]) -> None:
         """Compute the gradient, which walks back to the rows only, and adds nothing to any .grad.
@@ -33,7 +29,7 @@ class ArrivingGradient:
             value: the loss, a scalar.
             views: embeddings of each view, those without gradient as well.
         """
-        self.numbers: dict[str, float] = {}
+        self._rows: list[int] = []
         self._own: dict[int, Tensor] = {}
         self._arrived: dict[int, Tensor] = {}
         rows = {at: view for at, view in enumerate(views) if view.requires_grad}
@@ -49,14 +45,22 @@ class ArrivingGradient:
             return
         self._own = {at: slope.detach() for at, slope in zip(rows, slopes, strict=True)
                      if slope is not None}  # fmt: skip
-        norms = {at: float(slope.double().norm()) for at, slope in self._own.items()}
-        self.numbers[OWN_GRADIENT] = math.hypot(*norms.values())
-        if not self._own:
-            self.numbers[UNUSED] = 1.0
-        if {0, 1} <= rows.keys():
-            self.numbers[SECOND_GRADIENT] = norms.get(1, 0.0)
+        self._rows = [*rows]
         for at in self._own:
             rows[at].register_hook(functools.partial(self._arrived.__setitem__, at))
+
+    @functools.cached_property
+    def numbers(self) -> dict[str, float]:
+        """`OWN_GRADIENT`, `SECOND_GRADIENT` and `UNUSED`; empty where they cannot be computed."""
+        if not self._rows:
+            return {}
+        norms = {at: float(slope.double().norm()) for at, slope in self._own.items()}
+        numbers = {OWN_GRADIENT: math.hypot(*norms.values())}
+        if not self._own:
+            numbers[UNUSED] = 1.0
+        if {0, 1} <= set(self._rows):
+            numbers[SECOND_GRADIENT] = norms.get(1, 0.0)
+        return numbers
 
     def arrived(self) -> dict[str, float]:
         """Return what the backward pass has brought since, relative to the gradient of the loss."""

@@ -176,14 +176,16 @@ class Watch(Recorder):
             if len(snapshot.anchors) < 2:
                 return
             snapshot = dataclasses.replace(snapshot, learned=probe.present())
+            ahead = probe.method == "closed form" and works_ahead(snapshot.anchors)
             numbers = probe.learned(snapshot.value) | self._weights.record(
                 snapshot.value,
                 snapshot.sources,
                 probe.own_weights(),
                 lambda step_numbers: self._tell(step, dataset, step_numbers),
+                wait=not ahead,
             )
             mark = None
-            if probe.method == "closed form" and works_ahead(snapshot.anchors):
+            if ahead:
                 snapshot = snapshot.copy()
                 mark = torch.cuda.Event()
                 mark.record(torch.cuda.current_stream(snapshot.anchors.device))

@@ -36,7 +36,7 @@ class WeightsWatch:
 
     def record(
         self, value: Tensor | float | None, sources: Sequence[Tensor], own: Sequence[Tensor],
-        tell: Tell,
+        tell: Tell, wait: bool = True,
     ) -> dict[str, float]:  # fmt: skip
         """Return numbers of the weights and of the gradient at a batch; tell those of its step.
 
@@ -45,6 +45,8 @@ class WeightsWatch:
             sources: its embeddings by view, with their graph.
             own: weights of the loss itself.
             tell: is called with the numbers of the step that follows, once.
+            wait: whether to return the numbers of the gradient; else they are told with those of
+                the step, so that nothing waits for a GPU here.
         """
         self.end()
         weights: list[Tensor] = [w for model in self._encoders() for w in model.parameters()]
@@ -60,11 +62,14 @@ class WeightsWatch:
         arriving = None if several_processes() else ArrivingGradient(value, sources)
 
         def after_step(step_numbers: dict[str, float]) -> None:
-            tell(step_numbers | ({} if arriving is None else arriving.arrived()))
+            if arriving is not None:
+                late = {} if wait else arriving.numbers
+                step_numbers = step_numbers | late | arriving.arrived()
+            tell(step_numbers)
 
         held = self._movement
         self._next_step = NextStep(held.weights, own, held.still, after_step)
-        return numbers | ({} if arriving is None else arriving.numbers)
+        return numbers | (arriving.numbers if arriving is not None and wait else {})
 
     def conclude(self) -> None:
         """Tell what the step after the latest record has done, if it has been made."""
