@@ -22,6 +22,9 @@ from gradlab.diagnosis.observation import Observation, ObservedBatch
 # Rows whose words are compared, and other rows with which each is compared: any, and of a class;
 # rows that are compared with all.
 WORDED_ROWS, COMPARED_ROWS, OTHERS, NEAREST_ROWS = 512, 16, 16, 64
+# Rows whose words are compared with those of all others; quantile of the common words with other
+# classes beyond which a text of the same class is near.
+GROUPED_ROWS, NEAR = 128, 0.9
 # Losses whose label says how alike the two texts of a row are.
 RATING = (
     "CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "ContrastiveLoss", "OnlineContrastiveLoss",
@@ -143,6 +146,44 @@ def grouping(
         "rank": sum(ranks) / len(ranks),
         "nearest": sum(nearest) / len(nearest),
     }
+
+
+def groups(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
+    """Return whether texts of a class are alike beside those of them that are near.
+
+    ``rank`` is the mean share of texts of other classes with fewer common words than one of the
+    same class, both without those that are near; ``closest`` by how much the nearest text of the
+    class exceeds that of other classes. ``alike`` is the rank of all texts of the commonest class,
+    whose share is ``commonest``, and ``others_alike`` that of the other classes.
+    """
+    cells, texts = _labels(observation, dataset), _texts(observation, dataset)
+    if len(texts) != 1 or not cells or not all(isinstance(cell, int) for cell in cells):
+        return None
+    encoder = {id(weight) for weight in observation.trainer.model.parameters()}
+    if any(id(weight) not in encoder for weight in getattr(batches[0].loss, "parameters", list)()):
+        return None  # a classifier or proxies, which do not draw the texts of a class together
+    cells = cells[:WORDED_ROWS]
+    common, commonest = _common_words(texts[0][: len(cells)]), Counter(cells).most_common(1)[0]
+    ranks, closest, alike, others = list[float](), list[float](), list[float](), list[float]()
+    for row in random.Random(0).sample(range(len(cells)), min(len(cells), GROUPED_ROWS)):
+        is_own = np.array([cell == cells[row] for cell in cells])
+        far, own = np.sort(common[row][~is_own]), np.delete(common[row], row)
+        own = own[np.delete(is_own, row)]
+        if not len(far) or not len(own):
+            continue
+        closest.append(float(own.max() - far[-1]))
+        (alike if cells[row] == commonest[0] else others).append(_mean_rank(own, far))
+        near = far[int(NEAR * (len(far) - 1))]
+        if bool((own <= near).any()):
+            ranks.append(_mean_rank(own[own <= near], far[far <= near]))
+    if not closest:
+        return None
+    mean_alike, mean_of_others = (float(np.mean(of or [0.0])) for of in (alike, others))
+    return {
+        "rows": len(ranks), "rank": float(np.mean(ranks or [0.0])),
+        "closest": float(np.mean(closest)), "commonest": commonest[1] / len(cells),
+        "alike": mean_alike, "others_alike": mean_of_others,
+    }  # fmt: skip
 
 
 def met(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
@@ -320,6 +361,27 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     return float(spearmanr(first, second).statistic)
 
 
+def _common_words(texts: Sequence[str]) -> np.ndarray:
+    """Return the share of common words of each text and each other one, rare ones more."""
+    words = [set(words_of(text)) for text in texts]
+    frequency = Counter(word for of_text in words for word in of_text)
+    places = {word: at for at, word in enumerate(frequency)}
+    weights = np.log(1 + len(texts) / np.array([*frequency.values()], dtype=float))
+    holds = np.zeros((len(texts), len(places)))
+    for row, of_text in enumerate(words):
+        holds[row, [places[word] for word in of_text]] = 1.0
+    common, sizes = (holds * weights) @ holds.T, holds @ weights
+    union = sizes[:, None] + sizes - common
+    # Rounded, so that equal shares stay equal.
+    return np.round(common / np.where(union > 0, union, 1.0), 9)
+
+
+def _mean_rank(values: np.ndarray, among: np.ndarray) -> float:
+    """Return the mean share of sorted numbers that are below a value; half of equal ones count."""
+    below, up_to = (np.searchsorted(among, values, side=side) for side in ("left", "right"))
+    return float((below + up_to).mean() / (2 * len(among)))
+
+
 def _labels(observation: Observation, dataset: str) -> list[Any]:
     cells = label_cells(observation, dataset)
     is_number = all(isinstance(cell, int | float) and cell == cell for cell in cells)
@@ -333,5 +395,5 @@ def _texts(observation: Observation, dataset: str, rows: int | None = None) -> l
 
 OF_LOSS: tuple[Callable[..., Numbers | None], ...] = (
     *(agreement, preference, taught_embeddings, shift),
-    *(balance, contradictions, relation, grouping, met, opposite, scales),
+    *(balance, contradictions, relation, grouping, groups, met, opposite, scales),
 )

@@ -150,6 +150,53 @@ def grouping(rows: int, classes: int, rank: float, nearest: float) -> Iterator[V
                   {"rank": rank, "rows": float(rows)})  # fmt: skip
 
 
+# Rank of the texts of a class up to which they have no more in common than texts of different
+# classes; by how much the nearest of them is nearer than any of these; share of the rows of a class
+# that holds most, and rank of the other classes where words tell them.
+NO_MORE_ALIKE, CLOSER, MOST_ROWS, ALIKE = 0.52, 0.1, 0.5, 0.75
+
+
+def groups(
+    rows: int, rank: float, closest: float, commonest: float, alike: float, others_alike: float
+) -> Iterator[Verdict]:
+    """Judge whether a class holds texts about different things.
+
+    Args:
+        rows: rows of whose class not all texts are near.
+        rank: mean share of texts of other classes with fewer common words than one of the same
+            class, both without those that are near.
+        closest: by how much the nearest text of the class exceeds that of other classes.
+        commonest: share of the rows that have the commonest class.
+        alike: the rank of all its texts.
+        others_alike: the rank of all texts of the other classes.
+    """
+    if rows < ROWS_TO_RELATE:
+        return
+    if commonest >= MOST_ROWS and alike < NO_MORE_ALIKE and others_alike >= ALIKE:
+        finding = (
+            f"{percent(commonest)} of the rows are of one class, whose texts have no more words in "
+            f"common than texts of different classes (more than {alike:.0%} of them; in the other "
+            f"classes {others_alike:.0%}): it seems to be the class of everything else, and a "
+            "label loss draws its texts together."
+        )
+        change = (
+            "Leave the class out, or give each of its rows a class of its own, so that its texts "
+            "are negatives only."
+        )
+        yield Verdict("classes", WATCH, finding, change, "class of everything else", SYMPTOM,
+                      {"commonest": commonest, "alike": alike})  # fmt: skip
+    elif closest >= CLOSER and rank < NO_MORE_ALIKE:
+        finding = (
+            "The texts of a class are of groups that have nothing in common: beside the nearest "
+            f"ones, they have more common words than {rank:.0%} of texts of different classes, and "
+            "chance gives 50%. Several data sets or files may each have counted their classes from "
+            "0, so that one number stands for unrelated classes."
+        )
+        change = "Before joining data sets, let each one's class numbers begin behind the last."
+        yield Verdict("classes", WATCH, finding, change, "classes of unrelated groups", SYMPTOM,
+                      {"rank": rank, "closest": closest})  # fmt: skip
+
+
 # Share of the loss with labels of other rows at which labels are met from the beginning.
 MET = 0.01
 

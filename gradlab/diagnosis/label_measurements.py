@@ -50,9 +50,9 @@ def labels(observation: Observation, dataset: str, batches: list[ObservedBatch])
 
 
 def height(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
-    """Return the highest label."""
+    """Return the lowest and the highest label."""
     numbers = labels(observation, dataset, batches)
-    return numbers and {name: numbers[name] for name in ("loss", "high", "distinct")}
+    return numbers and {name: numbers[name] for name in ("loss", "low", "high", "distinct")}
 
 
 def name_of_loss(loss: Any) -> str:
@@ -203,6 +203,19 @@ def lists(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
     return None
 
 
+def unread(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
+    """Return the columns of texts without which a loss stays the same."""
+    names, columns = list(observation.table_of(dataset)), len(batches[0].columns)
+    places = [place for place in range(columns) if all(place in batch.unread for batch in batches)]
+    if not places:
+        return None
+    columns_of_texts = names if len(names) == columns else [str(place) for place in range(columns)]
+    return {
+        "loss": name_of_loss(batches[0].loss),
+        "columns": [columns_of_texts[place] for place in places],
+    }
+
+
 def vocabulary(
     observation: Observation, dataset: str, batches: list[ObservedBatch]
 ) -> Numbers | None:
@@ -317,5 +330,6 @@ def _are_unit(embedded: Sequence[Tensor]) -> bool:
 # Measurements of a trainer, and of each of its losses.
 OF_TRAINER = (last_token, first_token)
 OF_LOSS = (
-    *(labels, height, classes, order, outside, margin, teacher, teaching, lists, vocabulary),
+    *(labels, height, classes, order, outside, margin, teacher, teaching, lists, unread),
+    vocabulary,
 )

@@ -87,19 +87,34 @@ def labels(
     yield Verdict(subject, BAD, finding, change, name, symptom, evidence)
 
 
-# Highest label of a loss that takes labels for cosines which is too low for a match.
-TOO_LOW = 0.35
+# Highest label of a loss that takes labels for cosines which is too low for a match, and lowest one
+# that is too high for texts that do not match.
+TOO_LOW, TOO_HIGH = 0.35, 0.8
 
 
-def height(loss: str, high: float, distinct: int) -> Iterator[Verdict]:
-    """Judge whether the highest label of a loss of cosines lets any texts match.
+def height(loss: str, high: float, distinct: int, low: float = 0.0) -> Iterator[Verdict]:
+    """Judge whether the labels of a loss of cosines let texts match, and others not.
 
     Args:
         loss: name of the loss.
         high: highest label.
         distinct: number of different labels.
+        low: lowest label.
     """
-    if loss != "CosineSimilarityLoss" or distinct < 2 or not 0 < high < TOO_LOW:
+    if loss != "CosineSimilarityLoss" or distinct < 2:
+        return
+    if low > TOO_HIGH:
+        finding = (
+            f"All labels are between {low:.3g} and {high:.3g}: there are only pairs that fit, and "
+            f"{loss} draws all texts together, since one embedding for all meets such scores."
+        )
+        change = (
+            "Add pairs of different texts with low scores, or leave the scores out and use a "
+            "ranking loss, which takes other rows for negatives."
+        )
+        yield Verdict("labels", WATCH, finding, change, "labels all high", "labels-do-not-fit",
+                      {"low": low})  # fmt: skip
+    if not 0 < high < TOO_LOW:
         return
     finding = (
         f"The highest label is {high:.3g}: {loss} draws even the best pairs to that cosine only. "
@@ -319,6 +334,20 @@ def lists(column: str, texts: int) -> Iterator[Verdict]:
     )
     change = "Give each text a column of its own, such as negative_1 and negative_2, or a row."
     yield Verdict("columns", WATCH, finding, change, "lists of texts", "false-negatives")
+
+
+def unread(loss: str, columns: Sequence[str]) -> Iterator[Verdict]:
+    """Judge columns of texts without which a loss stays the same."""
+    names = " and ".join(repr(name) for name in columns)
+    finding = (
+        f"Column{'s' if len(columns) > 1 else ''} {names}: not read by {loss}, which stays the "
+        "same without, so that these texts take no part in training."
+    )
+    change = (
+        "For a label loss, give each text a row of its own with its class; else use a loss that "
+        "compares columns, or remove the column."
+    )
+    yield Verdict("columns", WATCH, finding, change, "column not read", "score-does-not-rise")
 
 
 def _equal_margins(margin: float) -> Verdict:

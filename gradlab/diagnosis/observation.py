@@ -69,6 +69,7 @@ class ObservedBatch:
     factor: float | None = None
     # The loss over its mean where rows exchange labels, without dropout; None if unknown.
     met: float | None = None
+    unread: tuple[int, ...] = ()  # columns without which the loss stays the same
 
     @property
     def half(self) -> bool:
@@ -302,9 +303,13 @@ def _try(
     norm = math.sqrt(sum(norm_of(tensor) ** 2 for tensor in trained.values()))
     depends = trials.dependence(trainer, inputs, loss, columns, labels)
     labelled = labels is not None and not depends["ignores"]
+    embedded = by_column(forward, columns)
+    unread: tuple[int, ...] = ()
+    if loss is not None and embedded and len(embedded) < len(columns):
+        unread = trials.unread(trainer, loss, columns, labels)
     batch = ObservedBatch(
         dataset, loss, columns, labelled, float(value), snapshot, problem, gradients,
-        embedded=by_column(forward, columns), ignores_labels=depends["ignores"],
+        embedded=embedded, ignores_labels=depends["ignores"], unread=unread,
         factor=depends["factor"], met=depends["met"], norm=norm,
         labels=labels if isinstance(labels, Tensor) else None,
     )  # fmt: skip

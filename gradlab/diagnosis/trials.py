@@ -68,6 +68,25 @@ def dependence(
     }  # fmt: skip
 
 
+def unread(trainer: Any, loss: Any, columns: Sequence[Any], labels: Any) -> tuple[int, ...]:
+    """Return the columns without which a loss stays the same: it does not look at their texts."""
+    model, places = trainer.model, list[int]()
+    model.eval()
+    try:
+        with torch.no_grad(), trainer.compute_loss_context_manager():
+            value = _value(loss, columns, labels)
+            for place in range(len(columns)):
+                without = [*columns[:place], {}, *columns[place + 1 :]]
+                with contextlib.suppress(Exception):  # of a loss that reads the column
+                    if _value(loss, without, labels) == value:
+                        places.append(place)
+    except Exception:  # a loss that needs gradients or the state of a training step
+        return ()
+    finally:
+        model.train()
+    return tuple(places)
+
+
 def accumulation(trainer: Any, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return whether the trainer, and else the loss, divides by the accumulation; None if unknown.
 

@@ -45,6 +45,7 @@ from gradlab.diagnosis.label_agreement_verdicts import (
     balance,
     contradictions,
     grouping,
+    groups,
     met,
     opposite,
     preference,
@@ -63,6 +64,7 @@ from gradlab.diagnosis.label_verdicts import (
     outside,
     teacher,
     teaching,
+    unread,
 )
 from gradlab.diagnosis.loss_verdicts import gradient_cache, logits, loss, processes, temperature
 from gradlab.diagnosis.optimizer_verdicts import (
@@ -361,6 +363,7 @@ LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "contradictions": contradictions,
     "relation": relation,
     "grouping": grouping,
+    "groups": groups,
     "met": met,
     "direction": direction,
     "prefixes": prefixes,
@@ -371,6 +374,7 @@ LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "parts": parts,
     "template": template,
     "lists": lists,
+    "unread": unread,
     "teaching": teaching,
     "markers": markers,
     "contained": contained,
