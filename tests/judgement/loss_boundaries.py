@@ -29,6 +29,10 @@ RELATION = {
 GROUPING = {"rows": 160, "classes": 20, "rank": 0.5, "nearest": 0.2}
 PARTS = {"rows": 160, "column": "title", "text": "a"}
 TEMPLATE = {"texts": 160, "column": "positive", "opening": "we are sorry", "apart": 1.0}
+GROUPS = {
+    "rows": 128, "rank": 0.5, "closest": 0.2, "commonest": 0.1, "alike": 0.55, "others_alike": 0.55,
+}  # fmt: skip
+ELSE = {"commonest": 0.8, "alike": 0.5, "others_alike": 0.95}
 UNBALANCED = {"rows": 512, "with_mate": 1.0, "single_class": 0.4}
 TEACHING = {"preferred": 0.0, "temperature": 1.0, "lengths": [], "unit": True}
 UNTOLD = {"anchors": 48, "share": 0.5, "rows": 48, "word_share": 0.5}
@@ -299,6 +303,22 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("height", {"loss": "CosineSimilarityLoss", "high": 0.25, "distinct": 1}, ""),
     ("height", {"loss": "CosineSimilarityLoss", "high": 0.25, "distinct": 2}, "watch"),
     ("height", {"loss": "CoSENTLoss", "high": 0.25, "distinct": 9}, ""),
+    ("height", {"loss": "CosineSimilarityLoss", "high": 1.0, "distinct": 9, "low": 0.7}, ""),
+    ("height", {"loss": "CosineSimilarityLoss", "high": 1.0, "distinct": 9, "low": 0.85}, "watch"),
+    ("height", {"loss": "CoSENTLoss", "high": 1.0, "distinct": 9, "low": 0.85}, ""),
+    ("groups", GROUPS, "watch", "one number stands for unrelated classes"),
+    ("groups", GROUPS | {"rows": 90}, ""),
+    ("groups", GROUPS | {"rank": 0.515}, "watch"),
+    ("groups", GROUPS | {"rank": 0.53}, ""),
+    ("groups", GROUPS | {"closest": 0.07}, ""),
+    ("groups", GROUPS | {"closest": 0.14}, "watch"),
+    ("groups", GROUPS | ELSE, "watch", "class of everything else"),
+    ("groups", GROUPS | ELSE | {"commonest": 0.4, "closest": 0.0}, ""),
+    ("groups", GROUPS | ELSE | {"commonest": 0.6, "closest": 0.0}, "watch"),
+    ("groups", GROUPS | ELSE | {"alike": 0.53, "closest": 0.0}, ""),
+    ("groups", GROUPS | ELSE | {"others_alike": 0.7, "closest": 0.0}, ""),
+    ("groups", GROUPS | ELSE | {"others_alike": 0.8, "closest": 0.0}, "watch"),
+    ("unread", {"loss": "BatchAllTripletLoss", "columns": ["b"]}, "watch", "'b': not read by"),
     ("graded", {"rising": 1.0, "falling": 2.0}, ""),
     ("graded", {"rising": 2.0, "falling": 1.0}, "bad"),
     ("graded", {"rising": 2.0, "falling": 1.0, "words": -0.2}, "bad"),

@@ -139,6 +139,10 @@ STEP_RUNS = [
         "lower the learning rate"),
     Run("sentences that come together by 60%", close((0.6, 0.5), (0.82, 0.8)), "Spread", "watch",
         "drawn together"),
+    Run("sentences drawn together by 60% like views", close(LITTLE[0], (0.82, 0.78), 0.8), "Spread",
+        "watch", "read to the words by which they differ"),
+    Run("sentences drawn together by 30% like views", close(LITTLE[0], (0.68, 0.64), 0.8),
+        "Spread", "watch", "Train longer"),
     Run("a loss that falls while pairs come apart", close((0.6, 0.5), (0.52, 0.5), 0.2), "Spread",
         "watch", "order of its arguments"),
 ]  # fmt: skip

@@ -17,7 +17,7 @@ HEAD = (
 )
 NAMES = {"first": "first half", "held_out": "held-out half"}
 AT_FIRST = {"first": "at first", "held_out": "first score"}
-NOW = {"first": "now", "held_out": "its false alarms mended"}
+NOW = {"first": "now", "held_out": "mended since, no estimate"}
 
 
 def table() -> str:

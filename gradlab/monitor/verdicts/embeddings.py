@@ -338,8 +338,9 @@ def _apart_by(records: Records, is_worse: bool) -> str:
     """Return what to change where sentences are hardly told apart; or worse than at first."""
     losses = records.losses
     falls = losses is not None and losses[1] < losses[0] - (1 - LEARNS) * abs(losses[0])
-    cosine = records.end("negative_cosine")
-    if is_worse and 1 - cosine < DRAWN_TOGETHER * (1 - records.first("negative_cosine")):
+    farther = 1 - records.first("negative_cosine")
+    is_together = 1 - records.end("negative_cosine") < DRAWN_TOGETHER * farther
+    if is_worse and is_together:
         return (
             "All sentences are drawn together, as in a collapse: check that negatives push "
             "(their sign, mask and margins), or that one side is detached where there are none."
@@ -359,6 +360,12 @@ def _apart_by(records: Records, is_worse: bool) -> str:
         return (
             "The loss does not fall either: check that its gradient reaches the encoder, and the "
             f"learning rate. {PAIRS_MAY_NOT_FIT}"
+        )
+    if is_together:
+        return (
+            "Different sentences are drawn together like the views of one: check that texts are "
+            "read to the words by which they differ (max_seq_length), and lower the learning rate. "
+            f"{PAIRS_MAY_NOT_FIT}"
         )
     return f"Train longer, or at a higher learning rate. {PAIRS_MAY_NOT_FIT}"
 
