@@ -62,7 +62,8 @@ def command(
             click.echo(f"{name}{run.damage}")
         click.echo(f"{name}{judgement.headline}")
         for verdict in judgement.verdicts:
-            if verdict.is_problem:
-                click.echo(f"{name}{verdict.title}: {verdict.finding} {verdict.change}")
+            line = f"{verdict.title}: {verdict.finding} {verdict.change}".strip()
+            if verdict.is_problem and not judgement.headline.startswith(line):
+                click.echo(f"{name}{line}")
     click.echo(f"Wrote {path}")
     end_with(grade, fail_on)

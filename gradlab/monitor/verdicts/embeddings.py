@@ -27,8 +27,8 @@ RANK_LOST, FEW_DIMENSIONS = 0.5, 3.0
 # dropout alone, a healthy run begins near .75 and falls. Failing runs oscillate, so records over
 # the limit need not be consecutive. New heads, which may begin above it, get more records.
 INDISTINCT, RECORDS_OF_NEW_HEADS = 0.9, 6
-# Differences between the cosines of positives and negatives: hardly told apart, clearly told apart.
-NARROW, WIDE = 0.05, 0.3
+# Differences between the cosines of positives and negatives: hardly, not by much, clearly apart.
+NARROW, CLOSE, WIDE = 0.05, 0.15, 0.3
 # Share of the first difference that must be left; below it, training has made things worse.
 # Multiple of it by which sentences are told apart, if different ones are farther apart too.
 REMAINDER, GROWN = 0.5, 2.0
@@ -63,7 +63,8 @@ def pairs_at_chance(records: Records) -> Verdict | None:
         WATCH,
         "In the first record, positives were no nearer than other sentences: their mean cosine was "
         f"{score(positive)}, that of other sentences {score(negative)}.",
-        "Look with gradlab doctor whether the texts of a row belong together.",
+        _columns_first(records)
+        or "Look with gradlab doctor whether the texts of a row belong together.",
         name="pairs at chance",
         symptom="loss-at-chance",
         evidence={"positive_cosine": positive, "negative_cosine": negative},
@@ -111,7 +112,8 @@ def collapse(records: Records) -> Verdict | None:
     remedy = "use more negatives" if records.has_negatives else PUSH
     lower = f"Lower the learning rate, or {remedy}{apart}. {PAIRS_MAY_NOT_FIT}"
     if records.begins_at_chance:
-        lower = f"{PAIRS_AT_CHANCE} If they do, lower the learning rate."
+        lower = f"{_columns_first(records)} {PAIRS_AT_CHANCE}".lstrip()
+        lower += " If they do, lower the learning rate."
     return Verdict(
         "Spread",
         BAD,
@@ -176,7 +178,7 @@ def spread(records: Records, running: bool) -> Verdict:
         finding += f" A batch uses {short(rank[1])} dimensions." if rank else ""
         return Verdict("Spread", NOT_JUDGED, finding, name="no positives")
     cosines = (
-        f"the two views of a sentence have a mean cosine of {score(positive[1])} (in the first "
+        f"anchor and positive have a mean cosine of {score(positive[1])} (in the first "
         f"record {score(positive[0])}), and different sentences one of {score(negative[1])} (in "
         f"the first record {score(negative[0])})"
     )
@@ -187,7 +189,8 @@ def spread(records: Records, running: bool) -> Verdict:
     }
     gap = positive[1] - negative[1]
     if gap > NARROW:
-        distance = "clearly told apart" if gap > WIDE else "told apart, though not by much"
+        distance = "clearly told apart" if gap > WIDE else "told apart"
+        distance += "" if gap > CLOSE else ", though not by much"
         finding = f"Sentences are {distance}: {cosines}."
         return Verdict("Spread", GOOD, finding, name="told apart", evidence=evidence)
     first_gap = positive[0] - negative[0]
@@ -300,6 +303,16 @@ def queue_advice(config: Mapping[str, Any] | None) -> str:
         "Both branches are the same, since momentum is 0 and there is no predictor, so that "
         "nothing holds the keys back (MoCoSE, A.2). Raise momentum, add predictor_layers, or turn "
         "in_batch_negatives on."
+    )
+
+
+def _columns_first(records: Records) -> str:
+    """Return what to look at first where rows have negatives of their own; else nothing."""
+    if not records.used.arguments & {"owners", "own_negatives"}:
+        return ""
+    return (
+        "Check the order of the columns first: it decides, not their names, and must be anchor, "
+        "positive, negative; positives and negatives may be exchanged."
     )
 
 

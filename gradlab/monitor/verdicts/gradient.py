@@ -54,6 +54,7 @@ EQUAL_LABELS = (
 NO_NEGATIVES = (
     "Does not apply: this loss compares no anchor with a positive and negatives of its own."
 )
+NOT_APPLICABLE = "does not apply"
 
 
 def nothing_to_learn(records: Records) -> Verdict | None:
@@ -128,7 +129,7 @@ def hard_negatives(records: Records, unmeasured: str) -> Verdict:
     if not (math.isfinite(share) and equal > 0):
         why = unmeasured if not records.points("gradient_dissipation") else NO_NEGATIVES
         why = NO_NEGATIVES if records.used.name in RATED else why
-        return Verdict(subject, NOT_JUDGED, why, name="hard negatives not measured")
+        return Verdict(subject, NOT_JUDGED, why, name=_unmeasured_name(why))
     if alike := temperature_too_high(records):
         return alike
     evidence = {"hardest_share": share, "uniform_share": equal}
@@ -191,7 +192,8 @@ def pull_and_push(records: Records, unmeasured: str) -> Verdict:
     share = records.end("lemma_share")
     if not math.isfinite(share):
         why = unmeasured if not records.points("gradient_dissipation") else NO_NEGATIVES
-        return Verdict("Pull and push", NOT_JUDGED, why, name="pull not measured")
+        why = NO_NEGATIVES if records.used.name in RATED else why
+        return Verdict("Pull and push", NOT_JUDGED, why, name=_unmeasured_name(why))
     if outweighed := ratio_too_low(records):
         return outweighed
     evidence = {"lemma_share": share, "ratio_median": records.end("ratio_median")}
@@ -205,6 +207,10 @@ def pull_and_push(records: Records, unmeasured: str) -> Verdict:
     steps = "Steps" if share >= NEARLY_ALL else "Most steps"
     finding = f"{steps} bring sentences closer to their positives."
     return Verdict("Pull and push", GOOD, finding, name="steps bring closer", evidence=evidence)
+
+
+def _unmeasured_name(why: str) -> str:
+    return NOT_APPLICABLE if why == NO_NEGATIVES else "not measured"
 
 
 def _no_push(records: Records, since: int) -> Verdict | None:
@@ -273,7 +279,7 @@ def _share_that_learns(records: Records) -> Verdict:
 def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
     if all(map(math.isnan, records.points("gradient_dissipation").values())):
         # No record has a negative that acts, as of a loss that compares the cosines of pairs.
-        return Verdict("Learning", NOT_JUDGED, NO_NEGATIVES, name="learning not measured")
+        return Verdict("Learning", NOT_JUDGED, NO_NEGATIVES, name=NOT_APPLICABLE)
     easier = alternative(records.used, LEARNING, raises=True)
     change = f"Stop here, or make the task harder: harder negatives, larger batches{easier}."
     change = EQUAL_LABELS if records.used.has_labels else change

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gradlab.monitor.verdicts.gradient import NOT_APPLICABLE
 from gradlab.verdict import BAD, GOOD, WATCH, Verdict, graded, subjects, unjudged
 
 
@@ -32,7 +33,8 @@ def headline_of(verdicts: Sequence[Verdict], running: bool) -> str:
             (standing,) = [verdict for verdict in verdicts if verdict.subject == "Run"]
             sentences = [f"Nothing can be said{' yet' if running else ''}. {standing.finding}"]
         sentences += [_briefly(v.finding) for v in verdicts if v.name == "gain within swing"]
-    return " ".join([*sentences, unjudged(verdicts)]).strip()
+    applicable = [verdict for verdict in verdicts if verdict.name != NOT_APPLICABLE]
+    return " ".join([*sentences, unjudged(applicable)]).strip()
 
 
 def _briefly(finding: str) -> str:

@@ -122,7 +122,7 @@ def _too_short(steps: int, max_steps: Any) -> Verdict:
     if max_steps == steps:
         finding += f", which is max_steps={max_steps}"
         change = "Raise max_steps, or leave it out, so that num_train_epochs decides."
-    return Verdict("Run", WATCH, f"{finding}.", change, "few steps", "weights-do-not-move")
+    return Verdict("Run", WATCH, f"{finding}.", change, "few steps")
 
 
 def _sound_status(status: str, place: str, step: int, total: int | None, records: int) -> Verdict:

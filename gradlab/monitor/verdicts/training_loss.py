@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 
@@ -22,6 +23,8 @@ COMPARED = 9
 # Share of its first value, or of guessing, to which a loss must have fallen before it came back,
 # and share from which on it has come back.
 FALLEN, RISEN = 0.8, 0.95
+# Share of its largest fall that a loss must keep.
+KEPT = 0.5
 
 
 def judge_loss(run: Recording, dataset: str) -> Verdict:
@@ -80,6 +83,8 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
             name = "loss does not fall"
             return Verdict("Loss", WATCH, finding, change, name, "score-falls", evidence)
         return Verdict("Loss", NOT_JUDGED, finding, name="loss does not fall", evidence=evidence)
+    if doubtful := _hardly_fell(losses, ends, evidence):
+        return doubtful
     below = f"; guessing would give {short(guessing)}" if guessing and guessing > last else ""
     finding = f"The loss fell: it {course}{below}."
     return Verdict("Loss", GOOD, finding, name="loss falls", evidence=evidence)
@@ -109,15 +114,47 @@ def _at_zero(losses: list[float], used: LossInUse, evidence: dict[str, float]) -
     return Verdict("Loss", BAD, finding, change, "loss is 0", "loss-zero", evidence)
 
 
+def _hardly_fell(
+    losses: list[float], ends: tuple[float, float], evidence: dict[str, float]
+) -> Verdict | None:
+    """Judge whether a loss fell by less than a usual swing, or has risen again since."""
+    first, last = ends
+    swing = statistics.median([abs(b - a) for a, b in itertools.pairwise(losses)])
+    if first - last < swing:
+        finding = (
+            f"The loss has not clearly fallen: it {course_of(ends)}, and usually changes by "
+            f"{short(swing)} from one record to the next."
+        )
+        return Verdict("Loss", NOT_JUDGED, finding, name="fall within swing", evidence=evidence)
+    if len(losses) < COMPARED:
+        return None
+    windows, smooth = _smoothed(losses)
+    lowest, late = min(smooth), smooth[-1]
+    is_apart = min(map(max, windows)) < min(windows[-1])
+    if not is_apart or first - late >= KEPT * (first - lowest):
+        return None
+    finding = (
+        f"The loss fell from {short(first)} to {short(lowest)}, and has risen to {short(late)} "
+        "since (medians of neighbouring records)."
+    )
+    return Verdict("Loss", NOT_JUDGED, finding, name="loss rose again",
+                   evidence=evidence | {"lowest": lowest})  # fmt: skip
+
+
+def _smoothed(losses: list[float]) -> tuple[list[list[float]], list[float]]:
+    """Return the windows of a quarter of the records, and their medians."""
+    width = max(PERSISTENT, len(losses) // 4)
+    windows = [losses[at : at + width] for at in range(len(losses) - width + 1)]
+    return windows, [statistics.median(window) for window in windows]
+
+
 def _came_back(
     losses: list[float], guessing: float | None, evidence: dict[str, float]
 ) -> Verdict | None:
     """Judge whether the loss fell and has come back to where it began, or to guessing."""
-    width = max(PERSISTENT, len(losses) // 4)
-    windows = [losses[at : at + width] for at in range(len(losses) - width + 1)]
     if len(losses) < COMPARED or min(losses) <= 0:
         return None
-    smooth = [statistics.median(window) for window in windows]
+    windows, smooth = _smoothed(losses)
     lowest, last = min(smooth), smooth[-1]
     level = min(smooth[0], guessing) if guessing else losses[0]
     # Noise has no gap between the values there and at the end.
