@@ -140,7 +140,7 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     (APART | {"loss": steadily(1.0, 1.0, 0.72, 0.72, 0.93, 0.93, 0.93)}, {}, "Loss", "not judged"),
     (APART | {"loss": steadily(1.0, 1.0, 0.5, 0.5, 0.8, 0.8, 0.8)}, {}, "Loss", "not judged"),
     (APART | {"loss": steadily(1.0, 1.0, 0.5, 0.5, 0.67, 0.67, 0.67)}, {}, "Loss", "good"),
-    (APART | {"loss": [1.17, *([1.2, 1.1] * COUNT)[: COUNT - 1]]}, {}, "Loss", "not judged"),
+    (APART | {"loss": [1.25, *([1.2, 1.1] * COUNT)[: COUNT - 1]]}, {}, "Loss", "not judged"),
     (APART | {"loss": [1.5, *([1.2, 1.1] * COUNT)[: COUNT - 1]]}, {}, "Loss", "good"),
     (APART | resumed(1.3), {}, "Loss", "good"),
     (resumed(2.0), {}, "Loss", "watch"),
