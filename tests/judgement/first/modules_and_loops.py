@@ -11,7 +11,7 @@ import torch.nn.functional as functional
 
 import gradlab
 from tests.judgement.case import DOCTOR, REPORT, faulty
-from tests.judgement.held_out.materials import CUT, LONGER, ranking
+from tests.judgement.first.materials import CUT, LONGER, ranking
 from tests.judgement.stage import INTERVAL, Stage, facts, pairs, passage, question
 from tests.judgement.truth import (
     among_alike,

@@ -6,9 +6,9 @@ import random
 from typing import Any
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.damaged_texts import EVALUATED, searching
-from tests.judgement.held_out.materials import cosine_triplet, ranking, trained, translated
-from tests.judgement.held_out.pair_labels import cosent, cosine, labelled, same_class
+from tests.judgement.first.damaged_texts import EVALUATED, searching
+from tests.judgement.first.materials import cosine_triplet, ranking, trained, translated
+from tests.judgement.first.pair_labels import cosent, cosine, labelled, same_class
 from tests.judgement.stage import (
     Stage,
     classes,
@@ -38,7 +38,7 @@ def triplets_by_ranking(stage: Stage) -> None:
 
 
 @sound("ranking loss with several hard negatives")
-def three_hard_negatives(stage: Stage) -> None:
+def triplets_with_three_negatives(stage: Stage) -> None:
     draw, asked = random.Random(3), facts(160)
     table = {"query": [*map(question, asked)], "positive": [*map(passage, asked)]}
     for at in range(3):
@@ -73,7 +73,7 @@ def matryoshka_of_ranking(stage: Stage) -> None:
 
 
 @sound("Matryoshka around a loss of scores")
-def matryoshka_of_cosent(stage: Stage) -> None:
+def matryoshka_around_cosent(stage: Stage) -> None:
     def loss(model: Any) -> Any:
         return losses.MatryoshkaLoss(model, cosent(model), [32, 16])
 
@@ -81,7 +81,7 @@ def matryoshka_of_cosent(stage: Stage) -> None:
 
 
 @sound("CoSENT on labels of 0 and 1")
-def cosent_on_two_labels(stage: Stage) -> None:
+def cosent_on_labels_of_two_values(stage: Stage) -> None:
     learns(stage, stage.trainer(cosent, labelled(), **FAST), retrieval)
 
 
@@ -122,7 +122,7 @@ def online_contrastive_on_pairs(stage: Stage) -> None:
 
 
 @sound("triplets by cosine")
-def triplets_by_cosine(stage: Stage) -> None:
+def triplets_by_cosine_of_the_library(stage: Stage) -> None:
     learns(stage, stage.trainer(cosine_triplet, triplets(), max_steps=60, **FAST), among_alike)
 
 

@@ -6,11 +6,11 @@ import random
 from typing import Any
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.damaged_texts import EVALUATED, searching
-from tests.judgement.held_out.materials import pretrained, ranking, translated
-from tests.judgement.held_out.pair_labels import cosent, labelled
-from tests.judgement.held_out.repeated_rows import shuffled
-from tests.judgement.held_out.used_otherwise import PASSAGE, QUERY, asked_both
+from tests.judgement.first.damaged_texts import EVALUATED, searching
+from tests.judgement.first.materials import pretrained, ranking, translated
+from tests.judgement.first.pair_labels import cosent, labelled
+from tests.judgement.first.repeated_rows import shuffled
+from tests.judgement.first.used_otherwise import PASSAGE, QUERY, asked_both
 from tests.judgement.stage import PEOPLE, Stage, facts, pairs, passage, question
 from tests.judgement.truth import alike, among_alike, learns, retrieval
 
@@ -18,7 +18,7 @@ FAST = {"learning_rate": 1e-3}
 
 
 @sound("warm-up over half of the run")
-def half_of_the_run_is_warm_up(stage: Stage) -> None:
+def warm_up_for_half_of_the_steps(stage: Stage) -> None:
     learns(stage, stage.trainer(ranking, pairs(), warmup_steps=20, **FAST), among_alike)
 
 
@@ -41,13 +41,13 @@ def four_epochs(stage: Stage) -> None:
 
 
 @sound("accumulated gradients")
-def four_batches_accumulated(stage: Stage) -> None:
+def gradients_of_four_batches(stage: Stage) -> None:
     settings = {"gradient_accumulation_steps": 4, "max_steps": 20}
     learns(stage, stage.trainer(ranking, pairs(), **settings, **FAST), among_alike)
 
 
 @sound("small batches")
-def batches_of_four(stage: Stage) -> None:
+def batches_of_four_pairs(stage: Stage) -> None:
     settings = {"per_device_train_batch_size": 4, "max_steps": 80}
     learns(stage, stage.trainer(ranking, pairs(), **settings, **FAST), among_alike)
 

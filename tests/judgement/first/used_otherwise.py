@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.damaged_texts import EVALUATED, searching
-from tests.judgement.held_out.materials import (
+from tests.judgement.first.damaged_texts import EVALUATED, searching
+from tests.judgement.first.materials import (
     CUT,
     LONGER,
     InOrder,

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.further_reports import hinge
-from tests.judgement.held_out.materials import ranking
-from tests.judgement.held_out.modules_and_loops import (
+from tests.judgement.first.further_reports import hinge
+from tests.judgement.first.materials import ranking
+from tests.judgement.first.modules_and_loops import (
     batches,
     embed,
     infonce,
@@ -153,7 +153,7 @@ def rises(stage: Stage, scores: tuple[float, float]) -> None:
 
 
 @sound("own loop")
-def loop_of_infonce(stage: Stage) -> None:
+def loop_of_infonce_pairs(stage: Stage) -> None:
     model = stage.model()
     draw = batches(model)
     rises(stage, loop_scores(stage, model, infonce, lambda: tuple(embed(model, f) for f in draw())))

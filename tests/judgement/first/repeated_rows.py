@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.materials import (
+from tests.judgement.first.materials import (
     ANYWHERE,
     CUT,
     FALSE_NEGATIVE,

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as functional
 
 from tests.judgement.case import DOCTOR, INSPECT, REPORT, faulty
-from tests.judgement.held_out.damaged_texts import with_column
-from tests.judgement.held_out.materials import (
+from tests.judgement.first.damaged_texts import with_column
+from tests.judgement.first.materials import (
     ANYWHERE,
     FALSE_NEGATIVE,
     LONGER,
@@ -19,7 +19,7 @@ from tests.judgement.held_out.materials import (
     mistaught,
     ranking,
 )
-from tests.judgement.held_out.modules_and_loops import batches, embed, loop_scores, sound_scores
+from tests.judgement.first.modules_and_loops import batches, embed, loop_scores, sound_scores
 from tests.judgement.stage import (
     Stage,
     facts,

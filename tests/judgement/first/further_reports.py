@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as functional
 
 from tests.judgement.case import DOCTOR, INSPECT, REPORT, faulty
-from tests.judgement.held_out.damaged_texts import cased, misread, with_column
-from tests.judgement.held_out.materials import (
+from tests.judgement.first.damaged_texts import cased, misread, with_column
+from tests.judgement.first.materials import (
     ANYWHERE,
     CUT,
     LONGER,
@@ -20,14 +20,14 @@ from tests.judgement.held_out.materials import (
     mistaught,
     ranking,
 )
-from tests.judgement.held_out.modules_and_loops import (
+from tests.judgement.first.modules_and_loops import (
     RATE,
     STILL,
     loop_scores,
     routed,
     sound_scores,
 )
-from tests.judgement.held_out.pair_labels import COLLIDE
+from tests.judgement.first.pair_labels import COLLIDE
 from tests.judgement.stage import Stage, classes, pairs, triplets
 from tests.judgement.truth import alike, among_alike, falls_short, retrieval, suffers
 from tests.sentence_training import losses

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.judgement.case import INSPECT, faulty
-from tests.judgement.held_out.materials import (
+from tests.judgement.first.materials import (
     ANYWHERE,
     CUT,
     LONGER,

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.materials import (
+from tests.judgement.first.materials import (
     LONGER,
     InOrder,
     ranking,
