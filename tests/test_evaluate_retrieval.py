@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 from pathlib import Path
@@ -17,7 +18,7 @@ from gradlab.train import train
 from gradlab.train.run_folder import RunFolder, finished
 from tests.train_helpers import recorded, small_config, write_stsb
 
-mteb = pytest.importorskip("mteb")
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("mteb") is None, reason="needs mteb")
 WORDS = ["red", "green", "blue", "cold", "warm", "loud"]
 
 

@@ -7,14 +7,15 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gradlab.losses.registry import loss_class, loss_names
 
-nbformat = pytest.importorskip("nbformat")
-nbclient = pytest.importorskip("nbclient")
-jupyter_client = pytest.importorskip("jupyter_client")
+if TYPE_CHECKING:
+    import jupyter_client
+    from nbformat import NotebookNode
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -41,6 +42,12 @@ every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: pat
 
 
 @pytest.fixture(scope="module")
+def nbformat() -> Any:
+    """The library, whose import takes seconds: only a process that reads a notebook needs it."""
+    return pytest.importorskip("nbformat")
+
+
+@pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jupyter_client.KernelManager]:
     """One process for all notebooks: starting it, with imports, takes longer than most of them."""
     own = {
@@ -51,18 +58,22 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jupyter_client.
         "OMP_NUM_THREADS": "1",
         "GRADLAB_CACHE_DIR": str(tmp_path_factory.mktemp("cache")),
     }
+    jupyter_client = pytest.importorskip("jupyter_client")
     manager = jupyter_client.KernelManager(kernel_name="python3")
     manager.start_kernel(env=os.environ | own)
     yield manager
     manager.shutdown_kernel(now=True)
 
 
-def execute(notebook: nbformat.NotebookNode, kernel: jupyter_client.KernelManager) -> None:
+def execute(notebook: NotebookNode, kernel: jupyter_client.KernelManager) -> None:
+    nbclient = pytest.importorskip("nbclient")
     nbclient.NotebookClient(notebook, km=kernel, timeout=300).execute(cleanup_kc=False)
 
 
 @every_notebook
-def test_runs(path: Path, tmp_path: Path, kernel: jupyter_client.KernelManager) -> None:
+def test_runs(
+    path: Path, tmp_path: Path, kernel: jupyter_client.KernelManager, nbformat: Any
+) -> None:
     """Offline, without a word on stderr; see `SMALLER`."""
     clean = nbformat.v4.new_code_cell(CLEAN.format(folder=tmp_path))
     execute(nbformat.v4.new_notebook(cells=[clean]), kernel)
@@ -75,7 +86,7 @@ def test_runs(path: Path, tmp_path: Path, kernel: jupyter_client.KernelManager) 
     assert kinds(notebook) >= kinds(nbformat.read(path, as_version=4))
 
 
-def kinds(notebook: nbformat.NotebookNode) -> set[tuple[int, str]]:
+def kinds(notebook: NotebookNode) -> set[tuple[int, str]]:
     """What kind of output each cell shows."""
     outputs_shown = set()
     for index, cell in enumerate(notebook.cells):
@@ -85,13 +96,13 @@ def kinds(notebook: nbformat.NotebookNode) -> set[tuple[int, str]]:
     return outputs_shown
 
 
-def words_on_stderr(notebook: nbformat.NotebookNode) -> list[str]:
+def words_on_stderr(notebook: NotebookNode) -> list[str]:
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     return [output.text for output in outputs if output.get("name") == "stderr"]
 
 
 @every_notebook
-def test_committed_complete_clean_and_small(path: Path) -> None:
+def test_committed_complete_clean_and_small(path: Path, nbformat: Any) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(text) < 500_000
     words = re.sub(r'"image/png": "[^"]*"', "", text)
@@ -118,7 +129,7 @@ def test_committed_complete_clean_and_small(path: Path) -> None:
     ]
 
 
-def test_the_loop_over_all_losses_shows_all_of_them() -> None:
+def test_the_loop_over_all_losses_shows_all_of_them(nbformat: Any) -> None:
     notebook = nbformat.read(FOLDER / "1-components.ipynb", as_version=4)
     (cell,) = (cell for cell in notebook.cells if "gradlab.loss_names()" in cell.source)
     printed_names = {line.split()[0] for line in cell.outputs[0].text.splitlines()}

@@ -8,6 +8,7 @@ that it was not fitted on no better, the factors act one by one.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -65,12 +66,15 @@ def inputs(table: pd.DataFrame) -> np.ndarray:
     )
 
 
-def ten_fold(table: pd.DataFrame, split: int = 0) -> pd.DataFrame:
+def ten_fold(
+    table: pd.DataFrame, split: int = 0, names: Collection[str] | None = None
+) -> pd.DataFrame:
     """Root mean square error of each model in points, over runs that it was not fitted on.
 
     ``split`` is the seed of the division into folds; ``error_above`` is over the runs that score
     more than the median run. The last rows are the Gaussian process without one of the factors, and
-    both models with the logarithm of the open share, or the margin's, in its place.
+    both models with the logarithm of the open share, or the margin's, in its place. With ``names``,
+    only these models are fitted.
     """
     from sklearn.model_selection import KFold, cross_val_predict
 
@@ -89,6 +93,8 @@ def ten_fold(table: pd.DataFrame, split: int = 0) -> pd.DataFrame:
             fits.append((f"{name} with the logarithm of the {factor}", estimators[name], changed))
     rows = []
     for name, model, columns in fits:
+        if names is not None and name not in names:
+            continue
         with _unbounded_lengths():
             wrong = cross_val_predict(model, columns, score, cv=folds) - score
         rows.append((name, root_mean_square(wrong), root_mean_square(wrong[above])))
