@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 
 import gradlab
-from gradlab.atlas.leads import HEADINGS, SETTING, flow_to_end, stored_leads
+from gradlab.atlas.flow_ends import HEADINGS, SETTING, flow_to_end, stored_leads
 from gradlab.files import write_text
 
 DOCS = Path(__file__).parent
-DATA = Path(gradlab.__file__).parent / "atlas" / "leads.toml"
+DATA = Path(gradlab.__file__).parent / "atlas" / "flow_ends.toml"
 START, END = "<!-- Made by docs/flow_table.py -->", "<!-- until here -->"
 
 

@@ -32,7 +32,7 @@ from gradlab.atlas.entries import (
     atlas_names,
     measure,
 )
-from gradlab.atlas.leads import HEADINGS, STARTS, stored_leads
+from gradlab.atlas.flow_ends import HEADINGS, STARTS, stored_leads
 from gradlab.atlas.models import SETTING, TEMPERATURE, measurable_models
 from gradlab.atlas.picture import draw_models
 from gradlab.atlas.tables import cell, model_cells, short

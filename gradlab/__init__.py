@@ -21,11 +21,11 @@ if TYPE_CHECKING:  # `as` marks them as exported
     from gradlab.diagnosis import doctor as doctor
     from gradlab.errors import GradlabError as GradlabError
     from gradlab.explorer import explore as explore
+    from gradlab.gradient.components_and_autograd import autograd_gradient as autograd_gradient
+    from gradlab.gradient.components_and_autograd import autograd_split as autograd_split
+    from gradlab.gradient.components_and_autograd import components as components
     from gradlab.gradient.learnable import LearnableLoss as LearnableLoss
     from gradlab.gradient.learnable import learnable as learnable
-    from gradlab.gradient.paradigm import autograd_gradient as autograd_gradient
-    from gradlab.gradient.paradigm import autograd_split as autograd_split
-    from gradlab.gradient.paradigm import components as components
     from gradlab.gradient.verification import verify as verify
     from gradlab.inspection import find_false_negatives as find_false_negatives
     from gradlab.inspection import inspect as inspect
@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # `as` marks them as exported
     from gradlab.losses.registry import loss_names as loss_names
     from gradlab.losses.registry import register as register
     from gradlab.monitor.callback import WatchCallback as WatchCallback
-    from gradlab.monitor.trainers import watch as watch
+    from gradlab.monitor.start_watching import watch as watch
     from gradlab.scale import BlockwiseLoss as BlockwiseLoss
     from gradlab.scale import blockwise as blockwise
     from gradlab.scale.audit import audit as audit
@@ -53,7 +53,11 @@ _NAMES = {
     "gradlab.errors": ("GradlabError",),
     "gradlab.explorer": ("explore",),
     "gradlab.gradient.learnable": ("LearnableLoss", "learnable"),
-    "gradlab.gradient.paradigm": ("autograd_gradient", "autograd_split", "components"),
+    "gradlab.gradient.components_and_autograd": (
+        "autograd_gradient",
+        "autograd_split",
+        "components",
+    ),
     "gradlab.gradient.verification": ("verify",),
     "gradlab.inspection": ("find_false_negatives", "inspect"),
     "gradlab.losses.base": ("Loss",),
@@ -63,7 +67,7 @@ _NAMES = {
     "gradlab.losses.recombined": ("recombine",),
     "gradlab.losses.registry": ("get_loss", "loss_names", "register"),
     "gradlab.monitor.callback": ("WatchCallback",),
-    "gradlab.monitor.trainers": ("watch",),
+    "gradlab.monitor.start_watching": ("watch",),
     "gradlab.scale": ("BlockwiseLoss", "blockwise"),
     "gradlab.scale.audit": ("audit",),
     "gradlab.simulation": ("SimulationResult", "simulate"),

@@ -23,7 +23,7 @@ from gradlab.atlas.entries import (
     SPREADS,
     half_open_angle,
 )
-from gradlab.atlas.leads import STARTS
+from gradlab.atlas.flow_ends import STARTS
 from gradlab.atlas.tables import text_table
 from gradlab.losses.registry import combinator_names, taught_names
 from gradlab.simulation.sphere import sample_views

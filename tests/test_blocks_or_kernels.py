@@ -16,7 +16,7 @@ import gradlab
 from gradlab.losses import get_loss
 from gradlab.scale import blocks_or_kernels
 from gradlab.scale.blockwise import BlockwiseLoss
-from tests.gpu.times import times
+from tests.gpu.write_times import times
 
 ROOT = Path(gradlab.__file__).parents[1]
 TRITON = importlib.util.find_spec("triton") is not None

@@ -129,7 +129,7 @@ def run(world, tmp_path_factory) -> Path:
 def _quick(monkeypatch) -> None:
     """Audits are forked, heat maps of the explorer have few cells, batches of curves are small."""
     fork_audits(monkeypatch)
-    sizes = {"explorer.frames.ROWS": 5, "explorer.frames.COLUMNS": 6,
+    sizes = {"explorer.heatmap_data.ROWS": 5, "explorer.heatmap_data.COLUMNS": 6,
              "atlas.entries.SENTENCES": 16, "atlas.entries.BATCHES_OF_A_CURVE": 2,
              "atlas.entries.BATCHES_OF_A_PICTURE": 2, "atlas.models.SENTENCES": 8}  # fmt: skip
     for name, size in sizes.items():

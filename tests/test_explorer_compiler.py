@@ -13,7 +13,7 @@ from array_api_compat import array_namespace
 
 import gradlab
 from gradlab.explorer.compiler import Script, compile_script, numbers_of, replace_numbers
-from gradlab.explorer.scene import (
+from gradlab.explorer.page_functions import (
     bounds,
     compile_scene,
     example,

@@ -15,10 +15,10 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.explorer import explore, frames
-from gradlab.explorer.frames import heatmaps
+from gradlab.explorer import explore, heatmap_data
+from gradlab.explorer.heatmap_data import heatmaps
 from gradlab.explorer.page import SCRIPTS
-from gradlab.explorer.scene import needs_batch
+from gradlab.explorer.page_functions import needs_batch
 from gradlab.losses.infonce import InfoNCE
 from tests.node import run_script
 
@@ -27,8 +27,8 @@ from tests.node import run_script
 def _coarse() -> Iterator[None]:
     """Heat maps of few cells."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frames, "ROWS", 3)
-        patch.setattr(frames, "COLUMNS", 3)
+        patch.setattr(heatmap_data, "ROWS", 3)
+        patch.setattr(heatmap_data, "COLUMNS", 3)
         yield
 
 
@@ -182,14 +182,14 @@ def test_frames_are_simulations_to_the_stated_tolerance(page: str) -> None:
           .then((all) => console.log(JSON.stringify(all.map((cells) => [...cells]))));
     """
     maps = heatmaps({"mpt": gradlab.get_loss("mpt")}, progress=False)["series"]["mpt"]
-    grid = (frames.ROWS, frames.COLUMNS)
+    grid = (heatmap_data.ROWS, heatmap_data.COLUMNS)
     for cells, ((quantity, slider), option) in zip(
         without_document(page, read), FRAMES.items(), strict=True
     ):
         series = maps[quantity][slider]
         size = series["high"] - series["low"]
         for value, frame in zip(series["values"], np.array(cells).reshape(-1, *grid), strict=True):
-            drawn = {"batches": frames.BATCHES} if quantity == "relative_push" else {}
+            drawn = {"batches": heatmap_data.BATCHES} if quantity == "relative_push" else {}
             exact = gradlab.simulate(quantity=quantity, grid=grid, **drawn, **option(value)).value
             read = np.where(frame == 255, np.nan, series["low"] + size * frame / 250)
             assert np.array_equal(np.isnan(read), np.isnan(exact))
@@ -206,9 +206,11 @@ def test_ratios_beyond_fifteen_leave_the_others_their_digits() -> None:
           return [...cells].map((cell) => String(HeatMap.prototype.value.call({{ series }}, cell)));
         }})).then((all) => console.log(JSON.stringify(all)));
     """
-    grid = (frames.ROWS, frames.COLUMNS)
+    grid = (heatmap_data.ROWS, heatmap_data.COLUMNS)
     for name, cells in zip(chosen, without_document(html, read), strict=True):
-        names = {"temperature": frames.TEMPERATURES, "negatives": frames.NEGATIVES}[chosen[name]]
+        names = {"temperature": heatmap_data.TEMPERATURES, "negatives": heatmap_data.NEGATIVES}[
+            chosen[name]
+        ]
         own = getattr(gradlab.get_loss(name), "temperature", None)
         values = sorted({*names, own} if chosen[name] == "temperature" else names)
         assert len(cells) == len(values) * grid[0] * grid[1]
@@ -233,9 +235,9 @@ def energy(anchors, positives):
 
 def test_a_loss_given_as_code_has_what_its_formulas_give(monkeypatch) -> None:
     """MHE as code, from gradients made before the page, beside the page's compiled formulas."""
-    monkeypatch.setattr("gradlab.explorer.frames.ROWS", 5)
-    monkeypatch.setattr("gradlab.explorer.frames.COLUMNS", 6)
-    monkeypatch.setattr("gradlab.explorer.frames.FEW", 4)
+    monkeypatch.setattr("gradlab.explorer.heatmap_data.ROWS", 5)
+    monkeypatch.setattr("gradlab.explorer.heatmap_data.COLUMNS", 6)
+    monkeypatch.setattr("gradlab.explorer.heatmap_data.FEW", 4)
     html = explore(energy, "mhe", progress=False).html
     read = """
         readState("");
@@ -266,7 +268,7 @@ def test_a_loss_given_as_code_has_what_its_formulas_give(monkeypatch) -> None:
     assert moved is None
     series = without_document(html, "console.log(JSON.stringify(HEAT.series.energy))")
     assert {name: list(sliders) for name, sliders in series.items()} == {
-        name: ["still"] for name in frames.QUANTITIES
+        name: ["still"] for name in heatmap_data.QUANTITIES
     }
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import gradlab
-from gradlab.explorer import explore, frames
+from gradlab.explorer import explore, heatmap_data
 from gradlab.explorer.page import SCRIPTS
+from gradlab.explorer.page_functions import first_points
 from gradlab.explorer.play import flow_constants
-from gradlab.explorer.scene import first_points
 from tests.node import run_script
 
 LOSSES = (
@@ -30,8 +30,8 @@ LOSSES = (
 def script():
     """The scripts of a page of the losses, without the part that draws at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frames, "ROWS", 3)
-        patch.setattr(frames, "COLUMNS", 3)
+        patch.setattr(heatmap_data, "ROWS", 3)
+        patch.setattr(heatmap_data, "COLUMNS", 3)
         page = explore(*LOSSES, progress=False).html
     text = re.search(r"<script>(.*)</script>", page, re.S)[1]
     for name in (SCRIPTS[0], SCRIPTS[-1]):  # arrays.js comes with run_script

@@ -6,7 +6,7 @@ from importlib import resources
 
 import pytest
 
-from gradlab.explorer import explore, frames
+from gradlab.explorer import explore, heatmap_data
 from gradlab.explorer.page import SCRIPTS
 from tests.node import run_script
 
@@ -19,8 +19,8 @@ NO_PAGE = "function showChoices() {} function refresh() {} function changed() {}
 def scripts():
     """The scripts of a page of `LOSSES` and of a page of one triplet loss, but for the drawing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frames, "ROWS", 3)
-        patch.setattr(frames, "COLUMNS", 3)
+        patch.setattr(heatmap_data, "ROWS", 3)
+        patch.setattr(heatmap_data, "COLUMNS", 3)
         pages = [explore(*losses, progress=False).html for losses in (LOSSES, ("mpt",))]
     texts = [re.search(r"<script>(.*)</script>", page, re.S)[1] for page in pages]
     for name in (SCRIPTS[0], SCRIPTS[-1]):  # arrays.js comes with run_script

@@ -13,7 +13,7 @@ from gradlab.seeds import seed_everything
 from gradlab.train.batches import pack
 from gradlab.train.branch import takes_broadcast_masks, tokens_in
 from gradlab.train.objective import Objective, freeze_unused
-from tests.gpu.waits import counted_waits
+from tests.gpu.host_waits import counted_waits
 from tests.sentence_training import columns_of, features_of, load_model, relative_difference
 from tests.tiny_models import make_sentences
 from tests.train_helpers import gradients, make_objective, sequences_of

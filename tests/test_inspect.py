@@ -22,15 +22,15 @@ from gradlab.batch import unit_rows as unit
 from gradlab.batch.check import check_batch
 from gradlab.cli.commands import cli
 from gradlab.errors import GradlabError
-from gradlab.gradient.paradigm import autograd_split
+from gradlab.gradient.components_and_autograd import autograd_split
 from gradlab.inspection.candidate_pairs import LOOSER, _count
+from gradlab.inspection.equal_texts import Groups
 from gradlab.inspection.gradient_share import (
     PushTotals,
     measure,
     measure_pairs_together,
     share_of_candidates,
 )
-from gradlab.inspection.groups import Groups
 from gradlab.inspection.texts import prompt_of
 from gradlab.inspection.vectors import NEIGHBOURS, Vectors, nearest_pairs
 from gradlab.inspection.word_index import WordIndex

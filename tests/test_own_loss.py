@@ -17,7 +17,7 @@ from torch.nn import functional
 
 import gradlab
 from gradlab.atlas.entries import COLUMNS, measure
-from gradlab.explorer.frames import _still
+from gradlab.explorer.heatmap_data import _still
 from gradlab.gradient.verification import paired_batch
 from gradlab.losses import registry
 from gradlab.losses.registry import OWN_LOSSES, read_loss
@@ -181,8 +181,8 @@ def test_every_function_that_draws_batches_announces_the_cost_of_code(monkeypatc
     for name, size in sizes.items():
         monkeypatch.setattr(f"gradlab.atlas.entries.{name}", size)
     monkeypatch.setattr("gradlab.atlas.entries.DEGREES", np.array([30.0, 90.0]))
-    monkeypatch.setattr("gradlab.explorer.frames.ROWS", 2)
-    monkeypatch.setattr("gradlab.explorer.frames.COLUMNS", 3)
+    monkeypatch.setattr("gradlab.explorer.heatmap_data.ROWS", 2)
+    monkeypatch.setattr("gradlab.explorer.heatmap_data.COLUMNS", 3)
     setting = {"mu_pos": [0.3], "mu_neg": [0.9], "negatives": 3, "batches": 2}
     routes = {
         "simulate": lambda: gradlab.simulate(function, **setting),

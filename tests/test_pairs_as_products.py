@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from gradlab.gradient.pairs import PairsAsProducts, pairs_as_products
+from gradlab.gradient.pairs_as_products import PairsAsProducts, pairs_as_products
 from gradlab.gradient.vectorised import GradientsAt, _LargestArray
 
 N, M, D = 6, 5, 40

@@ -14,9 +14,9 @@ from gradlab import quantities
 from gradlab.atlas import plot_curves
 from gradlab.atlas.entries import COLUMNS, Entry
 from gradlab.decomposition import Decomposition
-from gradlab.drawing import Details
+from gradlab.drawable import Details
 from gradlab.errors import GradlabError
-from gradlab.explorer.frames import QUANTITIES as OF_EXPLORER
+from gradlab.explorer.heatmap_data import QUANTITIES as OF_EXPLORER
 from gradlab.flow.curves import CURVES
 from gradlab.gradient.diagnostics import BINS, diagnose
 from gradlab.gradient.verification import paired_batch

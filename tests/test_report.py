@@ -30,8 +30,8 @@ from gradlab.monitor.history import (
 )
 from gradlab.monitor.run_reader import read_recording
 from gradlab.numbers import short
-from gradlab.report import cards, follow_run, write_report
-from gradlab.report.charts import Series, labels, line_chart, ticks
+from gradlab.report import follow_run, run_charts, write_report
+from gradlab.report.svg_charts import Series, labels, line_chart, ticks
 from gradlab.simulation import simulate
 from tests.judgement import run_boundaries
 
@@ -336,10 +336,10 @@ def test_a_score_has_no_logarithmic_axis_and_a_rate_of_0_no_chart():
     for step, value in ((0, 0.2), (5, 0.001), (10, 0.3)):
         measured = {"eval_a_spearman_cosine": value, "eval_samples_per_second": 0.0}
         history.add(step, "evaluation", measured | {"eval_steps_per_second": value})
-    assert "logarithmic axis" not in cards.training({"run": history})[0].chart
-    titles = [card.title for card in cards.remaining({"run": history})]
+    assert "logarithmic axis" not in run_charts.training({"run": history})[0].chart
+    titles = [card.title for card in run_charts.remaining({"run": history})]
     assert titles == ["Steps per second"]
-    assert "logarithmic axis" in cards.remaining({"run": history})[0].chart
+    assert "logarithmic axis" in run_charts.remaining({"run": history})[0].chart
 
 
 def test_a_chart_says_that_its_points_are_means():
@@ -484,7 +484,7 @@ def test_the_loss_of_guessing_by_pairs_is_that_of_rows(name):
 
 def test_marks_of_the_upward_axis_fit_beside_it():
     """A figure takes about 6.2 of a chart's units; small scores have marks such as 0.0675."""
-    from gradlab.report.charts import LEFT, Series, line_chart
+    from gradlab.report.svg_charts import LEFT, Series, line_chart
 
     chart = line_chart("score", [Series("score", [0, 1], [0.0641, 0.0724])])
     marks = re.findall(r'text-anchor="end">([^<]+)<', chart)

@@ -13,8 +13,8 @@ import gradlab
 _ROOT = Path(gradlab.__file__).parent
 # Each room may use those before it; the modules beside the packages are the ground of all.
 _GROUND = (
-    *("_version", "errors", "arrays", "files", "drawing", "quantities", "seeds", "verdict"),
-    *("waiting", "numbers", "templates", "settings"),
+    *("_version", "errors", "arrays", "files", "drawable", "quantities", "seeds", "verdict"),
+    *("progress_bars", "numbers", "templates", "settings"),
 )
 _ROOMS = (
     *("data", "batch", "losses", "gradient", "simulation", "decomposition", "scale", "encoder"),

@@ -15,7 +15,7 @@ import torch
 import gradlab
 from gradlab.atlas import entries
 from gradlab.errors import GradlabError
-from gradlab.explorer.scene import ANGLES, first_points, run_scene, swept
+from gradlab.explorer.page_functions import ANGLES, first_points, run_scene, swept
 from gradlab.losses.registry import get_loss
 from gradlab.quantities import OF_CODE, OF_CURVES
 from gradlab.simulation.sampled import QUANTITIES, sampled

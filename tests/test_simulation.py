@@ -19,7 +19,7 @@ import torch
 import gradlab
 from gradlab import simulate
 from gradlab.batch.similarity import AngleSimilarity, PairSimilarity
-from gradlab.losses.gates import ConstantGate, SoftGate, SumGate
+from gradlab.losses.exact_gates import ConstantGate, SoftGate, SumGate
 from gradlab.losses.mask import Mask
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import loss_class

@@ -22,7 +22,7 @@ from tests.sentence_training import (
 )
 
 speed = pytest.importorskip("gradlab.integrations.speed")
-from gradlab.train import cpu  # noqa: E402
+from gradlab.train import cpu_speed  # noqa: E402
 
 PLAIN = nn.functional.dropout
 TABLE = columns_of(64, 3)
@@ -74,7 +74,7 @@ def test_weights_are_those_of_plain_training_without_dropout(still, tmp_path, na
 def test_dropout_is_that_of_gradlab_with_the_same_generator(bert, tmp_path):
     ends, _ = trained(bert, tmp_path / "a", speed.fast_dropout, dropout=0.1)
     repeated, _ = trained(bert, tmp_path / "b", speed.fast_dropout, dropout=0.1)
-    with cpu.fast_dropout():
+    with cpu_speed.fast_dropout():
         within = nn.functional.dropout
         trainer = make_trainer(
             bert, tmp_path / "c", losses.MultipleNegativesRankingLoss, TABLE, max_steps=10
@@ -113,7 +113,7 @@ def test_dropout_ends_with_the_forward_pass_and_with_its_failure(bert):
     with pytest.raises(Exception, match="x"):
         model({"x": 1})
     assert nn.functional.dropout is PLAIN
-    assert not cpu._blocks
+    assert not cpu_speed._blocks
 
 
 def test_groups_give_each_row_its_embedding_and_pad_what_they_return(still):

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from gradlab import GradlabError
 from gradlab.cli.sweep import command
 from gradlab.data.table import Table
-from gradlab.sweep import budget, check_data, run_sweep
+from gradlab.sweep import check_data, cost_estimate, run_sweep
 from gradlab.sweep.spec import parse_spec, read_spec
 from gradlab.sweep.trials import FINISHED, RUNNING, WAITING, NotBegun, Trials
 from gradlab.sweep.worker import run_folder
@@ -173,8 +173,10 @@ def stop(run, output):
 
 def test_callbacks_dry_run_and_divergence(monkeypatch):
     write(top='callbacks = ["stop.py:stop"]')
-    speed = budget.Speed(start=1.0, sentence=1e-3, measurement=0.0, evaluation=0.5, sentences=100)
-    monkeypatch.setattr(budget, "measure", lambda config: speed)
+    speed = cost_estimate.Speed(
+        start=1.0, sentence=1e-3, measurement=0.0, evaluation=0.5, sentences=100
+    )
+    monkeypatch.setattr(cost_estimate, "measure", lambda config: speed)
     assert "there is no file 'stop.py'" in run_here("--estimate")[1]
     Path("stop.py").write_text(CALLBACKS)
     assert "2 to do: 4 optimiser steps" in run_here("--estimate")[1]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from gradlab.train.cpu import dropout
+from gradlab.train.cpu_speed import dropout
 
 
 @pytest.mark.parametrize(

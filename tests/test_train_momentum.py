@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from gradlab.encoder.model import Encoder
-from gradlab.train.default_settings import ModelSettings
 from gradlab.train.momentum import MODULES, Momentum, decay, embedding_layer
+from gradlab.train.settings import ModelSettings
 
 
 def make_momentum(online: dict[str, nn.Module], steps: int = 1, **settings) -> Momentum:

@@ -69,7 +69,7 @@ def test_a_preset_for_another_model_ends_the_recording_and_not_the_run(tmp_path)
 
 
 def test_passages_that_are_no_groups_are_refused():
-    from gradlab.monitor.views import PRESETS
+    from gradlab.monitor.captured_views import PRESETS
 
     output = {"q_reps": torch.ones(4, 2), "p_reps": torch.ones(6, 2)}
     with pytest.raises(GradlabError, match="6 passages are no groups of 4 queries"):

@@ -17,22 +17,22 @@ import numpy as np
 from scipy.special import entr
 
 from gradlab.arrays import divide
-from gradlab.atlas.leads import HEADINGS, Lead, lead
-from gradlab.drawing import Drawable
+from gradlab.atlas.flow_ends import HEADINGS, Lead, lead
+from gradlab.drawable import Drawable
 from gradlab.errors import GradlabError
 from gradlab.files import read_packaged
+from gradlab.gradient.components_and_autograd import components
 from gradlab.gradient.diagnostics import two_sided_statistics
-from gradlab.gradient.paradigm import components
 from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss, loss_class, loss_names
+from gradlab.progress_bars import progress_bar
 from gradlab.settings import call_text
 from gradlab.simulation.monte_carlo import Estimate
 from gradlab.simulation.sampled import sampled
 from gradlab.simulation.setting import Setting
 from gradlab.simulation.sphere import sample_views
-from gradlab.waiting import progress_bar
 
 if TYPE_CHECKING:
     from pandas import DataFrame

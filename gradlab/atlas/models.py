@@ -22,9 +22,9 @@ from gradlab.atlas.entries import (
     sigma_neg,
 )
 from gradlab.batch.triple import tangent
-from gradlab.drawing import Drawable
+from gradlab.drawable import Drawable
 from gradlab.errors import GradlabError
-from gradlab.gradient.paradigm import components
+from gradlab.gradient.components_and_autograd import components
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.losses.models import PREFIX, PublishedModel, find_model, published_models

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gradlab.atlas.entries import COLUMNS, Entry
-from gradlab.atlas.leads import LEADS
+from gradlab.atlas.flow_ends import LEADS
 from gradlab.atlas.models import KINDS, SETTING, ModelEntry
 from gradlab.losses.models import PublishedModel
 

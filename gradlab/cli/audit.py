@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from gradlab.cli.exit_code import end_with, fail_option, json_option, print_json
 from gradlab.cli.options import option, set_option
-from gradlab.cli.outcome import end_with, fail_option, json_option, print_json
 from gradlab.settings import read_assignments
 from gradlab.verdict import BAD, GOOD, Grade
 

@@ -49,7 +49,7 @@ def command(
     from gradlab.decomposition.both_sides import both_sides_text
     from gradlab.decomposition.own_loss import resolve_loss
     from gradlab.decomposition.result import SUFFIXES
-    from gradlab.gradient.paradigm import check_side
+    from gradlab.gradient.components_and_autograd import check_side
     from gradlab.plotting.style import save
 
     check_side(options["side"])

@@ -6,7 +6,7 @@ import inspect
 
 import click
 
-from gradlab.cli.outcome import end_with, fail_option, json_option, print_json, worst
+from gradlab.cli.exit_code import end_with, fail_option, json_option, print_json, worst
 from gradlab.errors import GradlabError
 
 
@@ -21,7 +21,7 @@ def command(target: str | None, as_json: bool, fail_on: str) -> None:
     where Name is a trainer or a function without arguments that makes one.
     """
     from gradlab.diagnosis import doctor
-    from gradlab.monitor.trainers import is_trainer
+    from gradlab.monitor.start_watching import is_trainer
     from gradlab.settings.objects import import_object
 
     subject = target

@@ -93,8 +93,8 @@ def command(model: str, eval_data: Path, output: Path | None, style: str, **opti
     """
     from gradlab.evaluate import downstream, evaluate, task_names
     from gradlab.evaluate.embed import Embedder, as_encode
-    from gradlab.evaluate.pairs import is_pair_file
     from gradlab.evaluate.retrieval import evaluate_retrieval, is_retrieval_folder
+    from gradlab.evaluate.scored_pairs import is_pair_file
     from gradlab.evaluate.sts import sts_scores
     from gradlab.files import check_writable, write_json
 
@@ -145,7 +145,7 @@ def command(model: str, eval_data: Path, output: Path | None, style: str, **opti
 def _scored_pairs(eval_data: Path, columns: list[str | None], encoding: str) -> ScoredPairs:
     """Read a file of scored pairs, and print which of its columns were taken."""
     from gradlab.data.column_roles import Roles
-    from gradlab.evaluate.pairs import open_pairs, read_pairs
+    from gradlab.evaluate.scored_pairs import open_pairs, read_pairs
 
     file = open_pairs(eval_data, Roles(columns[0], columns[1], score=columns[2]), encoding)
     click.echo(f"{file.describe()}\n  {file.summary()}", err=True)

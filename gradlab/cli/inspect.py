@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gradlab.cli.exit_code import end_with, fail_option, json_option, print_json, worst
 from gradlab.cli.options import (
     OutputFolder,
     build_loss,
@@ -22,12 +23,11 @@ from gradlab.cli.options import (
     pooler_option,
     require_options,
 )
-from gradlab.cli.outcome import end_with, fail_option, json_option, print_json, worst
 from gradlab.cli.training_file_options import open_training_file, training_file_options
 from gradlab.errors import GradlabError, reason
 from gradlab.files import check_writable
+from gradlab.progress_bars import waiting
 from gradlab.verdict import GRADES, NOT_JUDGED, Grade, Verdict
-from gradlab.waiting import waiting
 
 if TYPE_CHECKING:
     from gradlab.data.training_file import TrainingFile

@@ -81,7 +81,7 @@ def command(
 
     from gradlab.data.sentences import read_sentences
     from gradlab.integrations.mining import mine
-    from gradlab.waiting import waiting
+    from gradlab.progress_bars import waiting
 
     encoding = options["encoding"]
     file = open_training_file(train_file, options)

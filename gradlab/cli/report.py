@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from gradlab.cli.exit_code import end_with, fail_option, json_option, print_json, worst
 from gradlab.cli.options import option
-from gradlab.cli.outcome import end_with, fail_option, json_option, print_json, worst
 from gradlab.errors import GradlabError
 
 

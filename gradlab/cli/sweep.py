@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gradlab.cli.exit_code import end_with, fail_option, json_option, print_json, worst
 from gradlab.cli.options import option
-from gradlab.cli.outcome import end_with, fail_option, json_option, print_json, worst
 from gradlab.errors import GradlabError, counted
 from gradlab.settings import read_assignments
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Grade

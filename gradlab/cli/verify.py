@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gradlab.cli.exit_code import end_with, fail_option, json_option, print_json
 from gradlab.cli.options import build_loss, hyperparameters_option, loss_option, option
-from gradlab.cli.outcome import end_with, fail_option, json_option, print_json
 from gradlab.errors import GradlabError
+from gradlab.progress_bars import progress_bar
 from gradlab.verdict import BAD, GOOD, Grade
-from gradlab.waiting import progress_bar
 
 if TYPE_CHECKING:
     from gradlab.gradient.verification import Check

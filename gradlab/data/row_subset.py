@@ -19,7 +19,7 @@ from gradlab.data.suffixes import ARROW, JSON, PARQUET, SEPARATED, form_of
 from gradlab.data.table import Table, open_text
 from gradlab.errors import GradlabError, require_package
 from gradlab.files import atomic_folder, atomic_path
-from gradlab.waiting import no_bars_of_datasets
+from gradlab.progress_bars import no_bars_of_datasets
 
 
 def check_copy(source: Path, output: Path) -> None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from gradlab.data.training_file import TrainingFile
 from gradlab.errors import GradlabError, counted
 from gradlab.files import atomic_folder, one_at_a_time, recover_folder
-from gradlab.waiting import progress_bar
+from gradlab.progress_bars import progress_bar
 
 # Increase when the files or their meaning change; caches in an older format are then ignored.
 FORMAT = 4

@@ -18,7 +18,7 @@ from gradlab.data.formats import open_table
 from gradlab.data.row_faults import MISSING, POLICIES, Census, fault_of
 from gradlab.data.table import Table
 from gradlab.errors import GradlabError, check_known, check_whole
-from gradlab.waiting import progress_bar
+from gradlab.progress_bars import progress_bar
 
 POSITIVES = ("first", "all")
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from gradlab.arrays import Array, Float, recording_gradients, unit_rows
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError, first_line
-from gradlab.gradient.pairs import pairs_as_products
-from gradlab.waiting import progress_bar
+from gradlab.gradient.pairs_as_products import pairs_as_products
+from gradlab.progress_bars import progress_bar
 
 # All vectors of a batch, (2n + m + nh, d): the view that is differentiated, the other view, extra
 # negatives and own negatives.
@@ -101,7 +101,7 @@ class CheckedLoss:
         own: own negatives of the original anchors.
         context: labels, teacher and the like, by the names of the function's arguments.
         rows: all vectors of the batch.
-        by_products: whether calls run within `gradlab.gradient.pairs.PairsAsProducts`.
+        by_products: whether calls run within `gradlab.gradient.pairs_as_products.PairsAsProducts`.
     """
 
     def __init__(

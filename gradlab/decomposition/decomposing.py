@@ -38,7 +38,7 @@ from gradlab.decomposition.two_view_losses import (
     two_views,
 )
 from gradlab.errors import GradlabError, listed
-from gradlab.gradient.paradigm import check_side
+from gradlab.gradient.components_and_autograd import check_side
 from gradlab.losses.base import Loss
 from gradlab.losses.components import project
 from gradlab.losses.registry import get_loss, takes_loss

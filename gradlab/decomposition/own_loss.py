@@ -26,7 +26,7 @@ from gradlab.decomposition.decomposing import decompose, displaced_push
 from gradlab.decomposition.loss_copy import independent_copy
 from gradlab.decomposition.two_view_losses import TwoViewLoss, held_rows, name_of, two_views
 from gradlab.errors import GradlabError, first_line, listed
-from gradlab.gradient.pairs import CheckedProducts
+from gradlab.gradient.pairs_as_products import CheckedProducts
 from gradlab.gradient.relative_push import recorded_push
 from gradlab.losses.base import Loss
 from gradlab.losses.batch_loss import first_rows

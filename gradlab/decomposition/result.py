@@ -24,11 +24,11 @@ from gradlab.decomposition.matching import (
     lines_on_losses,
     nearest_losses,
 )
-from gradlab.drawing import Drawable
+from gradlab.drawable import Drawable
 from gradlab.errors import listed
 from gradlab.files import versions, write_arrays, write_csv, write_json
+from gradlab.losses.canonical_split import canonical
 from gradlab.losses.components import Components, LeftOut, as_share
-from gradlab.losses.sides import canonical
 
 # Mismatch above which a registered loss is not close.
 FAR = 0.5

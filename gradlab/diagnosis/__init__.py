@@ -51,7 +51,7 @@ def doctor(
         []
     """
     from gradlab.diagnosis import installation
-    from gradlab.monitor.trainers import is_trainer
+    from gradlab.monitor.start_watching import is_trainer
 
     check_whole("batches", batches, 2)
     check_whole("processes", processes, 0)
@@ -67,7 +67,7 @@ def doctor(
     from gradlab.diagnosis.measurements import measure
     from gradlab.diagnosis.observation import observe
     from gradlab.diagnosis.verdicts import judge
-    from gradlab.monitor.setup import note_problems
+    from gradlab.monitor.doctor_problems import note_problems
 
     observation = observe(target, views, batches, processes, progress)
     measurements = measure(observation)

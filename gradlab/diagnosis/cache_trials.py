@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gradlab.diagnosis.trial_step import Call, trial_step
-from gradlab.monitor.views import columns_of
+from gradlab.monitor.captured_views import columns_of
 
 PLAIN_ROWS = 64  # rows of a batch for which a gradient cache is compared with plain training
 

@@ -21,19 +21,19 @@ from gradlab.diagnosis.cache_trials import beside_plain, replay
 from gradlab.diagnosis.trial_step import by_column, norm_of, size_of, trial_step
 from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
-from gradlab.monitor.library_losses import recognise
-from gradlab.monitor.probe import Snapshot, in_double
-from gradlab.monitor.views import (
+from gradlab.monitor.captured_views import (
     Capture,
     Views,
     capture_of,
     columns_of,
     loss_of,
 )
+from gradlab.monitor.library_losses import recognise
+from gradlab.monitor.probe import Snapshot, in_double
+from gradlab.progress_bars import progress_bar
 from gradlab.scale.audit import audit
 from gradlab.scale.audit.worker import GivenModel
 from gradlab.seeds import undisturbed
-from gradlab.waiting import progress_bar
 
 # Largest number of batches drawn to find some of every data set.
 MOST_DRAWN = 64

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError, first_line
-from gradlab.monitor.views import ROWS, batch_size, in_order
+from gradlab.monitor.captured_views import ROWS, batch_size, in_order
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

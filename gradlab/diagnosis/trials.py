@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gradlab.monitor.views import Capture, Views, outputs_of
+from gradlab.monitor.captured_views import Capture, Views, outputs_of
 
 # Batches of which the rows are compared; rows of a data set whose epoch is drawn as a whole;
 # texts among which a short one and long ones are looked for; steps at which a rate is computed.

@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from gradlab.encoder import adapters
 from gradlab.errors import GradlabError, check_whole
 from gradlab.files import atomic_folder, reading
-from gradlab.waiting import waiting
+from gradlab.progress_bars import waiting
 
 # Names of modules that every version of sentence-transformers since 2.0 can load.
 _TRANSFORMER = "sentence_transformers.models.Transformer"

@@ -17,7 +17,7 @@ from gradlab.data.tokens import fingerprint
 from gradlab.encoder.files import load_pretrained, save_pretrained
 from gradlab.encoder.pooling import POOLERS, pool
 from gradlab.errors import GradlabError, check_known, check_whole
-from gradlab.waiting import progress_bar
+from gradlab.progress_bars import progress_bar
 
 
 class Encoder(nn.Module):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError, reason
-from gradlab.waiting import progress_bar
+from gradlab.progress_bars import progress_bar
 
 Encode = Callable[[list[str]], Any]
 """Sentences in, one row each out: a numpy array, a torch tensor or a list of rows, shape (n, D)."""

@@ -16,7 +16,7 @@ import numpy as np
 from gradlab.data.beir import documents_of, relevances_of
 from gradlab.errors import require_package
 from gradlab.evaluate.embed import Embedder, Encode, as_encode
-from gradlab.waiting import no_bars_of_datasets
+from gradlab.progress_bars import no_bars_of_datasets
 
 # The reported part of mteb's scores.
 MEASURES = ("ndcg_at_10", "map_at_10", "mrr_at_10", "recall_at_100")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gradlab.evaluate.embed import Embedder
 from gradlab.evaluate.task_files import Split, TransferTask, Validation
-from gradlab.waiting import progress_bar
+from gradlab.progress_bars import progress_bar
 
 Examples = tuple[NDArray[np.float32], NDArray[np.int64]]
 """Features (n, D) and labels (n,)."""

@@ -17,9 +17,8 @@ from markupsafe import Markup
 
 from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import Script, compile_script
-from gradlab.explorer.frames import heatmaps, metadata_at
-from gradlab.explorer.play import flow_constants
-from gradlab.explorer.scene import (
+from gradlab.explorer.heatmap_data import heatmaps, metadata_at
+from gradlab.explorer.page_functions import (
     bounds,
     compile_scene,
     example_of_bounds,
@@ -27,14 +26,15 @@ from gradlab.explorer.scene import (
     needs_batch,
     stored_scenes,
 )
+from gradlab.explorer.play import flow_constants
 from gradlab.files import write_text
 from gradlab.flow.velocity import has_gate
 from gradlab.losses.base import Loss
 from gradlab.losses.formula_markup import formula_html
 from gradlab.losses.registry import by_text, loss_names, taught_names
+from gradlab.progress_bars import progress_bar
 from gradlab.settings import call_text
 from gradlab.templates import render, script_json
-from gradlab.waiting import progress_bar
 
 SCRIPTS = (
     "arrays.js",

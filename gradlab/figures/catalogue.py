@@ -24,8 +24,8 @@ from gradlab.figures import (
 from gradlab.files import versions, write_csv, write_text
 from gradlab.plotting.figure_tables import Tables, read_table
 from gradlab.plotting.style import save
+from gradlab.progress_bars import progress_bar
 from gradlab.templates import render
-from gradlab.waiting import progress_bar
 
 FORMATS = ("png", "svg")
 

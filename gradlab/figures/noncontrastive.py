@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from gradlab.gradient.paradigm import components
+from gradlab.gradient.components_and_autograd import components
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss

@@ -21,8 +21,8 @@ from gradlab.figures.projection import (
     project_points,
     sphere_point,
 )
+from gradlab.gradient.components_and_autograd import components
 from gradlab.gradient.lemma import ratio_bounds, take_step
-from gradlab.gradient.paradigm import components
 from gradlab.losses.registry import get_loss
 from gradlab.plotting.colours import ANCHOR, NEGATIVE, POSITIVE
 from gradlab.plotting.figure_tables import Table, Tables, select, stack

@@ -14,16 +14,16 @@ from gradlab.arrays import Array, Float, Int, to_numpy, unit_rows
 from gradlab.batch.batch import KINDS
 from gradlab.errors import GradlabError, check_whole
 from gradlab.flow.curves import Course
+from gradlab.flow.known_minima import best_reference, descends
 from gradlab.flow.minibatches import Minibatches
-from gradlab.flow.references import best_reference, descends
 from gradlab.flow.result import Flow
 from gradlab.flow.runge_kutta import Stepper, bounded_step, fixed_size, largest
 from gradlab.flow.velocity import VelocityField
-from gradlab.gradient.paradigm import check_side
+from gradlab.gradient.components_and_autograd import check_side
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss, takes_loss
+from gradlab.progress_bars import progress_bar
 from gradlab.seeds import random_generator
-from gradlab.waiting import progress_bar
 
 AT_REST = 1e-10  # largest velocity at a point of rest, as a share of the largest before
 SLOW = 0.01  # the same of an embedding that hardly moves while time doubles, after the last step

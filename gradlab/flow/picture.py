@@ -18,8 +18,8 @@ from gradlab.flow.result import Flow
 from gradlab.plotting.colours import COLORS, POSITIVE
 from gradlab.plotting.style import TEXT_WIDTH, close, empty_figure, figure_of, is_column
 from gradlab.plotting.style import style as look
+from gradlab.progress_bars import progress_bar
 from gradlab.settings import call_text
-from gradlab.waiting import progress_bar
 
 # Curve -> label and colour.
 COSINES = {

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradlab.arrays import Float, Int
-from gradlab.drawing import Drawable
+from gradlab.drawable import Drawable
 from gradlab.errors import counted
 from gradlab.files import versions
 from gradlab.flow.curves import CURVES, STOPPED
-from gradlab.flow.references import Reference
+from gradlab.flow.known_minima import Reference
 from gradlab.losses.base import Loss
 from gradlab.settings import call_text
 

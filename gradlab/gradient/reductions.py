@@ -1,4 +1,4 @@
-"""Which calls of torch sum over coordinates, as `gradlab.gradient.pairs` rewrites them.
+"""Which calls of torch sum over coordinates, as `gradlab.gradient.pairs_as_products` rewrites them.
 
 A signature takes the arguments of a call and returns those of a reduction: its kind (``"sum"``,
 ``"mean"``, ``"norm"`` or ``"cosine"``), the tensors, the axis, whether the axis is kept, and the

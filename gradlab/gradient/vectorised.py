@@ -19,8 +19,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from gradlab.arrays import Float, recording_gradients
-from gradlab.gradient.pairs import AGREEMENT, pairs_as_products
-from gradlab.waiting import progress_bar
+from gradlab.gradient.pairs_as_products import AGREEMENT, pairs_as_products
+from gradlab.progress_bars import progress_bar
 
 CHUNK_ENTRIES = 1 << 19  # entries of a chunk's largest array (4 MiB, which fit in a cache)
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from gradlab.arrays import Array, Float, to_numpy, unit_rows
 from gradlab.batch.check import check_batch
-from gradlab.drawing import Drawable
-from gradlab.gradient.paradigm import check_side, differentiate
+from gradlab.drawable import Drawable
+from gradlab.gradient.components_and_autograd import check_side, differentiate
 from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.components import Components

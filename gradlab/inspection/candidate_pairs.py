@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError
-from gradlab.inspection.groups import Groups
+from gradlab.inspection.equal_texts import Groups
 from gradlab.inspection.texts import Texts
 from gradlab.inspection.vectors import Vectors, cosines_of, nearest_pairs
 from gradlab.inspection.word_index import WordIndex
@@ -27,7 +27,7 @@ from gradlab.inspection.words import (
     state_other_facts,
 )
 from gradlab.inspection.workspace import Workspace
-from gradlab.waiting import progress_bar
+from gradlab.progress_bars import progress_bar
 
 KINDS = ("duplicate", "near_duplicate", "neighbour")
 DUPLICATE, NEAR_DUPLICATE, NEIGHBOUR = range(len(KINDS))

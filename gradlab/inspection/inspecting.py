@@ -25,10 +25,10 @@ from gradlab.inspection.workspace import workspace
 from gradlab.losses.base import Loss
 from gradlab.losses.mask import hard_negative_numbers
 from gradlab.losses.registry import get_loss
+from gradlab.progress_bars import progress_bar
 from gradlab.settings import names_arguments
 from gradlab.train.batches import BatchOrder
 from gradlab.train.progress import say
-from gradlab.waiting import progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,8 +14,8 @@ from gradlab.inspection.texts import Cuts, Texts
 from gradlab.inspection.word_index import chunks
 from gradlab.inspection.workspace import Workspace, explained
 from gradlab.losses.registry import get_loss
+from gradlab.progress_bars import progress_bar
 from gradlab.train.progress import say
-from gradlab.waiting import progress_bar
 
 # Number of texts that are encoded at once, sorted by length.
 _CHUNK = 1024
@@ -44,7 +44,7 @@ class ModelSource:
     ) -> None:
         from gradlab.data.tokens import cutting_encoder_of
         from gradlab.encoder.model import Encoder, check_loads
-        from gradlab.train.cpu import attention_for
+        from gradlab.train.cpu_speed import attention_for
         from gradlab.train.distributed import RunProcesses, find_device
         from gradlab.train.objective import Objective
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.inspection.workspace import Workspace
-from gradlab.waiting import progress_bar
+from gradlab.progress_bars import progress_bar
 
 # Mean number of rows in a bucket, and number of buckets that each row looks into.
 BUCKET, PROBES = 1000, 12

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gradlab.batch.batch import Batch
 from gradlab.data.training_file import TrainingFile
-from gradlab.drawing import Drawable
+from gradlab.drawable import Drawable
 from gradlab.errors import GradlabError, check_known
 from gradlab.files import for_json, versions, write_csv, write_json, write_text
 from gradlab.inspection.advice import advise, steps_of

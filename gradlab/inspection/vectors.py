@@ -12,10 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError
-from gradlab.inspection.groups import Groups
+from gradlab.inspection.equal_texts import Groups
 from gradlab.inspection.neighbours import nearest_neighbours
 from gradlab.inspection.workspace import Workspace
-from gradlab.waiting import progress_bar
+from gradlab.progress_bars import progress_bar
 
 BLOCK = 8192
 # Principal coordinates that are searched, in half precision: a bound on memory for any encoder.

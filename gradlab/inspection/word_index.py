@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from gradlab.inspection.groups import Groups
+from gradlab.inspection.equal_texts import Groups
 from gradlab.inspection.texts import Texts, normalize, words_of
-from gradlab.waiting import progress_bar
+from gradlab.progress_bars import progress_bar
 
 # Signatures of 160 minima in bands of 8: two texts share a band with probability .97 at a Jaccard
 # index of .8 between their sets of words, .99999 at .9, and .001 at .3.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gradlab.inspection.texts import Texts, normalize, words_of
 from gradlab.inspection.word_index import WordIndex
-from gradlab.waiting import progress_bar
+from gradlab.progress_bars import progress_bar
 
 # A word fills a slot if it changes in more than SHARE of the pairs with it, in at least PAIRS, and
 # against at least COUNTERPARTS other words: two spellings of a word replace only each other.

@@ -27,7 +27,7 @@ from gradlab.inspection.words import looks_like_a_positive
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.library_versions import require
-from gradlab.waiting import no_bars_of_datasets, progress_bar
+from gradlab.progress_bars import no_bars_of_datasets, progress_bar
 
 require("sentence-transformers")
 

@@ -22,7 +22,7 @@ from gradlab.errors import GradlabError, check_whole
 from gradlab.integrations.token_rows import is_padded, tight, used_lengths
 from gradlab.monitor.library_versions import require
 from gradlab.train.batches import length_edges
-from gradlab.train.cpu import enter_fast_dropout, leave_fast_dropout
+from gradlab.train.cpu_speed import enter_fast_dropout, leave_fast_dropout
 
 require("sentence-transformers", "transformers", "torch")
 

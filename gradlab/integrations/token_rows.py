@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 from torch import Tensor
 
 from gradlab.errors import GradlabError
-from gradlab.monitor.views import ROWS
+from gradlab.monitor.captured_views import ROWS
 
 
 def is_padded(features: dict[str, Any]) -> TypeGuard[dict[str, Any]]:

@@ -22,10 +22,10 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.batch.roles import own_role
 from gradlab.errors import ALIASES, GradlabError, nearest
+from gradlab.losses.canonical_split import positives_from_anchors
 from gradlab.losses.components import Components, completed
 from gradlab.losses.documentation import Documentation
-from gradlab.losses.gates import ExactGate
-from gradlab.losses.sides import positives_from_anchors
+from gradlab.losses.exact_gates import ExactGate
 from gradlab.settings import Settings, call_text, declarations
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from gradlab.arrays import Array, Float, detach, finite
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.batch_loss import BatchLoss
-from gradlab.losses.gates import HardGate
+from gradlab.losses.exact_gates import HardGate
 from gradlab.losses.mpt import MPT
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import register

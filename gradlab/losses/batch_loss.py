@@ -13,9 +13,9 @@ from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
+from gradlab.losses.canonical_split import positives_from_anchors
 from gradlab.losses.components import Components
-from gradlab.losses.gates import ConstantGate, ExactGate
-from gradlab.losses.sides import positives_from_anchors
+from gradlab.losses.exact_gates import ConstantGate, ExactGate
 
 
 @dataclasses.dataclass(frozen=True)

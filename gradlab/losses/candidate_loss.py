@@ -20,8 +20,8 @@ from gradlab.batch.comparison import joined, own_pairs
 from gradlab.batch.roles import Labelled, own_role, positive_is_inside, roles_of, teacher_scores
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
+from gradlab.losses.canonical_split import both_sides
 from gradlab.losses.components import Components
-from gradlab.losses.sides import both_sides
 from gradlab.losses.softmax_family import SoftmaxTemperature
 
 

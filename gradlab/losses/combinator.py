@@ -28,11 +28,11 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
+from gradlab.losses.canonical_split import weighted_sum
 from gradlab.losses.components import Components, completed
-from gradlab.losses.gates import CosineLogit, ExactGate, SoftGate, without_near
+from gradlab.losses.exact_gates import CosineLogit, ExactGate, SoftGate, without_near
 from gradlab.losses.pair_loss import PairLoss, unless
 from gradlab.losses.registry import check_closed_form, get_loss
-from gradlab.losses.sides import weighted_sum
 from gradlab.settings import setting
 
 # Limits of nested losses: a value of `symmetric` 16 deep would take 65,536 evaluations.

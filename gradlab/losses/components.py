@@ -13,7 +13,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Bool, Float, divide, finite, of_rows, to_numpy
 from gradlab.batch.batch import Batch
 from gradlab.batch.comparison import joined, own_cosines, own_pairs
-from gradlab.drawing import Drawable, span
+from gradlab.drawable import Drawable, span
 from gradlab.errors import GradlabError, listed
 
 if TYPE_CHECKING:

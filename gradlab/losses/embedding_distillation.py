@@ -8,9 +8,9 @@ from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
+from gradlab.losses.canonical_split import canonical
 from gradlab.losses.components import Components
 from gradlab.losses.registry import register
-from gradlab.losses.sides import canonical
 from gradlab.settings import setting
 
 

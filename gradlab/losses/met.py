@@ -7,7 +7,7 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, divide
 from gradlab.batch.similarity import PairSimilarity
-from gradlab.losses.gates import Angles, HardGate
+from gradlab.losses.exact_gates import Angles, HardGate
 from gradlab.losses.mpt import TripletLoss
 from gradlab.losses.registry import register
 from gradlab.settings import setting

@@ -10,7 +10,7 @@ from gradlab.arrays import Array, Float, as_float
 from gradlab.batch.batch import Batch
 from gradlab.losses.base import Preset
 from gradlab.losses.baseline import SurrogateOnViews, effective_ratio_option
-from gradlab.losses.gates import HardGate
+from gradlab.losses.exact_gates import HardGate
 from gradlab.losses.mpt import MPT
 from gradlab.losses.registry import cited
 from gradlab.settings import setting

@@ -11,7 +11,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, as_float, divide, finite, one_hot
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.components import Components
-from gradlab.losses.gates import HardGate
+from gradlab.losses.exact_gates import HardGate
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import register
 from gradlab.settings import setting

@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, divide, finite, log_sigmoid, sigmoid
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import Preset
-from gradlab.losses.gates import CosineLogit, SoftGate
+from gradlab.losses.exact_gates import CosineLogit, SoftGate
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import register
 from gradlab.settings import setting

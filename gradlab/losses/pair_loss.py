@@ -20,8 +20,8 @@ from gradlab.batch.hardness import hardened
 from gradlab.batch.roles import own_role
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.base import Loss
+from gradlab.losses.canonical_split import from_pools
 from gradlab.losses.components import Components
-from gradlab.losses.sides import from_pools
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,10 +12,10 @@ from gradlab.arrays import Array, Float, require, unit_rows
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
+from gradlab.losses.canonical_split import in_whole_rows
 from gradlab.losses.combinator import Modifier, read_numbers, read_weights, write_weights
 from gradlab.losses.components import Components, completed
 from gradlab.losses.registry import register
-from gradlab.losses.sides import in_whole_rows
 from gradlab.settings import setting
 
 

@@ -15,7 +15,7 @@ from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.baseline import SurrogateLoss, SurrogateOnViews, effective_ratio_option
 from gradlab.losses.batch_loss import BatchLoss
-from gradlab.losses.gates import ConstantGate, ExactGate
+from gradlab.losses.exact_gates import ConstantGate, ExactGate
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import check_closed_form, cited, get_loss, register
 from gradlab.settings import names_arguments, setting

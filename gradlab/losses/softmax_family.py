@@ -14,7 +14,7 @@ from gradlab.batch.similarity import AngleSimilarity, Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
-from gradlab.losses.gates import CosineLogit, ExactGate, SoftGate
+from gradlab.losses.exact_gates import CosineLogit, ExactGate, SoftGate
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.settings import setting
 

@@ -10,13 +10,7 @@ from typing import Any
 from torch import nn
 
 from gradlab.errors import GradlabError, check_whole, first_line
-from gradlab.monitor.history import EVALUATION, TRAIN
-from gradlab.monitor.library_versions import require
-from gradlab.monitor.model_card import add_to_card
-from gradlab.monitor.probe import Snapshot
-from gradlab.monitor.setup import noted_problems
-from gradlab.monitor.trackers import PREFIX, Trackers
-from gradlab.monitor.views import (
+from gradlab.monitor.captured_views import (
     Capture,
     Views,
     capture_of,
@@ -25,6 +19,12 @@ from gradlab.monitor.views import (
     outputs_of,
     with_guide,
 )
+from gradlab.monitor.doctor_problems import noted_problems
+from gradlab.monitor.history import EVALUATION, TRAIN
+from gradlab.monitor.library_versions import require
+from gradlab.monitor.model_card import add_to_card
+from gradlab.monitor.probe import Snapshot
+from gradlab.monitor.trackers import PREFIX, Trackers
 from gradlab.monitor.watch import Watch, caution
 from gradlab.seeds import random_state, restore_random_state
 

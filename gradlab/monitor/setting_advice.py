@@ -15,7 +15,7 @@ import numpy as np
 from gradlab.arrays import unit_rows
 from gradlab.batch.triple import tangent
 from gradlab.errors import GradlabError
-from gradlab.gradient.paradigm import components
+from gradlab.gradient.components_and_autograd import components
 from gradlab.losses.base import Loss
 from gradlab.settings import declarations
 

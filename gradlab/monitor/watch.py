@@ -114,7 +114,7 @@ class Watch(Recorder):
             primary: returns the name of the score that the evaluator calls primary, once it is
                 known; else an empty text.
             problems: returns what the doctor found wrong before training; see
-                `gradlab.monitor.setup`.
+                `gradlab.monitor.doctor_problems`.
 
         Raises:
             GradlabError: a bad schedule, or an unknown name of a loss.

@@ -13,7 +13,7 @@ from gradlab.monitor.verdicts.records import Records
 from gradlab.monitor.verdicts.training_loss import course_of
 from gradlab.numbers import percent, short
 from gradlab.numbers import score as number
-from gradlab.report import cards
+from gradlab.report import run_charts
 from gradlab.templates import render
 from gradlab.verdict import Verdict
 
@@ -65,14 +65,14 @@ def render_run(run: Recording, refresh: int | None = None, markdown: bool = Fals
         terms=[_terms(run, verdict) for verdict in judgement.verdicts],
         refresh=refresh if run.status == RUNNING else None,
         sections={
-            "Loss and scores": cards.training(histories, _references(run)),
-            "Optimiser": cards.optimiser(histories),
-            "Gradient and embeddings": cards.diagnostics(run),
+            "Loss and scores": run_charts.training(histories, _references(run)),
+            "Optimiser": run_charts.optimiser(histories),
+            "Gradient and embeddings": run_charts.diagnostics(run),
         },
         folds={
-            "For researchers": cards.diagnostics(run, cards.FOR_RESEARCHERS),
-            "Distributions, at first and at last": cards.distributions(history),
-            "More curves": cards.remaining(histories),
+            "For researchers": run_charts.diagnostics(run, run_charts.FOR_RESEARCHERS),
+            "Distributions, at first and at last": run_charts.distributions(history),
+            "More curves": run_charts.remaining(histories),
         },
         tables={"Settings": run.settings, "Versions": run.manifest.get("versions", {})},
     )

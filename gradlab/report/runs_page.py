@@ -16,7 +16,7 @@ from gradlab.errors import listed
 from gradlab.monitor.history import History, Score
 from gradlab.monitor.run_reader import RUNNING, Recording
 from gradlab.monitor.verdicts import Judgement, judge_run
-from gradlab.report import cards
+from gradlab.report import run_charts
 from gradlab.templates import render
 from gradlab.verdict import BAD, NOT_JUDGED, WATCH, Verdict, graded, subjects
 
@@ -71,13 +71,13 @@ def render_runs(runs: Sequence[Recording], title: str, markdown: bool = False) -
         "runs.html",
         **content,
         sections={
-            "Loss and scores": cards.training(lines),
-            "Optimiser": cards.optimiser(lines),
-            "Gradient and embeddings": cards.overlaid(lines),
+            "Loss and scores": run_charts.training(lines),
+            "Optimiser": run_charts.optimiser(lines),
+            "Gradient and embeddings": run_charts.overlaid(lines),
         },
         folds={
-            "For researchers": cards.overlaid(lines, cards.FOR_RESEARCHERS),
-            "More curves": cards.remaining(lines),
+            "For researchers": run_charts.overlaid(lines, run_charts.FOR_RESEARCHERS),
+            "More curves": run_charts.remaining(lines),
         },
         tables={"Settings of all": common},
     )
@@ -135,12 +135,12 @@ def _lines(
     entries: list[ComparedRun], groups: list[list[ComparedRun]]
 ) -> tuple[dict[str, History], list[str]]:
     """Return histories to draw by label: of each run or, if too many, means of the best groups."""
-    if len(entries) <= cards.MOST_LINES:
+    if len(entries) <= run_charts.MOST_LINES:
         return {entry.label: entry.run.history for entry in entries}, []
-    best = sorted(groups, key=_rank)[: cards.MOST_LINES]
+    best = sorted(groups, key=_rank)[: run_charts.MOST_LINES]
     drawn = [group for group in groups if group in best]
     lines = {
-        _name_of_mean(group): cards.average([entry.run.history for entry in group])
+        _name_of_mean(group): run_charts.average([entry.run.history for entry in group])
         for group in drawn
     }
     fewer = (

@@ -18,6 +18,7 @@ from gradlab.losses.base import Loss, check_reduction, reduce
 from gradlab.losses.registry import check_closed_form, get_loss, takes_loss
 from gradlab.scale.block_loop import Evaluation, refuse_second_derivatives
 from gradlab.scale.blocks_or_kernels import WAYS, choose_way
+from gradlab.scale.cuda_graph import Graphs, is_recordable
 from gradlab.scale.gathered_batch import (
     batch_properties,
     check_local_batch,
@@ -26,7 +27,6 @@ from gradlab.scale.gathered_batch import (
     refuse_masks,
     row_properties,
 )
-from gradlab.scale.graph import Graphs, is_recordable
 from gradlab.scale.kernels import check_kernels, check_rows, kernels_are_available
 from gradlab.scale.logit_translation import NotServed
 from gradlab.scale.matrix_products import reading_is_free

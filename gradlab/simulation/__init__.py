@@ -1,9 +1,9 @@
 """Components of a loss over distributions of angles, exactly or by Monte Carlo."""
 
 from gradlab.quantities import OF_ANGLES as QUANTITIES
-from gradlab.simulation.grid import simulate
 from gradlab.simulation.result import SimulationResult
 from gradlab.simulation.setting import Setting
+from gradlab.simulation.simulating import simulate
 from gradlab.simulation.sphere import sample_views
 
 __all__ = ["QUANTITIES", "Setting", "SimulationResult", "sample_views", "simulate"]

@@ -20,7 +20,7 @@ import numpy as np
 
 from gradlab.arrays import Bool, Float
 from gradlab.errors import GradlabError
-from gradlab.losses.gates import ConstantGate, ExactGate, HardGate, SoftGate, SumGate
+from gradlab.losses.exact_gates import ConstantGate, ExactGate, HardGate, SoftGate, SumGate
 from gradlab.simulation.setting import Setting
 
 Logit = Callable[[Float[np.ndarray, "*n"]], Float[np.ndarray, "*n"]]  # of angles in [0, π]

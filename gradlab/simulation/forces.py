@@ -23,7 +23,7 @@ from gradlab.arrays import Float, divide
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
-from gradlab.gradient.pairs import AGREEMENT
+from gradlab.gradient.pairs_as_products import AGREEMENT
 from gradlab.gradient.relative_push import AWAY, displaced_positives, largest_size
 from gradlab.gradient.vectorised import GradientsAt
 from gradlab.losses.base import Loss

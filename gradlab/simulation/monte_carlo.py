@@ -21,9 +21,9 @@ from gradlab.arrays import Array, Bool, Float, Int, divide, finite, take, to_num
 from gradlab.batch.similarity import AllCosines, Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.losses.pair_loss import PairLoss
+from gradlab.progress_bars import progress_bar
 from gradlab.seeds import random_generator
 from gradlab.simulation.setting import Setting
-from gradlab.waiting import progress_bar
 
 DRAWS_A_BLOCK = 1 << 22  # normal draws held at a time (32 MiB)
 # Batches per cell, where not given, and those of a loss that is differentiated.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradlab.arrays import Float
-from gradlab.drawing import Drawable, span
+from gradlab.drawable import Drawable, span
 from gradlab.errors import GradlabError
 from gradlab.files import read_arrays, versions, write_arrays
 from gradlab.losses.base import Loss

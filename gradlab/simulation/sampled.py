@@ -14,11 +14,11 @@ from gradlab.arrays import Float, divide, finite
 from gradlab.gradient.relative_push import AWAY
 from gradlab.losses.base import Loss
 from gradlab.losses.components import as_share
+from gradlab.progress_bars import progress_bar
 from gradlab.seeds import random_generator
 from gradlab.simulation.forces import PROBES, probes_first, row_forces, vector_forces
 from gradlab.simulation.monte_carlo import PASS, Estimate, median_and_error, moments_of
 from gradlab.simulation.setting import Setting
-from gradlab.waiting import progress_bar
 
 QUANTITIES = ("relative_push", "total_push", "ratio", "hardest_share")
 # Distance from 0 and 1 below which a gate counts as closed and open.

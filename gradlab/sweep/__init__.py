@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from gradlab.sweep.budget import Budget, Speed, estimate_cost
+from gradlab.sweep.cost_estimate import Budget, Speed, estimate_cost
 from gradlab.sweep.flat_settings import configure, flatten, parse_value, settings_text, unflatten
 from gradlab.sweep.launch import check_data, check_evaluation, known_runs, run_sweep
 from gradlab.sweep.spec import Point, Spec, parse_spec, read_spec

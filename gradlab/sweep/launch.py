@@ -16,13 +16,13 @@ from typing import Any
 
 from gradlab.errors import GradlabError
 from gradlab.files import check_writable, clear_unfinished, one_at_a_time, write_json
+from gradlab.progress_bars import EVERY_LINE_OF_TRAINING, bar_interval, progress_bar
 from gradlab.sweep.spec import Spec
 from gradlab.sweep.table import TABLES, write_tables
 from gradlab.sweep.trials import ENDED, FAILED, NotBegun, Run, Trials, runs_of
 from gradlab.sweep.worker import run_folder, work
 from gradlab.train.config import TrainConfig
 from gradlab.train.interruption import terminable
-from gradlab.waiting import EVERY_LINE_OF_TRAINING, bar_interval, progress_bar
 
 
 def open_trials(

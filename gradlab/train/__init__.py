@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from gradlab.train.callback import Callback
     from gradlab.train.checkpoint import newest_checkpoint
     from gradlab.train.config import RESUMABLE_CHANGES, TrainConfig
-    from gradlab.train.default_settings import (
-        POOLERS,
-        PRECISIONS,
-        DataSettings,
-        LossSettings,
-        ModelSettings,
-        OptimiserSettings,
-        RunSettings,
-    )
     from gradlab.train.distributed import find_device
     from gradlab.train.hardware import device_name
     from gradlab.train.momentum import decay
@@ -37,6 +28,15 @@ if TYPE_CHECKING:
     from gradlab.train.queue import Queue
     from gradlab.train.run import train
     from gradlab.train.run_folder import RunFolder, TrainResult, resumable_config
+    from gradlab.train.settings import (
+        POOLERS,
+        PRECISIONS,
+        DataSettings,
+        LossSettings,
+        ModelSettings,
+        OptimiserSettings,
+        RunSettings,
+    )
     from gradlab.train.trainer import Trainer
 
 # Modules, which are imported when one of their names is first used.
@@ -54,7 +54,7 @@ _NAMES = {
     "queue": "Queue",
     "run": "train",
     "run_folder": "RunFolder TrainResult resumable_config",
-    "default_settings": "POOLERS PRECISIONS "
+    "settings": "POOLERS PRECISIONS "
     "DataSettings LossSettings ModelSettings OptimiserSettings RunSettings",
     "trainer": "Trainer",
 }

@@ -18,7 +18,7 @@ from gradlab.scale.gradient_cache import GradientCache, saved_bytes
 from gradlab.train.augment import EmbeddingAugmentation
 from gradlab.train.batches import Packed, SequenceGroup, pack
 from gradlab.train.config import TrainConfig
-from gradlab.train.cpu import fast_dropout
+from gradlab.train.cpu_speed import fast_dropout
 
 Sequences = Sequence[NDArray[Any]]
 # Token embeddings (rows, length, D) of each group of a batch.

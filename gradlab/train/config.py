@@ -1,6 +1,6 @@
 """Configuration of a training run: the same typed, checked settings in Python, JSON and the shell.
 
-`TrainConfig` combines the groups of `gradlab.train.default_settings`, and checks what belongs
+`TrainConfig` combines the groups of `gradlab.train.settings`, and checks what belongs
 together.
 """
 
@@ -18,14 +18,14 @@ from gradlab.errors import GradlabError, listed
 from gradlab.files import read_object
 from gradlab.settings import check_names, declarations
 from gradlab.settings.objects import named_files, source_files
-from gradlab.train.default_settings import (
+from gradlab.train.former_names import with_present_names
+from gradlab.train.settings import (
     DataSettings,
     LossSettings,
     ModelSettings,
     OptimiserSettings,
     RunSettings,
 )
-from gradlab.train.former_names import with_present_names
 
 # Settings that may differ when a run is resumed: paths, and settings that do not change the
 # weights. A training file is compared by the hash of its content instead of its name.

@@ -14,7 +14,7 @@ import itertools
 from torch import nn
 
 from gradlab.encoder.model import Encoder
-from gradlab.train.default_settings import ModelSettings
+from gradlab.train.settings import ModelSettings
 
 # Names of the dropout behind the layers, in the configurations of models.
 _DROPOUTS = ("hidden_dropout_prob", "hidden_dropout", "dropout", "resid_pdrop", "mlp_dropout")

@@ -35,7 +35,7 @@ from gradlab.train.branch import (
     tokens_in,
 )
 from gradlab.train.config import TrainConfig
-from gradlab.train.cpu import attention_for
+from gradlab.train.cpu_speed import attention_for
 from gradlab.train.distributed import RunProcesses, Views, share_batch, shared_loss
 from gradlab.train.fgsm import FGSM, PreviousFGSM
 from gradlab.train.heads import heads

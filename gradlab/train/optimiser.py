@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradlab.train.default_settings import OptimiserSettings
 from gradlab.train.objective import Objective
+from gradlab.train.settings import OptimiserSettings
 
 
 def learning_rates(settings: OptimiserSettings, steps: int) -> list[float]:

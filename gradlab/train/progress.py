@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from gradlab.waiting import EVERY_LINE_OF_TRAINING, bar_interval
+from gradlab.progress_bars import EVERY_LINE_OF_TRAINING, bar_interval
 
 
 def say(message: str) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 from gradlab.errors import GradlabError
 from gradlab.train.callback import Callback
 from gradlab.train.config import TrainConfig
-from gradlab.train.default_settings import MOST_THREADS
 from gradlab.train.distributed import RunProcesses, prints
 from gradlab.train.hardware import free_threads, using_threads
 from gradlab.train.objective import Objective
 from gradlab.train.progress import say
 from gradlab.train.run_folder import RunFolder, TrainResult
+from gradlab.train.settings import MOST_THREADS
 from gradlab.train.trainer import Trainer
 
 

@@ -13,6 +13,7 @@ from gradlab.data import check_file, hash_file
 from gradlab.encoder import Encoder
 from gradlab.evaluate import load_stsb_dev
 from gradlab.files import read_object, versions, write_json
+from gradlab.progress_bars import waiting
 from gradlab.sweep import (
     ENDED,
     FAILED,
@@ -27,7 +28,6 @@ from gradlab.sweep import (
     run_sweep,
 )
 from gradlab.train import TrainConfig, device_name, find_device, say
-from gradlab.waiting import waiting
 from studies.conjectures.conditions import (
     EXTENDABLE,
     SECTIONS_OF,

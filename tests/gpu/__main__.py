@@ -13,7 +13,7 @@ from gradlab.cli.commands import run
 from gradlab.files import read_object
 from tests.gpu.predictions import table
 from tests.gpu.running import check_gpu, failed, plan
-from tests.gpu.times import times
+from tests.gpu.write_times import times
 
 
 @click.command(

@@ -17,23 +17,23 @@ import torch
 from gradlab._version import __version__
 from gradlab.errors import GradlabError, check_known, first_line
 from gradlab.files import check_writable, read_object, versions, write_json, write_text
+from gradlab.progress_bars import progress_bar
 from gradlab.templates import render
-from gradlab.waiting import progress_bar
-from tests.gpu import parts, predictions, right, speed, waits
+from tests.gpu import host_waits, kernel_parts, predictions, same_as_cpu, speed
 from tests.gpu.machine import RATES, Case, Machine
 
 # In the order of importance: a check that is stopped has the first.
 SECTIONS: Mapping[str, Callable[[Machine], Iterable[Case]]] = {
     "rate": speed.rate_cases,
-    "kernels": right.CHECKS["kernels"],
-    "parts": parts.part_cases,
-    "graph": right.CHECKS["graph"],
+    "kernels": same_as_cpu.CHECKS["kernels"],
+    "parts": kernel_parts.part_cases,
+    "graph": same_as_cpu.CHECKS["graph"],
     "loss": speed.loss_cases,
     "training": speed.training_cases,
-    "tiles": parts.tile_cases,
-    "processes": right.CHECKS["processes"],
-    "waits": waits.wait_cases,
-    **right.CHECKS,
+    "tiles": kernel_parts.tile_cases,
+    "processes": same_as_cpu.CHECKS["processes"],
+    "waits": host_waits.wait_cases,
+    **same_as_cpu.CHECKS,
 }
 # Results of an earlier version on an H100, to compare with.
 BEFORE = Path(__file__).parents[2] / "figures" / "gpu-check" / "h100.json"

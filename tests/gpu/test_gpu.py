@@ -19,7 +19,7 @@ import gradlab
 from gradlab.batch import unit_rows
 from gradlab.monitor import watch
 from gradlab.scale import block_loop, blocks
-from tests.gpu import predictions, right, running, speed, waits
+from tests.gpu import host_waits, predictions, running, same_as_cpu, speed
 from tests.gpu.__main__ import command
 from tests.gpu.machine import Case, Machine
 from tests.processes import fork_audits
@@ -32,12 +32,12 @@ GPU = Machine(torch.device("cuda", 0), Path())
 @pytest.fixture
 def short(monkeypatch):
     """A few cases of each part, and few steps of training."""
-    monkeypatch.setattr(right, "COMBINED", ("symmetric(infonce)",))
-    monkeypatch.setattr(right, "BLOCKWISE", ("infonce",))
+    monkeypatch.setattr(same_as_cpu, "COMBINED", ("symmetric(infonce)",))
+    monkeypatch.setattr(same_as_cpu, "BLOCKWISE", ("infonce",))
     monkeypatch.setattr(
-        right, "KERNELS", [("infonce", name) for name in ("float32", "tf32", "float16")]
+        same_as_cpu, "KERNELS", [("infonce", name) for name in ("float32", "tf32", "float16")]
     )
-    monkeypatch.setattr(right, "loss_names", lambda: ["infonce", "mhe"])
+    monkeypatch.setattr(same_as_cpu, "loss_names", lambda: ["infonce", "mhe"])
     fork_audits(monkeypatch)
     forked = functools.partial(torch.multiprocessing.start_processes, start_method="forkserver")
     monkeypatch.setattr(torch.multiprocessing, "spawn", forked)
@@ -158,7 +158,7 @@ def test_results_of_another_device_are_not_mixed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("check", "beside"), [(right._gradients, ""), (right._decompose, "own_negatives")]
+    ("check", "beside"), [(same_as_cpu._gradients, ""), (same_as_cpu._decompose, "own_negatives")]
 )
 def test_a_device_that_is_off_is_found(check, beside, monkeypatch):
     """By rows that differ from those on the CPU in the ninth digit."""
@@ -167,8 +167,8 @@ def test_a_device_that_is_off_is_found(check, beside, monkeypatch):
         return torch.nn.functional.normalize(rows + 1e-9 * torch.arange(rows.shape[-1]), dim=-1)
 
     machine = Machine(torch.device("cpu"), Path())
-    for change, finds in ((right.CPU, False), (off, True)):
-        monkeypatch.setattr(right, "CPU", change)
+    for change, finds in ((same_as_cpu.CPU, False), (off, True)):
+        monkeypatch.setattr(same_as_cpu, "CPU", change)
         outcome = check("infonce", beside, machine)
         assert (outcome["error"] > outcome["tolerance"]) is finds
 
@@ -176,16 +176,16 @@ def test_a_device_that_is_off_is_found(check, beside, monkeypatch):
 def test_a_nan_beside_right_numbers_is_wrong():
     correct, wrong = torch.ones(2), torch.tensor([1.0, torch.nan])
     for measured in ([correct, wrong], [wrong, correct]):
-        assert right.largest(measured, [correct, correct]) == torch.inf
-    assert right.largest([wrong], [wrong]) == 0
+        assert same_as_cpu.largest(measured, [correct, correct]) == torch.inf
+    assert same_as_cpu.largest([wrong], [wrong]) == 0
     with pytest.raises(ValueError, match="longer"):
-        right.largest([correct], [correct, correct])
+        same_as_cpu.largest([correct], [correct, correct])
 
 
 def test_what_is_computed_elsewhere_is_an_error():
     rows = [torch.ones(2)]
     with pytest.raises(gradlab.GradlabError, match="computed on cpu, not on cuda:0"):
-        right._differ(rows, rows, GPU, 1e-11)
+        same_as_cpu._differ(rows, rows, GPU, 1e-11)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_the_host_waits_twice_for_a_blockwise_loss_on_a_gpu(monkeypatch, spec, b
         for module in (blocks, blockwise, block_loop):
             monkeypatch.setattr(module, "reading_is_free", lambda _, free=free: free)
         views = [view.clone().requires_grad_() for view in rows]
-        with waits.counted_waits() as counts_by_line:
+        with host_waits.counted_waits() as counts_by_line:
             gradlab.blockwise(spec, block)(*views).backward()
         gradients.append(torch.stack([view.grad for view in views]))
     assert sum(counts_by_line.values()) == 2, counts_by_line
@@ -210,11 +210,11 @@ def test_the_host_waits_twice_for_a_blockwise_loss_on_a_gpu(monkeypatch, spec, b
 
 def test_a_wait_is_told_by_its_line():
     views = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0))
-    with waits.counted_waits() as counts_by_line:
+    with host_waits.counted_waits() as counts_by_line:
         gradlab.get_loss("infonce")(*views, normalize=True)
     (place,) = [name.split()[1] for name in counts_by_line if name.startswith("tolist")]
     file, line = place.split(":")
-    assert ".tolist()" in (waits.PACKAGE / file).read_text().splitlines()[int(line) - 1]
+    assert ".tolist()" in (host_waits.PACKAGE / file).read_text().splitlines()[int(line) - 1]
 
 
 class Behind:
@@ -249,7 +249,7 @@ def test_training_waits_for_a_record_on_a_cpu_alone(monkeypatch, tmp_path, ahead
         monkeypatch.setattr(Behind, "finished", step % 2 == 0)
         batches.append(torch.randn(2, 16, 8, generator=generator))
         rows = batches[-1].clone().requires_grad_()
-        with waits.counted_waits() as counts_by_line:
+        with host_waits.counted_waits() as counts_by_line:
             criterion(*rows, normalize=True).backward()
         counts.append(sum(counts_by_line.values()))
         rows.data.zero_()  # what was recorded is a copy
@@ -273,8 +273,8 @@ def test_it_runs_where_little_is_installed(tmp_path):
         "absent = 'pandas matplotlib psutil accelerate datasets pyarrow platformdirs optuna'"
         ".split()\n"
         "sys.modules.update(dict.fromkeys(absent))\n"
-        "from tests.gpu import right, running\n"
-        "running.SECTIONS = {'resume': lambda _: right.CHECKS['resume'](_)[:1]}\n"
+        "from tests.gpu import running, same_as_cpu\n"
+        "running.SECTIONS = {'resume': lambda _: same_as_cpu.CHECKS['resume'](_)[:1]}\n"
         "results = running.check_gpu(sys.argv[1], ['resume'], device='cpu')\n"
         "notes = [case['note'] for case in results['cases'].values() if 'note' in case]\n"
         "sys.exit('; '.join(notes) or 0)\n"

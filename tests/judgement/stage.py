@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 import gradlab
-from gradlab.monitor.setup import note_problems
+from gradlab.monitor.doctor_problems import note_problems
 from tests.judgement import freeze
 from tests.judgement.freeze import Said
 from tests.tiny_models import WORDS, make_bert

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import test_search as definitions
+import test_random_losses as definitions
 
 import gradlab
 from gradlab.batch import unit_rows

@@ -2,7 +2,7 @@
 
     python tests/manual/engine_search.py --minutes 60 --seed 1
 
-Losses, combinators, settings and rows are those of `tests/test_search.py`, and so are the
+Losses, combinators, settings and rows are those of `tests/test_random_losses.py`, and so are the
 tolerances, which follow from the arithmetic. Each case is evaluated plainly, in blocks on one
 process, and on both, in float64, float32 or bfloat16, with one of the reductions and any upstream
 gradient; value and gradients by all rows are compared. Cases in which rounding decides (a tie, a
@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import test_search as definitions
+import test_random_losses as definitions
 
 import gradlab
 

@@ -68,7 +68,7 @@ PROMISES = {
     "docs": ["sphinx-build -W --keep-going -q -c {.}/docs {.} site"],
     "test": [
         "python -m pytest -q -p no:cacheprovider {.}/tests/test_settings.py "
-        "{.}/tests/test_paradigm.py"
+        "{.}/tests/test_components.py"
     ],
 }  # fmt: skip
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 import gradlab  # noqa: E402
 from gradlab.atlas import measure  # noqa: E402
-from gradlab.explorer import frames  # noqa: E402
+from gradlab.explorer import heatmap_data  # noqa: E402
 from gradlab.gradient.verification import paired_batch  # noqa: E402
 from gradlab.train.trainer import Trainer  # noqa: E402
 from tests.tiny_models import make_bert  # noqa: E402
@@ -79,7 +79,7 @@ CALLS: dict[str, Callable[[str], Any]] = {
 
 def table() -> str:
     """A row for calls that answer alike, a column a loss: yes, or the number of its answer line."""
-    frames.ROWS = frames.COLUMNS = 4
+    heatmap_data.ROWS = heatmap_data.COLUMNS = 4
     reasons: list[str] = []
     alike: dict[tuple[str, ...], list[str]] = {}
     for call, function in CALLS.items():

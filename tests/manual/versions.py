@@ -39,7 +39,7 @@ COMMANDS = (
 )
 # Tests of the core, and of what the three extras bring.
 TESTS = (
-    *("batch", "losses", "paradigm", "simulation", "lemma", "settings", "blockwise", "decompose"),
+    *("batch", "losses", "components", "simulation", "lemma", "settings", "blockwise", "decompose"),
     *("diagnostics", "encoder", "watch", "watch_callback", "lora", "inspect", "train_run"),
     *("integrations_sentence_transformers", "sweep_trials", "evaluate_sts", "readers"),
 )

@@ -11,7 +11,7 @@ import click
 
 from gradlab.cli.options import output_option
 from gradlab.errors import GradlabError
-from gradlab.waiting import waiting
+from gradlab.progress_bars import waiting
 
 FILES = {"pairs.csv": "pairs.csv", "train.py": "train.py.txt"}
 

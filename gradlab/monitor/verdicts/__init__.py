@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradlab.errors import counted
+from gradlab.monitor.doctor_problems import setup
 from gradlab.monitor.run_reader import RUNNING, Recording, recording_of
-from gradlab.monitor.setup import setup
 from gradlab.monitor.verdicts import batches, embeddings, formula, gradient, steps, weights
 from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.monitor.verdicts.headline import headline_of

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.drawing import Drawable
+from gradlab.drawable import Drawable
 from gradlab.errors import GradlabError, check_whole
+from gradlab.progress_bars import waiting
 from gradlab.scale.audit.cases import Case, cases, material
 from gradlab.scale.audit.faults import fault, find_faults
 from gradlab.scale.audit.gradient_error import Outcome, relative
 from gradlab.scale.audit.worker import work
 from gradlab.verdict import Verdict
-from gradlab.waiting import waiting
 
 # Parts of errors that only follow from the end of another process, whose error is the cause.
 CONSEQUENCES = ("onnection closed", "onnection reset", "onnect", "imed out", "hangs")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.cli.outcome import LIMITS, end_with, worst
+from gradlab.cli.exit_code import LIMITS, end_with, worst
 from gradlab.verdict import GRADES
 from tests.processes import fork_audits
 from tests.tiny_models import make_sentences

@@ -1,6 +1,6 @@
 """Where each loss leads: the end of a flow from one batch with topics.
 
-The ends at published settings are stored in ``leads.toml``, which ``python docs/flow_table.py``
+The ends at published settings are stored in ``flow_ends.toml``, which ``python docs/flow_table.py``
 makes; other settings flow when they are asked for, in a few seconds.
 """
 
@@ -78,7 +78,9 @@ def lead(loss: str | Loss) -> Lead:
 @functools.cache
 def stored_leads() -> dict[str, Lead]:
     """Return the ends at published settings, by the text of a loss."""
-    return {name: Lead(**row) for name, row in read_packaged("gradlab.atlas", "leads.toml").items()}
+    return {
+        name: Lead(**row) for name, row in read_packaged("gradlab.atlas", "flow_ends.toml").items()
+    }
 
 
 def flow_to_end(loss: Loss, progress: bool | None = None) -> Lead:

@@ -11,8 +11,8 @@ import torch
 from blockwise_helpers import unit, views
 
 from gradlab.errors import GradlabError
-from gradlab.scale import block_loop, blocks, blockwise, graph
-from tests.gpu.waits import counted_waits
+from gradlab.scale import block_loop, blocks, blockwise, cuda_graph
+from tests.gpu.host_waits import counted_waits
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def recorded(monkeypatch) -> list[str]:
 
         return replay, outputs
 
-    monkeypatch.setattr(graph, "record", record)
+    monkeypatch.setattr(cuda_graph, "record", record)
     module = sys.modules["gradlab.scale.blockwise"]  # not the function of that name
     monkeypatch.setattr(module, "is_recordable", lambda rows: True)
     for reader in (module, blocks, block_loop):
@@ -110,7 +110,7 @@ def test_other_calls_run_as_usual(recorded, monkeypatch):
     def draws(*_):
         return torch.rand(1)
 
-    monkeypatch.setattr(graph, "_random_states", draws)
+    monkeypatch.setattr(cuda_graph, "_random_states", draws)
     for _ in range(3):
         gradients_of(loss, rows)
     assert recorded == ["record"]  # as it draws random numbers, which a graph would repeat
@@ -121,7 +121,7 @@ def test_few_shapes_are_recorded_and_no_copy_has_them(recorded):
     for size in (3, 4, 5, 6, 7, 8):
         for _ in range(2):
             gradients_of(loss, [view.detach() for view in views(size)[:2]])
-    assert recorded.count("record") == graph.MOST_RECORDS
+    assert recorded.count("record") == cuda_graph.MOST_RECORDS
     copied = copy.deepcopy(loss)
     assert loss._graphs._records
     assert not copied._graphs._records

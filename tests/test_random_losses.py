@@ -4,7 +4,7 @@ Everything a loss is made of is written here or in `tests/losses` a second time,
 the formulas of the papers: nothing but `Case` calls gradlab. In the test suite it runs for a fixed
 number of cases, and for longer by
 
-    python tests/test_search.py --minutes 60 --seed 1
+    python tests/test_random_losses.py --minutes 60 --seed 1
 """
 
 from __future__ import annotations

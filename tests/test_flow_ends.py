@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradlab.atlas import leads, measure
+from gradlab.atlas import flow_ends, measure
 from gradlab.atlas.tables import exchange
 from gradlab.errors import GradlabError
 from gradlab.losses.candidate_loss import CandidateLoss
@@ -11,8 +11,8 @@ from gradlab.losses.registry import get_loss, loss_class, loss_names
 
 def test_stored_ends_are_those_of_all_losses_at_published_settings():
     own = {name for name in loss_names() if loss_class(name).__module__.startswith("gradlab.")}
-    assert set(leads.stored_leads()) == own - {"recombined"}
-    assert {lead.end for lead in leads.stored_leads().values()} <= {
+    assert set(flow_ends.stored_leads()) == own - {"recombined"}
+    assert {lead.end for lead in flow_ends.stored_leads().values()} <= {
         "at rest",
         "stopped learning",
         "still moving",
@@ -21,7 +21,7 @@ def test_stored_ends_are_those_of_all_losses_at_published_settings():
 
 @pytest.mark.parametrize("name", ["infonce", "mpt", "circle"])
 def test_a_stored_end_is_that_of_a_flow(name):
-    stored, computed = leads.stored_leads()[name], leads.flow_to_end(get_loss(name))
+    stored, computed = flow_ends.stored_leads()[name], flow_ends.flow_to_end(get_loss(name))
     assert stored.end == computed.end
     for column in ("positives", "same_topic", "different"):
         assert getattr(stored, column) == pytest.approx(getattr(computed, column), abs=1e-3)
@@ -30,7 +30,7 @@ def test_a_stored_end_is_that_of_a_flow(name):
 def test_supcon_collapses_its_topics_into_a_simplex():
     """Graf et al. 2021: 30 balanced classes in 64 dimensions."""
     assert issubclass(loss_class("supcon"), CandidateLoss)
-    supcon = leads.stored_leads()["supcon"]
+    supcon = flow_ends.stored_leads()["supcon"]
     assert (supcon.same_topic, supcon.positives) == (1, 1)
     assert supcon.different == pytest.approx(-1 / 29, abs=1e-4)
 
@@ -43,4 +43,4 @@ def test_an_exchange_says_where_the_loss_would_lead():
 
 def test_a_loss_with_a_teacher_leads_to_the_teacher():
     with pytest.raises(GradlabError, match="leads to its teacher"):
-        leads.lead("kl")
+        flow_ends.lead("kl")

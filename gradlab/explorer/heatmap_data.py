@@ -14,11 +14,11 @@ import numpy as np
 from gradlab.explorer.compiler import numbers_of, replace_numbers
 from gradlab.losses.base import Loss
 from gradlab.losses.pair_loss import PairLoss
+from gradlab.progress_bars import progress_bar
 from gradlab.quantities import OF_CURVES
 from gradlab.seeds import random_generator
 from gradlab.simulation import simulate
 from gradlab.simulation.setting import NEGATIVE_RANGE, POSITIVE_RANGE, Setting
-from gradlab.waiting import progress_bar
 
 ROWS, COLUMNS = 36, 48
 # The value of a cell is low + (high - low) · byte/250, above high, below low, or missing.

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gradlab.progress_bars import waiting
 from gradlab.sweep.flat_settings import configure
 from gradlab.sweep.trials import ENDED, Run
 from gradlab.train.config import TrainConfig
-from gradlab.waiting import waiting
 
 # Steps of the trial, and the number of steps at its beginning that only warm up.
 TRIAL_STEPS, WARM_UP = 8, 3

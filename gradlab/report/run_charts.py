@@ -21,7 +21,7 @@ from gradlab.monitor.history import (
 )
 from gradlab.monitor.run_reader import Recording
 from gradlab.quantities import OF_CODE
-from gradlab.report.charts import Series, histogram_chart, line_chart
+from gradlab.report.svg_charts import Series, histogram_chart, line_chart
 from gradlab.settings.module import LEARNED
 
 
@@ -41,7 +41,7 @@ class Card:
     chart: str = ""  # the chart as HTML, once it is drawn
 
 
-_READ = read_packaged("gradlab.report", "cards.toml")
+_READ = read_packaged("gradlab.report", "run_charts.toml")
 PLANS, FOR_RESEARCHERS = (
     [Card(**entry) for entry in _READ[kind]] for kind in ("plans", "for_researchers")
 )

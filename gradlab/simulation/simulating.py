@@ -9,7 +9,7 @@ import numpy as np
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError, check_known, check_whole, first_line, listed
 from gradlab.losses.base import Loss
-from gradlab.losses.gates import ConstantGate, HardGate
+from gradlab.losses.exact_gates import ConstantGate, HardGate
 from gradlab.losses.registry import get_loss, takes_loss
 from gradlab.quantities import OF_ANGLES
 from gradlab.simulation import exact, monte_carlo

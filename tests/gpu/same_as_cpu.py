@@ -19,12 +19,12 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.decomposition import decompose
 from gradlab.errors import GradlabError
-from gradlab.gradient.paradigm import autograd_gradient, components
+from gradlab.gradient.components_and_autograd import autograd_gradient, components
 from gradlab.gradient.verification import verify
 from gradlab.losses import get_loss, loss_names
 from gradlab.losses.registry import taught_names
 from gradlab.monitor.history import DIAGNOSTICS
-from gradlab.monitor.trainers import watch
+from gradlab.monitor.start_watching import watch
 from gradlab.scale import blockwise
 from gradlab.scale.audit import audit
 from gradlab.scale.processes import ProcessGroup
