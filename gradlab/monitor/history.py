@@ -309,7 +309,7 @@ class Score:
 def readable(name: str) -> str:
     """Return a recorded name in a form for people.
 
-    ``"eval_sts-dev_spearman"`` becomes ``"sts-dev: Spearman"``.
+    ``"eval_sts-dev_spearman"`` becomes ``"sts-dev, Spearman"``.
     """
     if name in NAMES:
         return NAMES[name]
@@ -317,7 +317,7 @@ def readable(name: str) -> str:
     for ending, words in MEASURES.items():
         if plain.endswith(ending):
             subject = plain.removesuffix(ending).strip("_").replace("_", " ")
-            return f"{subject}: {words}" if subject else words[:1].upper() + words[1:]
+            return f"{subject}, {words}" if subject else words[:1].upper() + words[1:]
     plain = plain.replace("_", " ")
     return plain[:1].upper() + plain[1:]
 

@@ -40,6 +40,9 @@ TERMS = {
     },
 }
 
+# Settings of the loss that the heading of a page says.
+HEADING = ("temperature", "margin")
+
 
 def render_run(run: Recording, refresh: int | None = None, markdown: bool = False) -> str:
     """Return a run's page as HTML, or as Markdown without curves for a pull request or model card.
@@ -120,8 +123,13 @@ def _references(run: Recording) -> list[tuple[float, str]]:
 
 def _facts(run: Recording) -> str:
     settings, total = run.settings, run.history.total_steps
+    of_loss = run.watch.get("settings", {}).get("", {})
+    size = settings.get("per_device_train_batch_size", settings.get("batch_size"))
     facts = [
         f"loss {settings['loss']}" if "loss" in settings else "",
+        *(f"{name} {short(of_loss[name])}" for name in HEADING if name in of_loss),
+        f"batches of {size}" if size else "",
+        f"learning rate {settings['learning_rate']}" if "learning_rate" in settings else "",
         settings.get("model", ""),
         f"last record at step {run.history.last_step()}" + (f" of {total}" if total else ""),
         "finished" if run.status == FINISHED else "not finished" if run.status else "",

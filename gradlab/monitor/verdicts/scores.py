@@ -38,10 +38,17 @@ def judge_scores(
     history: History, running: bool, background: Background = NOTHING_KNOWN
 ) -> Verdict:
     """Judge all scores: the worst verdict if one is a problem, else all in one."""
-    verdicts = [_one_score(score, history, running, background) for score in history.scores()]
-    problems = [verdict for verdict in verdicts if verdict.is_problem]
+    of_scores = {
+        score.name: _one_score(score, history, running, background) for score in history.scores()
+    }
+    problems = [verdict for verdict in of_scores.values() if verdict.is_problem]
     if problems:
         return min(problems, key=lambda verdict: verdict.grade != BAD)
+    # Where Pearson's correlation is no problem, Spearman's speaks for both.
+    verdicts = [
+        verdict for name, verdict in of_scores.items()
+        if "pearson" not in name or name.replace("pearson", "spearman") not in of_scores
+    ]  # fmt: skip
     judged = [verdict for verdict in verdicts if verdict.grade == GOOD]
     if judged:
         finding = " ".join(verdict.finding for verdict in [*judged, *_open(verdicts)])
