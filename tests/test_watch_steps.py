@@ -164,3 +164,14 @@ def test_new_weights_are_followed() -> None:
     movement.relative()
     assert [weight is second or weight is first for weight in movement.still] == [True, True]
     assert movement.relative() == pytest.approx((3 / 6) ** 0.5)
+
+
+def test_weights_that_the_first_record_does_not_tell_of_are_not_new(tmp_path: Path) -> None:
+    """Of a record without its loss, the watch knows no weights."""
+    watched = gradlab.watch(None, loss="infonce", every=1, output=tmp_path, total_steps=2)
+    encoder, rows = nn.Linear(6, 8), torch.randn(6, 6)
+    for value in (None, infonce(encoder(rows), encoder(rows))):
+        watched.observe(encoder(rows), encoder(rows), value=value)
+    numbers = watched.history.latest("train")[1]
+    assert numbers["weights_moved"] == 0
+    assert "new_weights" not in numbers

@@ -218,6 +218,8 @@ class Probe:
     def learned(self, value: Tensor | float | None = None) -> dict[str, float]:
         """Return what the loss itself learns, such as a temperature, and ``value``'s gradients."""
         own = self._own_parameters()
+        if not own:
+            return {}
         trained = [p for _, p in own if p.requires_grad]
         if not (trained and isinstance(value, Tensor) and value.requires_grad):
             return learned_numbers(own, ())

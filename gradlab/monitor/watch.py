@@ -175,8 +175,8 @@ class Watch(Recorder):
             snapshot, probe = find(), self._probes[dataset]
             if len(snapshot.anchors) < 2:
                 return
-            snapshot = dataclasses.replace(snapshot, learned=probe.present())
             ahead = probe.method == "closed form" and works_ahead(snapshot.anchors)
+            snapshot = dataclasses.replace(snapshot, learned=probe.present())
             numbers = probe.learned(snapshot.value) | self._weights.record(
                 snapshot.value,
                 snapshot.sources,

@@ -84,6 +84,8 @@ class WeightsWatch:
 
     def _moved(self, weights: Sequence[Tensor]) -> dict[str, float]:
         begins = self._movement is None
+        if begins and not weights:
+            return {}
         self._movement = self._movement or Movement(())
         self._movement.follow(weights)
         moved = self._movement.relative()
