@@ -46,7 +46,7 @@ def command(
     registered loss that has the same components, if one has.
     """
     from gradlab.decomposition import decompose
-    from gradlab.decomposition.both_sides import both_sides_text
+    from gradlab.decomposition.both_sides_text import both_sides_text
     from gradlab.decomposition.own_loss import resolve_loss
     from gradlab.decomposition.result import SUFFIXES
     from gradlab.gradient.components_and_autograd import check_side

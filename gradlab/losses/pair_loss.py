@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, as_float, divide
+from gradlab.arrays import Array, Bool, Float, as_float, detach, divide
 from gradlab.batch.batch import Batch
-from gradlab.batch.hardness import hardened
+from gradlab.batch.comparison import joined
 from gradlab.batch.roles import own_role
-from gradlab.batch.similarity import Negatives, PairSimilarity
+from gradlab.batch.similarity import AllCosines, Negatives, PairSimilarity
 from gradlab.losses.base import Loss
 from gradlab.losses.canonical_split import from_pools
 from gradlab.losses.components import Components
@@ -137,7 +137,7 @@ class PairLoss(Loss):
         """
         negatives = batch.negatives
         if batch.candidates.hardness:
-            negatives = hardened(batch, negatives, self.temperature)  # type: ignore[attr-defined]  # every loss that takes hardness has one
+            negatives = _hardened(batch, negatives, self.temperature)  # type: ignore[attr-defined]  # every loss that takes hardness has one
         alone = None
         if batch.may_lack_negatives and not self.pulls_alone:
             negatives, alone = negatives.with_some()
@@ -155,6 +155,36 @@ def unless(
         return values
     xp = array_namespace(values)
     return xp.where(condition, xp.full_like(values, fill), values)
+
+
+def _hardened(batch: Batch, negatives: Negatives, temperature: float) -> Negatives:
+    """Return ``negatives`` with the hardness of the candidates, detached, added to ``cos θ / τ``.
+
+    Raises:
+        GradlabError: the hardness concerns hard negatives, but `owners` is None.
+    """
+    xp, cosine = array_namespace(negatives.cosine), negatives.cosine
+    added = 0.0 * batch.anchors[:, :1]
+    for term in batch.candidates.hardness:
+        amount = term.alpha * temperature * detach(cosine)
+        if term.on != "all":
+            amount = xp.where(_hard_columns(batch, term.on), amount, xp.zeros_like(amount))
+        added = added + amount
+    hardened = xp.where(xp.isinf(cosine), cosine, cosine + added)
+    return AllCosines(hardened, negatives.measure)
+
+
+def _hard_columns(batch: Batch, on: str) -> Bool[Array, "n k"]:
+    xp, n = array_namespace(batch.anchors), batch.anchors.shape[0]
+    acts = {"other": ("other", "in_batch"), "extra": ("other",), "own": ("other", "hard")}
+    conditions = []
+    for block in batch.candidate_blocks:
+        if block.name == "extra" and on in ("in_batch", "hard"):
+            conditions.append(batch.owned if on == "hard" else ~batch.owned)
+            continue
+        shape, chosen = (n, block.vectors.shape[-2]), on in acts.get(block.name, ())
+        conditions.append(xp.full(shape, chosen, dtype=xp.bool, device=batch.anchors.device))
+    return joined(conditions, axis=-1)
 
 
 def _without(components: Components, alone: Bool[Array, "n"]) -> dict[str, Array]:
