@@ -37,8 +37,8 @@ if TYPE_CHECKING:  # `as` marks them as exported
     from gradlab.losses.registry import get_loss as get_loss
     from gradlab.losses.registry import loss_names as loss_names
     from gradlab.losses.registry import register as register
-    from gradlab.monitor.callback import WatchCallback as WatchCallback
     from gradlab.monitor.start_watching import watch as watch
+    from gradlab.monitor.watch_callback import WatchCallback as WatchCallback
     from gradlab.scale import BlockwiseLoss as BlockwiseLoss
     from gradlab.scale import blockwise as blockwise
     from gradlab.scale.audit import audit as audit
@@ -66,7 +66,7 @@ _NAMES = {
     "gradlab.losses.components": ("Components",),
     "gradlab.losses.recombined": ("recombine",),
     "gradlab.losses.registry": ("get_loss", "loss_names", "register"),
-    "gradlab.monitor.callback": ("WatchCallback",),
+    "gradlab.monitor.watch_callback": ("WatchCallback",),
     "gradlab.monitor.start_watching": ("watch",),
     "gradlab.scale": ("BlockwiseLoss", "blockwise"),
     "gradlab.scale.audit": ("audit",),

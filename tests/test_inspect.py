@@ -31,10 +31,10 @@ from gradlab.inspection.gradient_share import (
     measure_pairs_together,
     share_of_candidates,
 )
+from gradlab.inspection.same_meaning import slot_words, state_other_facts
 from gradlab.inspection.texts import prompt_of
 from gradlab.inspection.vectors import NEIGHBOURS, Vectors, nearest_pairs
 from gradlab.inspection.word_index import WordIndex
-from gradlab.inspection.words import slot_words, state_other_facts
 from tests.node import run_script
 from tests.tiny_models import WORDS, make_sentences
 

@@ -14,8 +14,8 @@ pytest.importorskip("rensa")
 
 import gradlab
 from gradlab.errors import GradlabError
+from gradlab.inspection.same_meaning import looks_like_a_positive, say_the_same
 from gradlab.inspection.tables import EASY, FALSE, MATTERS, NEARER
-from gradlab.inspection.words import looks_like_a_positive, say_the_same
 
 COUNT = 120
 WORDS = """\

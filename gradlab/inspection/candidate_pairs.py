@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from gradlab.errors import GradlabError
 from gradlab.inspection.equal_texts import Groups
-from gradlab.inspection.texts import Texts
-from gradlab.inspection.vectors import Vectors, cosines_of, nearest_pairs
-from gradlab.inspection.word_index import WordIndex
-from gradlab.inspection.words import (
+from gradlab.inspection.same_meaning import (
     ALIKE,
     looks_like_a_positive,
     slot_words,
     state_other_facts,
 )
+from gradlab.inspection.texts import Texts
+from gradlab.inspection.vectors import Vectors, cosines_of, nearest_pairs
+from gradlab.inspection.word_index import WordIndex
 from gradlab.inspection.workspace import Workspace
 from gradlab.progress_bars import progress_bar
 

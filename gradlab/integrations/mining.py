@@ -22,8 +22,8 @@ from gradlab.errors import GradlabError, check_whole, reason
 from gradlab.evaluate.embed import Embedder, as_encode
 from gradlab.files import write_csv
 from gradlab.inspection import find_false_negatives
+from gradlab.inspection.same_meaning import looks_like_a_positive
 from gradlab.inspection.vectors import ROUNDING
-from gradlab.inspection.words import looks_like_a_positive
 from gradlab.losses.base import Loss
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.library_versions import require

@@ -75,7 +75,7 @@ def watch(
         )
     if is_trainer(target):
         require("transformers", "accelerate")
-        from gradlab.monitor.callback import WatchCallback
+        from gradlab.monitor.watch_callback import WatchCallback
 
         callback = WatchCallback(
             views=views,

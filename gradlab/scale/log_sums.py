@@ -32,7 +32,7 @@ from gradlab.scale.matrix_products import (
     slices,
 )
 from gradlab.scale.processes import Processes
-from gradlab.scale.softmaxes import Product, Softmax
+from gradlab.scale.softmax_gradients import Product, Softmax
 from gradlab.scale.streamed_negatives import StreamedNegatives
 
 # Blocks in which the pairs within a view are computed once; b blocks leave (b - 1)/2b of them out.

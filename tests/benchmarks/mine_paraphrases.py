@@ -15,7 +15,7 @@ import csv
 from collections import defaultdict
 from pathlib import Path
 
-from gradlab.inspection.words import looks_like_a_positive
+from gradlab.inspection.same_meaning import looks_like_a_positive
 from gradlab.integrations.mining import mine
 
 MOST = 400  # rows without a planted paraphrase

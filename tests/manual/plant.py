@@ -35,9 +35,9 @@ import gradlab
 from gradlab.data.sentences import read_sentences
 from gradlab.encoder.model import Encoder
 from gradlab.files import write_csv
+from gradlab.inspection.same_meaning import NEGATIONS
 from gradlab.inspection.tables import VERDICTS
 from gradlab.inspection.texts import normalize
-from gradlab.inspection.words import NEGATIONS
 
 Rows = list[tuple[str, str, str]]  # anchor, positive, hard negative
 NAME, NUMBER, WORD = r"[A-Z][a-z]{2,}", r"\d+", r"[a-z]{5,}"
