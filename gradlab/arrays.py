@@ -126,12 +126,6 @@ def log(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
         return xp.log(x)
 
 
-def cumulative_logsumexp(x: Float[Array, "n"]) -> Float[Array, "n"]:
-    """Return ``log Σ_{k<=i} exp(x_k)`` for each i."""
-    xp = array_namespace(x)
-    return xp.logcumsumexp(x, 0) if is_torch_array(x) else xp.logaddexp.accumulate(x)
-
-
 def softmax(x: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
     """Return the softmax over the last axis; entries may be -inf (NaN if all are)."""
     xp = array_namespace(x)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_torch_array
 
 from gradlab.arrays import (
     Array,
     Float,
-    cumulative_logsumexp,
     divide,
     log_sigmoid,
     logsumexp,
@@ -108,7 +107,13 @@ def _over_greater(logits: Float[Array, "n"], scores: Float[Array, "n"]) -> Float
     """Return ``x_b + log Σ_a exp(-x_a)`` over all a with higher scores than b; -inf if none has."""
     xp = array_namespace(logits)
     order = xp.argsort(-scores)
-    sums = cumulative_logsumexp(-logits[order])
+    sums = _cumulative_logsumexp(-logits[order])
     greater = xp.searchsorted(-scores[order], -scores)
     log_sums = logits + sums[xp.where(greater > 0, greater - 1, greater)]
     return xp.where(greater > 0, log_sums, -xp.inf)
+
+
+def _cumulative_logsumexp(x: Float[Array, "n"]) -> Float[Array, "n"]:
+    """Return ``log Σ_{k<=i} exp(x_k)`` for each i."""
+    xp = array_namespace(x)
+    return xp.logcumsumexp(x, 0) if is_torch_array(x) else xp.logaddexp.accumulate(x)

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from gradlab.errors import GradlabError
 from gradlab.files import clear_unfinished
 from gradlab.monitor.history import (
     DIAGNOSTICS,
@@ -132,46 +131,3 @@ class Recorder:
         failures, reported = self.failures, self._reported
         self._reported = len(failures)
         return failures[reported:]
-
-
-def start_trackers(
-    names: Iterable[str], folder: Path, config: Mapping[str, Any], step: int
-) -> list[Any]:
-    """Start accelerate's trackers in ``folder``; the caller must call ``finish`` on each.
-
-    ``step`` is the first to be recorded; what an earlier start recorded from there on is hidden.
-
-    Raises:
-        GradlabError: a tracker that is not installed or cannot start.
-    """
-    names = list(names)
-    if not names:
-        return []
-    from accelerate import PartialState, tracking
-
-    PartialState()  # trackers ask it whether this is the main process
-    available = {getattr(kind, "value", kind) for kind in tracking.get_available_trackers()}
-    plain = {
-        key: value if isinstance(value, int | float | str) else str(value)
-        for key, value in config.items()
-    }
-    trackers = []
-    for name in names:
-        if name not in available:
-            raise GradlabError(f"the tracker {name!r} is not installed; pip install {name}")
-        # With purge_step TensorBoard hides earlier records of this step and of later ones.
-        options: dict[str, Any] = {"dir": str(folder)}
-        if name == "tensorboard":
-            options = {"logging_dir": str(folder), "purge_step": step}
-        try:
-            tracker = tracking.LOGGER_TYPE_TO_CLASS[name]("gradlab", **options)
-            if hasattr(
-                tracker, "start"
-            ):  # before accelerate 1.8, trackers start when they are made
-                tracker.start()
-            tracker.store_init_configuration(plain)
-        except Exception as error:  # services raise anything when they are down or want a key
-            why = " ".join(str(error).split())[:200]
-            raise GradlabError(f"the tracker {name!r} cannot start: {why}") from error
-        trackers.append(tracker)
-    return trackers

@@ -20,7 +20,7 @@ from gradlab.files import for_json, write_json
 from gradlab.losses.mask import check_pairs
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.history import EVALUATION, TRAIN, History, readable
-from gradlab.monitor.metrics_recorder import Recorder, start_trackers
+from gradlab.monitor.metrics_recorder import Recorder
 from gradlab.monitor.probe import Probe
 from gradlab.monitor.run_reader import CRASHED, ENDED, FINISHED, RUNNING
 from gradlab.monitor.verdicts.failures import warning_text
@@ -44,6 +44,7 @@ from gradlab.train.run_folder import (
     resumed_checkpoint,
     scores_from_json,
 )
+from gradlab.train.trackers import start_trackers
 
 
 class Trainer:
@@ -258,9 +259,8 @@ class Trainer:
     def _begin_records(self, checkpoint: Checkpoint | None) -> None:
         """Write the manifest and start recording, behind the records before the checkpoint."""
         start = checkpoint.step if checkpoint else 0
-        settings = self.config.to_dict()
         first = start + 1 if checkpoint else 0
-        self._trackers = start_trackers(self.config.trackers, self.folder.path, settings, first)
+        self._trackers = start_trackers(self.config, self.folder.path, first)
         if not self._resume:
             self.folder.recover()
             manifest = run_manifest(self.config, self._data(), self.processes, self.precision)
