@@ -43,8 +43,8 @@ from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.formula_markup import COMPONENT_SYMBOLS, formula_latex
-from gradlab.losses.models import published_models
 from gradlab.losses.pair_loss import PairLoss
+from gradlab.losses.published_models import published_models
 from gradlab.losses.registry import combinator_names, get_loss, loss_class, loss_names, taught_names
 from gradlab.plotting.style import save
 from gradlab.settings import call_text

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import gradlab
 from gradlab.atlas.models import measure_model
 from gradlab.cli.atlas import command
-from gradlab.losses.models import published_models
+from gradlab.losses.published_models import published_models
 from gradlab.settings import call_text
 
 ROWS = {row.key: row for row in published_models()}

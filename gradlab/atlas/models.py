@@ -27,7 +27,7 @@ from gradlab.errors import GradlabError
 from gradlab.gradient.components_and_autograd import components
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
-from gradlab.losses.models import PREFIX, PublishedModel, find_model, published_models
+from gradlab.losses.published_models import PREFIX, PublishedModel, find_model, published_models
 from gradlab.losses.registry import get_loss, loss_names
 from gradlab.settings import parse_call
 

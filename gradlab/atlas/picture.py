@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from gradlab.atlas.entries import POSITIVE, SENTENCES, Curve, Entry, curve
 from gradlab.atlas.models import KINDS, ModelEntry
 from gradlab.errors import check_known
-from gradlab.losses.models import published_models
+from gradlab.losses.published_models import published_models
 from gradlab.losses.registry import by_text
 from gradlab.plotting.colours import COLORS
 from gradlab.plotting.style import (

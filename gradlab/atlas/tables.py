@@ -9,7 +9,7 @@ from typing import Any
 from gradlab.atlas.entries import COLUMNS, Entry
 from gradlab.atlas.flow_ends import LEADS
 from gradlab.atlas.models import KINDS, SETTING, ModelEntry
-from gradlab.losses.models import PublishedModel
+from gradlab.losses.published_models import PublishedModel
 
 SHARES = ("hardest_share", "same_view_share")
 # What stops where little is left to learn, and how a flow ends, in words.

@@ -21,7 +21,7 @@ from gradlab.cli.options import loss_option, option
 def command(name: str | None, loss_name: str | None, style: str) -> None:
     """List the losses, or show one by NAME: formula, hyper-parameters, units, defaults, paper."""
     from gradlab.losses import registry
-    from gradlab.losses.models import PREFIX
+    from gradlab.losses.published_models import PREFIX
     from gradlab.losses.tables import latex_table, markdown_table, text_entry
 
     loss_name = name or loss_name

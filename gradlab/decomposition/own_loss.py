@@ -31,7 +31,7 @@ from gradlab.gradient.relative_push import recorded_push
 from gradlab.losses.base import Loss
 from gradlab.losses.batch_loss import first_rows
 from gradlab.losses.components import Components, completed
-from gradlab.losses.models import PREFIX, model_loss
+from gradlab.losses.published_models import PREFIX, model_loss
 from gradlab.losses.registry import is_own, loss_class, parse_hyperparameters, read_loss
 from gradlab.settings import parse_call, read_json
 from gradlab.settings.objects import import_object

@@ -34,7 +34,7 @@ class _LossRegistry(Registry[Loss]):
     """Losses of gradlab, and losses registered by a user's files or other packages."""
 
     def also(self) -> list[str]:
-        models = importlib.import_module("gradlab.losses.models")
+        models = importlib.import_module("gradlab.losses.published_models")
         return [f"{models.PREFIX}{row.name}" for row in models.published_models()]
 
     def _knows(self, name: str) -> bool:

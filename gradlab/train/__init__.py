@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gradlab.train.hardware import device_name
     from gradlab.train.momentum import decay
     from gradlab.train.objective import Objective
-    from gradlab.train.outputs import Component, Output
+    from gradlab.train.objective_parts import Component, Output
     from gradlab.train.progress import say
     from gradlab.train.queue import Queue
     from gradlab.train.run import train
@@ -49,7 +49,7 @@ _NAMES = {
     "hardware": "device_name",
     "momentum": "decay",
     "objective": "Objective",
-    "outputs": "Component Output",
+    "objective_parts": "Component Output",
     "progress": "say",
     "queue": "Queue",
     "run": "train",

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gradlab.errors import GradlabError
 from gradlab.losses.components import Components
-from gradlab.train.outputs import Output
+from gradlab.train.objective_parts import Output
 
 
 class Callback:

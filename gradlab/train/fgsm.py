@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gradlab.train.batches import SequenceGroup
 from gradlab.train.branch import Embedded
-from gradlab.train.outputs import Component, Output
+from gradlab.train.objective_parts import Component, Output
 
 LossOf = Callable[[Embedded], Tensor]
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
-from gradlab.train.outputs import CountingComponent, Output
+from gradlab.train.objective_parts import CountingComponent, Output
 from gradlab.train.settings import ModelSettings
 
 # Modules that can be averaged; modules that are not averaged are copied from the trained branch.

@@ -40,7 +40,7 @@ from gradlab.train.distributed import RunProcesses, Views, share_batch, shared_l
 from gradlab.train.fgsm import FGSM, PreviousFGSM
 from gradlab.train.heads import heads
 from gradlab.train.momentum import Momentum
-from gradlab.train.outputs import Component, Output, TokenBatch
+from gradlab.train.objective_parts import Component, Output, TokenBatch
 from gradlab.train.queue import Queue
 
 Gather = Callable[[Tensor], Tensor]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
-from gradlab.train.outputs import CountingComponent, Output
+from gradlab.train.objective_parts import CountingComponent, Output
 
 # Age of a random vector, which no model made.
 RANDOM = -1

@@ -34,8 +34,8 @@ from gradlab.train.hardware import Precision, choose_precision, encode_in
 from gradlab.train.interruption import Interruption
 from gradlab.train.manifest import data_entry, recorded_precision, run_manifest, write_status
 from gradlab.train.objective import Objective, freeze_unused, load_encoder
+from gradlab.train.objective_parts import Output
 from gradlab.train.optimiser import build_optimiser, learning_rates
-from gradlab.train.outputs import Output
 from gradlab.train.progress import Progress, say
 from gradlab.train.run_folder import (
     RunFolder,
