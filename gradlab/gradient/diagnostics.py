@@ -73,10 +73,16 @@ def effective_rank(rows: Float[Array, "n d"]) -> float:
     return float(xp.exp(-xp.sum(share * xp.log(share))))
 
 
-def mean_cosine(rows: Float[Array, "n d"]) -> float:
-    """Return the mean cosine of different unit rows; 1 if all rows are equal."""
+def mean_cosine(rows: Float[Array, "n d"], other_view: Float[Array, "n d"] | None = None) -> float:
+    """Return the mean of ``h_i·h_j'`` over j ≠ i, or of ``h_i·h_j`` without another view.
+
+    It takes no N x N products. NaN for a single row.
+    """
     xp, count = array_namespace(rows), int(rows.shape[0])
-    return (float(xp.sum(xp.sum(rows, axis=0) ** 2)) - count) / (count * (count - 1))
+    others = rows if other_view is None else other_view
+    of_all = float(xp.sum(xp.sum(rows, axis=0) * xp.sum(others, axis=0)))
+    of_pairs = float(xp.sum(rows * others))
+    return (of_all - of_pairs) / (count * (count - 1)) if count > 1 else math.nan
 
 
 def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
@@ -117,9 +123,13 @@ def embedding_statistics(
     }
     if positives is None:
         return alone
-    return {"alignment": alignment(anchors, positives), **alone} | _means(
-        _cosines_of_pairs(anchors, positives)
-    )
+    xp = array_namespace(anchors)
+    return {
+        "alignment": alignment(anchors, positives),
+        **alone,
+        "positive_cosine": float(xp.mean(xp.sum(anchors * positives, axis=1))),
+        "negative_cosine": mean_cosine(anchors, positives),
+    }
 
 
 def gradient_statistics(gradient: Components) -> dict[str, float]:
