@@ -1,10 +1,10 @@
-"""How far have trained weights moved since recording began?"""
+"""How far have trained weights moved since recording began, and was a gradient cleared before?"""
 
 from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -66,6 +66,40 @@ class Movement:
                       if id(w) in before and bool(torch.equal(before[id(w)], sample))]  # fmt: skip
         self._before = {id(w): sample for w, sample, _ in present}
         return float((moved / size).sqrt()) if present and float(size) else math.nan
+
+
+def trained_weights(value: Tensor) -> list[Tensor]:
+    """Return the parameters that a loss was computed from, by its graph."""
+    waiting, seen, weights = [value.grad_fn], set(), list[Tensor]()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        weight = getattr(node, "variable", None)
+        weights += [weight] if isinstance(weight, nn.Parameter) else []
+        waiting += [following for following, _ in node.next_functions]
+    return weights
+
+
+def look_at_next_gradient(weights: Sequence[Tensor], tell: Callable[[float], None]) -> None:
+    """Tell the `STALE_GRADIENT` of the smallest weight in its next backward pass, once."""
+    weight = min(weights, key=Tensor.numel, default=None)
+    if weight is None:
+        return
+    own: list[Tensor] = []
+
+    def before(gradient: Tensor) -> None:
+        own.append(gradient.detach())
+
+    def after(weight: Tensor) -> None:
+        for handle in handles:
+            handle.remove()
+        size = float(own[-1].norm()) if own else 0.0
+        if weight.grad is not None and size:
+            tell(float((weight.grad - own[-1]).norm()) / size)
+
+    handles = [weight.register_hook(before), weight.register_post_accumulate_grad_hook(after)]
 
 
 def sample_of(weight: Tensor) -> Tensor:

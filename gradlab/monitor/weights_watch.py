@@ -12,6 +12,8 @@ from gradlab.monitor.movement import (
     STALE_GRADIENT,
     WEIGHTS_MOVED,
     Movement,
+    look_at_next_gradient,
+    trained_weights,
 )
 from gradlab.monitor.optimizer_step import NextStep
 from gradlab.scale.processes import several_processes
@@ -50,9 +52,9 @@ class WeightsWatch:
         weights: list[Tensor] = [w for model in self._encoders() for w in model.parameters()]
         has_graph = isinstance(value, Tensor) and value.requires_grad
         if not weights and isinstance(value, Tensor):
-            weights = _trained_weights(value)
+            weights = trained_weights(value)
             if has_graph:
-                _look_at_next_gradient(weights, lambda share: tell({STALE_GRADIENT: share}))
+                look_at_next_gradient(weights, lambda share: tell({STALE_GRADIENT: share}))
         numbers = self._moved(weights)
         if self._movement is None or not isinstance(value, Tensor) or not has_graph:
             return numbers
@@ -89,37 +91,3 @@ class WeightsWatch:
         moved = self._movement.relative()
         new = {NEW_WEIGHTS: self._movement.new} if self._movement.new and not begins else {}
         return ({WEIGHTS_MOVED: moved} if moved == moved else {}) | new
-
-
-def _trained_weights(value: Tensor) -> list[Tensor]:
-    """Return the parameters that a loss was computed from, by its graph."""
-    waiting, seen, weights = [value.grad_fn], set(), list[Tensor]()
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        weight = getattr(node, "variable", None)
-        weights += [weight] if isinstance(weight, nn.Parameter) else []
-        waiting += [following for following, _ in node.next_functions]
-    return weights
-
-
-def _look_at_next_gradient(weights: Sequence[Tensor], tell: Callable[[float], None]) -> None:
-    """Tell the `STALE_GRADIENT` of the smallest weight in its next backward pass, once."""
-    weight = min(weights, key=Tensor.numel, default=None)
-    if weight is None:
-        return
-    own: list[Tensor] = []
-
-    def before(gradient: Tensor) -> None:
-        own.append(gradient.detach())
-
-    def after(weight: Tensor) -> None:
-        for handle in handles:
-            handle.remove()
-        size = float(own[-1].norm()) if own else 0.0
-        if weight.grad is not None and size:
-            tell(float((weight.grad - own[-1]).norm()) / size)
-
-    handles = [weight.register_hook(before), weight.register_post_accumulate_grad_hook(after)]
