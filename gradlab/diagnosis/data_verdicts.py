@@ -20,9 +20,9 @@ from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 ROLES = {
     role: re.compile(rf"({words})(?![a-z])")
     for role, words in {
-        "anchor": "anchors?|query|queries|questions?",
-        "positive": "positives?|answers?|pos",
-        "negative": "negatives?|negs?|hard",
+        "anchor": "anchors?|query|queries|questions?|prompts?|instructions?|premises?",
+        "positive": "positives?|answers?|pos|chosen|relevant|entailments?|responses?|completions?",
+        "negative": "negatives?|negs?|hard|rejected|irrelevant|contradictions?|distractors?",
     }.items()
 }
 

@@ -26,7 +26,7 @@ def beside(
     """Judge whether a text embeds alike each time, and beside a longer text, which pads it.
 
     Args:
-        cosine: cosine of a text's embeddings, alone and beside a longer text.
+        cosine: cosine of a text's embeddings, alone and beside a longer or a shorter text.
         half: whether some weights are in half precision.
         twice: cosine of two embeddings of the text, both alone.
         moved: share of the texts of a batch that have the embedding which another one has alone.
@@ -53,7 +53,10 @@ def beside(
         yield Verdict("order of rows", BAD, finding, change, "rows in another order",
                       "loss-at-chance", {"moved": moved})  # fmt: skip
         return
-    finding = f"The cosine of a text's embeddings, alone and beside a longer text, is {cosine:.5f}."
+    finding = (
+        "The cosine of a text's embeddings, alone and beside a longer or a shorter text, is "
+        f"{cosine:.5f}."
+    )
     limit = DEPENDS_MUCH if convolves else DEPENDS
     if 1 - cosine > (DEPENDS_IN_HALF if half else limit):
         finding += " So an embedding depends on the other texts of its batch, by their padding."
@@ -79,12 +82,14 @@ def embedding_in_half_a_batch(cosine: float, half: bool) -> Iterator[Verdict]:
     if 1 - cosine <= (DEPENDS_IN_HALF if half else DEPENDS):
         return
     finding = (
-        "Without dropout, the embeddings of a text in a batch and in half of the batch have a "
-        f"cosine of {cosine:.5f}: an embedding depends on the other texts of its batch."
+        "Without dropout, the embeddings of a text in a batch, and in half of the batch or in the "
+        f"batch reversed, have a cosine of {cosine:.5f}: an embedding depends on the other texts "
+        "of its batch, or on its place among them."
     )
     change = (
         "Look for what is computed over the batch: BatchNorm without running statistics, a mean "
-        "that is taken off, normalize(dim=0). Use LayerNorm, or statistics of the training data."
+        "that is taken off, normalize(dim=0), layers without batch_first=True. Use LayerNorm, or "
+        "statistics of the training data."
     )
     name = "embedding depends on other rows"
     yield Verdict("batch", BAD, finding, change, name, "embedding-depends-on-its-batch",

@@ -18,8 +18,11 @@ from torch import nn
 
 from gradlab.diagnosis import (
     evaluation_measurements,
+    form_measurements,
     label_agreement_measurements,
     label_measurements,
+    label_structure_measurements,
+    pairing_measurements,
     plan_measurements,
     serving_measurements,
     shape_measurements,
@@ -54,6 +57,7 @@ def measure(observation: Observation) -> dict[str, Any]:
         *evaluation_measurements.OF_TRAINER,
         *plan_measurements.OF_TRAINER,
         *serving_measurements.OF_TRAINER,
+        *pairing_measurements.OF_TRAINER,
     )
     trainer: dict[str, Numbers | None] = {
         check.__name__: check(observation) for check in TRAINER_CHECKS
@@ -396,5 +400,8 @@ OF_LOSS = (
     *plan_measurements.OF_LOSS,
     *shape_measurements.OF_LOSS,
     *shortcut_measurements.OF_LOSS,
+    *form_measurements.OF_LOSS,
+    *label_structure_measurements.OF_LOSS,
+    *pairing_measurements.OF_LOSS,
     *serving_measurements.OF_LOSS,
 )

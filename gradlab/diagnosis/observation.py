@@ -70,6 +70,7 @@ class ObservedBatch:
     # The loss over its mean where rows exchange labels, without dropout; None if unknown.
     met: float | None = None
     unread: tuple[int, ...] = ()  # columns without which the loss stays the same
+    new_layers: tuple[str, ...] = ()  # classes of layers that the loss makes as it is computed
 
     @property
     def half(self) -> bool:
@@ -311,6 +312,7 @@ def _try(
         dataset, loss, columns, labelled, float(value), snapshot, problem, gradients,
         embedded=embedded, ignores_labels=depends["ignores"], unread=unread,
         factor=depends["factor"], met=depends["met"], norm=norm,
+        new_layers=depends["new_layers"],
         labels=labels if isinstance(labels, Tensor) else None,
     )  # fmt: skip
     if backward and not any(call.with_gradient for call in forward):

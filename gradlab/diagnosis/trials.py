@@ -11,8 +11,9 @@ import copy
 import itertools
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -38,17 +39,19 @@ def dependence(
 
     Returns:
         ``ignores``, whether the loss stays the same when rows exchange their labels; ``factor``,
-        the trainer's loss over the loss of the loss function; and ``met``, the loss over its mean
-        where rows exchange labels; None if unknown.
+        the trainer's loss over the loss of the loss function; ``met``, the loss over its mean where
+        rows exchange labels; None if unknown; and ``new_layers``, classes of layers that the loss
+        makes as it is computed.
     """
-    unknown = {"ignores": None, "factor": None, "met": None}
+    unknown = {"ignores": None, "factor": None, "met": None, "new_layers": ()}
     if loss is None or not columns:
         return unknown
     model = trainer.model
     model.eval()
     try:
         with torch.no_grad(), trainer.compute_loss_context_manager():
-            value, repeated = (_value(loss, columns, labels) for _ in range(2))
+            with _new_layers() as classes:
+                value, repeated = (_value(loss, columns, labels) for _ in range(2))
             _seed()
             whole = float(type(trainer).compute_loss(trainer, model, dict(inputs)))
             if abs(repeated - value) > SAME_LOSS * abs(value):  # it draws numbers of its own
@@ -65,6 +68,7 @@ def dependence(
         if exchanged and is_finite else None,
         "factor": whole / value if is_finite else None,
         "met": value / mean if 0 <= value < math.inf and 0 < mean < math.inf else None,
+        "new_layers": tuple(dict.fromkeys(classes)),
     }  # fmt: skip
 
 
@@ -121,17 +125,20 @@ def accumulation(trainer: Any, inputs: Mapping[str, Any]) -> dict[str, Any] | No
 def embedding_in_half_a_batch(
     trainer: Any, inputs: Mapping[str, Any], capture: Capture, views: Views
 ) -> dict[str, Any] | None:
-    """Return the lowest cosine of a row's embeddings in a batch and in its first half, or None.
+    """Return the lowest cosine of a row's embeddings in a batch, in its first half, and in reverse.
 
-    Both have the same padding and no dropout.
+    All have the same padding and no dropout. None where they cannot be computed.
     """
     model, count = trainer.model, 0
     embedded = list[Tensor]()
     model.eval()
     try:
-        for half in (False, True):
+        for rows_of_batch in ("whole", "half", "reverse"):
             few = dict(inputs)
-            if half:
+            if rows_of_batch == "reverse":
+                few = {n: v.flip(0) if isinstance(v, Tensor) and v.ndim else v
+                       for n, v in few.items()}  # fmt: skip
+            if rows_of_batch == "half":
                 tensors = [v for v in few.values() if isinstance(v, Tensor) and v.ndim]
                 if any(len(rows) != count for rows in tensors):  # texts packed in one row
                     return None
@@ -145,14 +152,18 @@ def embedding_in_half_a_batch(
                 snapshot = capture(trainer, few, outputs, value)
             embedded.append(snapshot.anchors.double().cpu())
             count = len(embedded[0])
+        embedded[2] = embedded[2].flip(0)
     except Exception:  # a loss that needs whole batches, or gradients
         return None
     finally:
         model.train()
-    whole, half_batch = embedded
+    whole, half_batch, reverse = embedded
     if len(half_batch) == len(whole) or not bool((half_batch.norm(dim=1) > 0).all()):
         return None
-    cosine = float(nn.functional.cosine_similarity(whole[: len(half_batch)], half_batch).min())
+    cosine = min(
+        float(nn.functional.cosine_similarity(whole[: len(rows)], rows).min())
+        for rows in (half_batch, reverse)
+    )
     return {"cosine": cosine, "half": _is_half(model)} if math.isfinite(cosine) else None
 
 
@@ -185,7 +196,9 @@ def tokens(model: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any] |
 
 
 def beside(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
-    """Return cosines of a text's embeddings, beside itself and a longer text, in eval mode.
+    """Return cosines of a text's embeddings, beside itself and other texts, in eval mode.
+
+    ``cosine`` is the lower one of a text beside a longer one, and of that beside a short one.
 
     ``twice`` is the cosine of two embeddings of the same text, ``moved`` the share of texts in a
     batch that have the embedding that another one has alone, and ``convolves`` whether the model
@@ -202,13 +215,18 @@ def beside(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
         with torch.no_grad():
             single = model.encode([text, text], **encode)[0].double()
             padded = model.encode([text, longer], **encode)[0].double()
+            alone = model.encode([longer], **encode)[0].double()
+            cut = model.encode([longer, candidates[0]], **encode)[0].double()
             again = model.encode([text, text], **encode)[0].double()
             moved = _moved(model, candidates, encode)
     except Exception:  # a model whose inputs are no texts
         return None
     finally:
         model.train()
-    cosine = float(nn.functional.cosine_similarity(single, padded, dim=0))
+    cosine = min(
+        float(nn.functional.cosine_similarity(*rows, dim=0))
+        for rows in ((single, padded), (alone, cut))
+    )
     if not math.isfinite(cosine):
         return None
     twice = float(nn.functional.cosine_similarity(single, again, dim=0))
@@ -287,6 +305,20 @@ def draws(loader: Any, sizes: Mapping[str, int]) -> dict[str, dict[str, Any]]:
         name: {"batches": rows[name], "epoch": len(drawn[name]) if whole else None}
         for name in sizes
     }
+
+
+@contextlib.contextmanager
+def _new_layers() -> Iterator[list[str]]:
+    """Collect the classes of modules that get weights within the block."""
+    classes, register = list[str](), nn.Module.register_parameter
+
+    def collect(module: nn.Module, name: str, weight: Any) -> None:
+        if weight is not None:
+            classes.append(type(module).__name__)
+        register(module, name, weight)
+
+    with mock.patch.object(nn.Module, "register_parameter", collect):
+        yield classes
 
 
 def _exchanged(loss: Any, columns: Sequence[Any], labels: Any) -> list[float]:

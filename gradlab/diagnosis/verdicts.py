@@ -40,6 +40,7 @@ from gradlab.diagnosis.evaluation_verdicts import (
     unmeasured,
     use,
 )
+from gradlab.diagnosis.form_verdicts import forms, spelling
 from gradlab.diagnosis.label_agreement_verdicts import (
     agreement,
     balance,
@@ -53,6 +54,12 @@ from gradlab.diagnosis.label_agreement_verdicts import (
     scales,
     shift,
     taught_embeddings,
+)
+from gradlab.diagnosis.label_structure_verdicts import (
+    pair_classes,
+    ratings,
+    teacher_margins,
+    twin_classes,
 )
 from gradlab.diagnosis.label_verdicts import (
     classes,
@@ -75,6 +82,14 @@ from gradlab.diagnosis.optimizer_verdicts import (
     precision,
     settings,
     weights,
+)
+from gradlab.diagnosis.pairing_verdicts import (
+    copies,
+    exchanged,
+    head,
+    lengths_in_batches,
+    strays,
+    stream,
 )
 from gradlab.diagnosis.plan_verdicts import (
     accumulation,
@@ -332,6 +347,7 @@ TRAINER_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "lengths": lengths,
     "endings": endings,
     "aside": penalty,
+    "head": head,
     "unmeasured": unmeasured,
 }
 LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
@@ -384,4 +400,15 @@ LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "opposite": opposite,
     "scales": scales,
     "brevity": brevity,
+    "forms": forms,
+    "spelling": spelling,
+    "ratings": ratings,
+    "pair_classes": pair_classes,
+    "teacher_margins": teacher_margins,
+    "twin_classes": twin_classes,
+    "strays": strays,
+    "exchanged": exchanged,
+    "copies": copies,
+    "stream": stream,
+    "lengths_in_batches": lengths_in_batches,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.judgement.case import Row
+from tests.judgement.form_boundaries import OF_FORMS, OF_HEADS
 from tests.judgement.loss_boundaries import OF_LOSSES
 
 RATE = {"optimizer": "adamw_torch", "adapters": False, "dense": True}
@@ -344,9 +345,9 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
 def rows() -> list[Row]:
     """Return each row; the title says what the check has measured."""
     of_all = [(check, numbers, {"trainer": {check: numbers}}, *said)
-              for check, numbers, *said in OF_TRAINERS]  # fmt: skip
+              for check, numbers, *said in (*OF_TRAINERS, *OF_HEADS)]  # fmt: skip
     of_all += [(check, numbers, {"losses": {"": {check: numbers}}}, *said)
-               for check, numbers, *said in OF_LOSSES]  # fmt: skip
+               for check, numbers, *said in (*OF_LOSSES, *OF_FORMS)]  # fmt: skip
     return [
         Row(f"{check} {numbers}", "doctor", measured, "", *said)
         for check, numbers, measured, *said in of_all

@@ -1,0 +1,147 @@
+"""Measures whether texts have the form of something else than a text, as plain values for JSON."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradlab.data.words import UNSPACED, shares_of_identifiers, words_of
+from gradlab.diagnosis.observation import Observation, ObservedBatch
+
+READ_ROWS = 2000
+# Share of the words of a text that blanks must be for its words to be replaced.
+MANY_BLANKS = 0.15
+# Characters of a text below which its length says nothing; fewest words of it; fewest such texts of
+# a column; the end of a text that is whole.
+SHORT, FEWEST_WORDS, FEWEST_DIFFERENT = 10, 3, 24
+# Words of three letters or more; how many of a column are tokenised.
+SPELLED, SPELLED_WORDS = (
+    re.compile(rf"(?<![^\W_])(?:(?![{UNSPACED}])[^\W\d_]){{3,}}(?![^\W_])"),
+    256,
+)
+ENDED = re.compile(r"[.?!:;。？！…\"')\]}>]\s*$")
+OBJECT = re.compile(
+    r"<[\w.]+( object)? at 0x[0-9a-fA-F]+>|<(function|generator|class|module|bound method)\b"
+    r"|\bdtype: \w+|^(Timestamp|Document|Row|Dataset)\("
+)
+ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}\S*%[0-9A-Fa-f]{2}|\\u[0-9a-fA-F]{4}|=[0-9A-F]{2}=[0-9A-F]{2}")
+JOINED = re.compile("|".join(rf"[^\W_]+(?:{sign}[^\W_]+){{2,}}\W*" for sign in (r"\+", "_", "-")))
+PIECE = re.compile(r"(^|\s)##\w|(^|\s)[ĠĊ▁]\w|\w▁\w")
+ELLIPSIS = re.compile(
+    r"(\.\.\.|…|\[\.\.\.\]|\[truncated\]|\[?(read|show) more\]?)\W*$", re.IGNORECASE
+)
+BLANK = re.compile(
+    r"\[(MASK|UNK)\]|<(mask|unk)>|\{\w*\}|\{\{.*?\}\}|\b[xX]{3,}\b|\*{3,}|█+|<[A-Z_]{3,}>"
+    r"|\[[A-Z_]{3,}\]"
+)
+LOST = re.compile(r"[^\W\d_]\?[^\W\d_]")
+Numbers = dict[str, Any]
+
+
+def forms(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
+    """Return for each form of something else the column with most of it, its share, and a text.
+
+    ``length`` has the column with the largest share of texts that are as long as its longest one,
+    and that length in characters; ``filler`` the word that stands most in a column, its share of
+    the column's words and how often a text holds it.
+    """
+    table = {name: cells[:READ_ROWS] for name, cells in observation.table_of(dataset).items()}
+    table = {name: cells for name, cells in table.items() if cells}
+    if not table:
+        return None
+    numbers: Numbers = {"rows": max(map(len, table.values()))}
+    kinds = {}
+    for kind, matches in KINDS.items():
+        shares = {name: _share(cells, matches) for name, cells in table.items()}
+        column = max(shares, key=lambda name: shares[name][0])
+        if shares[column][0]:
+            kinds[kind] = [column, *shares[column]]
+    identifiers = shares_of_identifiers(table)
+    column = max(identifiers, key=lambda name: identifiers[name])
+    if identifiers[column]:
+        kinds["identifier"] = [column, identifiers[column], ""]
+    cut = {name: _at_the_longest(cells) for name, cells in table.items()}
+    column = max(cut, key=lambda name: cut[name][0])
+    fillers = {name: _filler(cells) for name, cells in table.items()}
+    filled = max(fillers, key=lambda name: fillers[name][1])
+    return numbers | {
+        "kinds": kinds, "length": [column, *cut[column]], "filler": [filled, *fillers[filled]],
+    }  # fmt: skip
+
+
+def spelling(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
+    """Return the column whose words the tokenizer spells most, and its tokens per letter.
+
+    Words of letters only count, and those of scripts without spaces do not.
+    """
+    tokenizer: Any = getattr(observation.trainer.model, "tokenizer", None)
+    most: Numbers = {"column": "", "share": 0.0, "word": "", "pieces": 0}
+    if not hasattr(tokenizer, "tokenize"):
+        return None
+    for name, cells in observation.table_of(dataset).items():
+        words = sorted(
+            {word for text in cells[:READ_ROWS] for word in SPELLED.findall(text)}, key=str.lower
+        )
+        words = words[:: max(1, len(words) // SPELLED_WORDS)]
+        letters = sum(map(len, words))
+        if len(words) < FEWEST_DIFFERENT:
+            continue
+        pieces = [tokenizer.tokenize(word) for word in words]
+        share = sum(map(len, pieces)) / letters
+        if share > most["share"]:
+            longest = max(range(len(words)), key=lambda at: len(pieces[at]))
+            most = {"column": name, "share": share, "word": words[longest],
+                    "pieces": len(pieces[longest])}  # fmt: skip
+    return most if most["column"] else None
+
+
+def _share(texts: Sequence[str], matches: Callable[[str], bool]) -> tuple[float, str]:
+    """Return the share of texts of a kind, and the first of them, shortened."""
+    of_kind = [text for text in texts if matches(text)]
+    return len(of_kind) / len(texts), of_kind[0][:60] if of_kind else ""
+
+
+def _at_the_longest(texts: Sequence[str]) -> tuple[float, int]:
+    """Return the share of different texts as long as the longest that do not end, and its length.
+
+    Texts have three words or more, as half of a column has. A text that ends has a full stop or
+    another closing mark. Where it is cut behind a word, the space behind that may be missing.
+    """
+    different = [text for text in set(texts) if len(text.split()) >= FEWEST_WORDS]
+    longest = max(map(len, different), default=0)
+    few = len(different) < max(FEWEST_DIFFERENT, len(set(texts)) / 2)
+    if longest < SHORT or few:
+        return 0.0, longest
+    cut = [text for text in different if len(text) >= longest - 1 and not ENDED.search(text)]
+    # Texts of one number of words, such as keywords, are that long by themselves.
+    whole = len({len(text.split()) for text in cut}) < 2
+    return 0.0 if whole else len(cut) / len(different), longest
+
+
+def _filler(texts: Sequence[str]) -> tuple[str, float, float]:
+    """Return the commonest word, its share of all words, and how often a text holds it."""
+    counts = Counter(word for text in texts for word in words_of(text))
+    if not counts:
+        return "", 0.0, 0.0
+    word, times = counts.most_common(1)[0]
+    return word, times / counts.total(), times / len(texts)
+
+
+def _has_blanks(text: str) -> bool:
+    return len(BLANK.findall(text)) >= MANY_BLANKS * max(1, len(text.split()))
+
+
+KINDS: dict[str, Callable[[str], bool]] = {
+    "object": lambda text: bool(OBJECT.search(text)),
+    "escape": lambda text: bool(ESCAPE.search(text)),
+    "joined": lambda text: bool(JOINED.fullmatch(text.strip())),
+    "piece": lambda text: bool(PIECE.search(text)),
+    "ellipsis": lambda text: bool(ELLIPSIS.search(text)),
+    "blank": _has_blanks,
+    "lost": lambda text: bool(LOST.search(text)) and "://" not in text,
+}
+OF_LOSS = (forms, spelling)

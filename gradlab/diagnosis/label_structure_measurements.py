@@ -1,0 +1,238 @@
+"""Measures whether the labels of some of the rows mean something else, as plain values for JSON.
+
+Each function returns the arguments of the function of the same name in
+`gradlab.diagnosis.label_structure_verdicts`, or None where there is nothing to measure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradlab.data.words import plain, word_overlap
+from gradlab.diagnosis.label_agreement_measurements import (
+    RATING,
+    TAUGHT,
+    _common_words,
+    rank_correlation,
+)
+from gradlab.diagnosis.label_measurements import label_cells, name_of_loss
+from gradlab.diagnosis.observation import Observation, ObservedBatch
+
+# Rows whose words are compared, from the whole data set, and of classes; fewest rows of a part;
+# share of the rows that one label has at least.
+WORDED_ROWS, CLASSED_ROWS, FEWEST, OFTEN = 512, 256, 8, 0.05
+Numbers = dict[str, Any]
+
+
+def ratings(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
+    """Return how labels of pairs go with common words in parts of the rows.
+
+    ``halves`` are the rank correlations in both halves of the file. ``corners`` are the shares of
+    all rows whose label is in the lowest third and whose common words are in the highest and in the
+    middle third, and whose label is in the highest and whose words are in the lowest and in the
+    middle third. ``label``, ``share``, ``spread`` and ``correlation`` are of the label whose rows
+    differ most in common words: its share, their standard deviation relative to that of the other
+    rows, and the rank correlation of these. ``apart`` is the share of the variance of common words
+    that two groups explain, ``low_with_many`` and ``high_with_few`` the shares of all rows with the
+    lower of two labels in the upper group, and the other way round. ``equal`` counts rows of equal
+    words, whose mean label is ``label_of_equal``.
+    """
+    cells, texts = _rows(observation, dataset)
+    if name_of_loss(batches[0].loss) not in RATING or len(texts) != 2 or not cells:
+        return None
+    overlap = word_overlap(texts)
+    words = np.array([overlap(0, row, 1, row) for row in range(len(cells))])
+    labels, half = np.array(cells, dtype=float), len(cells) // 2
+    equal = np.array([plain(first) == plain(second) for first, second in zip(*texts, strict=True)])
+    two = len(set(cells)) == 2
+    return {
+        "loss": name_of_loss(batches[0].loss), "rows": len(cells),
+        "halves": [rank_correlation(labels[rows], words[rows])
+                   for rows in (slice(half), slice(half, None))],
+        "corners": _corners(labels, words), **_filled(labels, words),
+        **(_two_groups(labels, words) if two else {}), "equal": int(equal.sum()),
+        "label_of_equal": float(labels[equal].mean()) if equal.any() else 1.0,
+    }  # fmt: skip
+
+
+def pair_classes(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
+    """Return whether classes of pairs differ in common words, in the whole file and in its halves.
+
+    ``chances`` are the probabilities of such differences by chance, in all rows and in each half;
+    ``order`` the rank correlation of the mean common words of classes between the halves.
+    """
+    from scipy.stats import kruskal
+
+    cells, texts = _rows(observation, dataset)
+    if name_of_loss(batches[0].loss) != "SoftmaxLoss" or len(texts) != 2 or not cells:
+        return None
+    overlap, half = word_overlap(texts), len(cells) // 2
+    words = np.array([overlap(0, row, 1, row) for row in range(len(cells))])
+    labels, chances, means = np.array(cells), list[float](), list[dict[Any, float]]()
+    for rows in (slice(None), slice(half), slice(half, None)):
+        groups = {
+            label: of_label for label in sorted(set(cells))
+            if len(of_label := words[rows][labels[rows] == label]) >= FEWEST
+        }  # fmt: skip
+        if len(groups) < 2 or float(words[rows].std()) == 0:
+            return None
+        chances.append(float(kruskal(*groups.values()).pvalue))
+        means.append({label: float(of_label.mean()) for label, of_label in groups.items()})
+    common = sorted(means[1].keys() & means[2].keys())
+    return {
+        "rows": len(cells), "classes": len(set(cells)), "chances": chances,
+        "order": _order([means[1][label] for label in common],
+                        [means[2][label] for label in common]),
+        "low": float(np.quantile(words, 0.1)), "high": float(np.quantile(words, 0.9)),
+    }  # fmt: skip
+
+
+def teacher_margins(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
+    """Return rank correlations of a teacher's margins with common words of positive and negative.
+
+    ``difference`` is that with the difference of both, ``alone`` with the positive's.
+    """
+    cells = label_cells(observation, dataset)
+    columns = [column for column in observation.table_of(dataset).values() if column]
+    if name_of_loss(batches[0].loss) not in TAUGHT or len(columns) < 3 or not cells:
+        return None
+    places = _places(min(len(cells), len(columns[0])))
+    scores = np.array([np.atleast_1d(cells[place]) for place in places], dtype=float)
+    whole = scores.shape[1] > 1 and scores.shape[1] == len(columns) - 1
+    margins = scores[:, 0] - scores[:, 1] if whole else scores[:, 0]
+    overlap = word_overlap([[column[place] for place in places] for column in columns[:3]])
+    positive, negative = (
+        np.array([overlap(0, row, place, row) for row in range(len(places))]) for place in (1, 2)
+    )
+    return {
+        "rows": len(places),
+        "difference": rank_correlation(margins.tolist(), (positive - negative).tolist()),
+        "alone": rank_correlation(margins.tolist(), positive.tolist()),
+        "spread": float((positive - negative).std()),
+    }
+
+
+def twin_classes(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
+    """Return the share of classes whose texts have as many words of another class as of their own.
+
+    ``example`` are two such classes.
+    """
+    cells, texts = _rows(observation, dataset, CLASSED_ROWS)
+    if len(texts) != 1 or not cells or not all(isinstance(cell, int) for cell in cells):
+        return None
+    common, labels = _common_words(texts[0]), np.array(cells)
+    groups = [label for label, count in Counter(cells).items() if count > 1]
+    if len(groups) < 3:
+        return None
+    twins = []
+    for label in groups:
+        own = common[np.ix_(labels == label, labels == label)]
+        inner = (own.sum() - np.trace(own)) / (len(own) * (len(own) - 1))
+        outer = sorted(
+            (float(common[np.ix_(labels == label, labels == far)].mean()), far)
+            for far in groups if far != label
+        )  # fmt: skip
+        middle = outer[len(outer) // 2][0]
+        # By how much of the way from an unrelated class to its own the nearest class is.
+        if inner > 2 * middle:
+            twins.append(((outer[-1][0] - middle) / (inner - middle), label, outer[-1][1]))
+    if not twins:
+        return None
+    nearest, label, twin = max(twins)
+    return {
+        "rows": len(cells), "classes": len(groups), "nearest": nearest,
+        "share": sum(nearness >= NEARLY_OWN for nearness, *_ in twins) / len(groups),
+        "example": [int(label), int(twin)],
+    }  # fmt: skip
+
+
+# Part of the way from an unrelated class to its own at which a class is the same.
+NEARLY_OWN = 0.8
+
+
+def _rows(
+    observation: Observation, dataset: str, most: int = WORDED_ROWS
+) -> tuple[list[Any], list[list[str]]]:
+    """Return labels and texts of rows from the whole data set; empty without numbers as labels."""
+    cells = label_cells(observation, dataset)
+    columns = [column for column in observation.table_of(dataset).values() if column]
+    if not columns or not all(isinstance(cell, int | float) and cell == cell for cell in cells):
+        return [], []
+    places = _places(min(len(cells), len(columns[0])), most)
+    return (
+        [cells[place] for place in places],
+        [[column[place] for place in places] for column in columns],
+    )
+
+
+def _places(count: int, most: int = WORDED_ROWS) -> list[int]:
+    """Return the places of rows from a whole data set."""
+    return list(range(0, count, -(-count // most) if count else 1))
+
+
+def _corners(labels: np.ndarray, words: np.ndarray) -> list[float]:
+    from scipy.stats import rankdata
+
+    label_third, word_third = (
+        np.minimum((rankdata(values) - 1) * 3 // max(1, len(values)), 2)
+        for values in (labels, words)
+    )
+    return [
+        float(((label_third == label) & (word_third == word)).mean())
+        for label, word in ((0, 2), (0, 1), (2, 0), (2, 1))
+    ]
+
+
+def _filled(labels: np.ndarray, words: np.ndarray) -> dict[str, float]:
+    """Return the label whose rows differ most in common words, relative to the other rows."""
+    most = {"label": 0.0, "share": 0.0, "spread": 0.0, "correlation": 0.0}
+    for label, times in Counter(labels.tolist()).items():
+        of_label = labels == label
+        remaining = words[~of_label]
+        if times < max(FEWEST, OFTEN * len(labels)) or len(remaining) < 3 * FEWEST:
+            continue
+        spread = float(words[of_label].std() / (remaining.std() or 1.0))
+        if spread > most["spread"]:
+            correlation = rank_correlation(labels[~of_label].tolist(), remaining.tolist())
+            most = {"label": label, "share": times / len(labels), "spread": spread,
+                    "correlation": correlation}  # fmt: skip
+    return most
+
+
+def _two_groups(labels: np.ndarray, words: np.ndarray) -> dict[str, float]:
+    """Return how far common words fall into two groups, and which rows are in the other one."""
+    ordered = np.sort(words)
+    best, border = 0.0, 0.0
+    for cut in range(FEWEST, len(ordered) - FEWEST):
+        low, high = ordered[:cut], ordered[cut:]
+        within = low.var() * len(low) + high.var() * len(high)
+        explained = 1 - within / ((ordered.var() or 1.0) * len(ordered))
+        if explained > best:
+            best, border = float(explained), float((low.mean() + high.mean()) / 2)
+    low_label, many = labels == labels.min(), words > border
+    return {
+        "apart": best, "low_with_many": float((low_label & many).mean()),
+        "high_with_few": float((~low_label & ~many).mean()),
+    }  # fmt: skip
+
+
+def _order(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the correlation of two lists of means; their common direction for two classes."""
+    if len(first) < 2:
+        return 1.0
+    if len(first) == 2:
+        return 1.0 if (first[0] < first[1]) == (second[0] < second[1]) else -1.0
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+OF_LOSS = (ratings, pair_classes, teacher_margins, twin_classes)

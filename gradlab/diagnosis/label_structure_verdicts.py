@@ -1,0 +1,208 @@
+"""Do the labels of some of the rows mean something else than those of the others?
+
+Arguments are measured by the functions of the same names in
+`gradlab.diagnosis.label_structure_measurements`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from gradlab.numbers import percent
+from gradlab.verdict import WATCH, Verdict
+
+SYMPTOM = "labels-do-not-fit"
+# Fewest rows that say so; rank correlation of a half of the file that is one; rank correlation of
+# other rows, beside which a label whose rows spread nearly as much as these has no meaning.
+ENOUGH_ROWS, RELATED, CLEARLY_RELATED, AS_WIDE = 96, 0.3, 0.6, 0.85
+# Shares of all rows whose label and common words are at opposite ends, and how many times as many
+# as those in the middle they are, where a part of the labels is reversed.
+MANY_OPPOSITE, MORE_THAN_BETWEEN = 0.1, 1.5
+# Share of the variance that two groups of common words explain where they tell labels; shares of
+# all rows that have the label of the other group, on both sides and among low labels alone.
+TWO_GROUPS, SOME_ASTRAY, MANY_ASTRAY = 0.8, 0.08, 0.15
+# Rows of equal words, and their mean label where labels are too low.
+SOME_EQUAL, TOO_LOW = 6, 0.75
+
+
+def ratings(
+    loss: str, rows: int, halves: Sequence[float], corners: Sequence[float],
+    label: float, share: float, spread: float, correlation: float, equal: int,
+    label_of_equal: float, apart: float = 0.0, low_with_many: float = 0.0,
+    high_with_few: float = 0.0,
+) -> Iterator[Verdict]:  # fmt: skip
+    """Judge whether the labels of pairs mean the same in all rows.
+
+    Args:
+        loss: name of the loss.
+        rows: rows that were compared.
+        halves: rank correlations of labels with common words in both halves of the file.
+        corners: shares of rows with low labels and many or some common words, and with high labels
+            and few or some.
+        label: the label whose rows differ most in common words.
+        share: its share.
+        spread: standard deviation of the common words of its rows, relative to that of the others.
+        correlation: rank correlation of labels with common words in the other rows.
+        equal: number of rows of equal words.
+        label_of_equal: their mean label.
+        apart: share of the variance of common words that two groups explain; 0 for more labels.
+        low_with_many: share of the rows with the lower label in the upper group.
+        high_with_few: share of the rows with the higher label in the lower group.
+    """
+    if loss == "CosineSimilarityLoss" and equal >= SOME_EQUAL and 0 < label_of_equal < TOO_LOW:
+        finding = (
+            f"{equal} rows hold the same words twice, and their label is {label_of_equal:.2g} on "
+            f"average: {loss} takes a label for a cosine, which is 1 for equal texts. Labels seem "
+            "to be scaled too low."
+        )
+        change = "Divide the labels by the highest of their scale, so that a match has 1."
+        yield _verdict(finding, change, "labels of equal texts too low", label_of_equal)
+    if rows < ENOUGH_ROWS:
+        return
+    if min(halves) < -RELATED and max(halves) > RELATED:
+        finding = (
+            "In one half of the rows labels rise with common words (rank correlation "
+            f"{max(halves):.2f}), and in the other they fall ({min(halves):.2f}): two sources were "
+            "joined whose labels are reversed to each other, such as distances and similarities."
+        )
+        change = "Bring all labels to one scale: 1 - label for distances."
+        yield _verdict(finding, change, "labels reversed in a half", min(halves))
+    elif not apart and _is_reversed_in_part(corners):
+        finding = (
+            f"In {percent(corners[0])} of the rows the label is low and the texts are alike, and in"
+            f" {percent(corners[2])} it is high and they are not, more than in between: a part of "
+            "the labels is reversed, or belongs to other rows."
+        )
+        change = "Look at these rows: one source or annotator may give distances."
+        yield _verdict(finding, change, "labels reversed in part", corners[0] + corners[2])
+    elif not apart and spread >= AS_WIDE and correlation >= CLEARLY_RELATED:
+        finding = (
+            f"{percent(share)} of the labels are {label:g}, of texts with few and with many words "
+            "in common, while the other labels go with common words (rank correlation "
+            f"{correlation:.2f}): it seems to fill in for missing labels, or labels of a part of "
+            "the rows are wrong."
+        )
+        change = "Leave out rows without a label, in place of fillna(); read some of these rows."
+        yield _verdict(finding, change, "labels filled in", share)
+    elif apart >= TWO_GROUPS and (
+        low_with_many >= MANY_ASTRAY or min(low_with_many, high_with_few) >= SOME_ASTRAY
+    ):
+        finding = (
+            "Texts of a row have either many or few words in common, and labels contradict that: "
+            f"{percent(low_with_many)} of the rows have the lower label and many, and "
+            f"{percent(high_with_few)} the higher label and few. Labels of these rows seem to be "
+            "wrong, missing (filled with 0) or shuffled."
+        )
+        change = "Read some of these rows; leave out those without a label."
+        yield _verdict(finding, change, "labels against words", low_with_many + high_with_few)
+
+
+# Probability of the differences between classes by chance from which on there are none, and below
+# which they are clear; range of common words that would show them.
+BY_CHANCE, CLEAR, WIDE_RANGE = 0.1, 0.01, 0.15
+
+
+def pair_classes(
+    rows: int, classes: int, chances: Sequence[float], order: float, low: float, high: float
+) -> Iterator[Verdict]:
+    """Judge whether classes of pairs have to do with the texts, and mean one thing in the file.
+
+    Args:
+        rows: rows that were compared.
+        classes: number of classes.
+        chances: probabilities of the classes' differences in common words by chance, in all rows
+            and in each half.
+        order: correlation of the classes' mean common words between the halves.
+        low: share of common words below which a tenth of the rows are.
+        high: share of common words above which a tenth of the rows are.
+    """
+    if rows < ENOUGH_ROWS or high - low < WIDE_RANGE:
+        return
+    if max(chances[1:]) < CLEAR and order < 0:
+        finding = (
+            f"The {classes} classes of pairs differ in common words in each half of the file, but "
+            "in another order: one number stands for different classes, as where two data sets "
+            "number entailment and contradiction the other way round."
+        )
+        change = "Give the classes of all data sets the same numbers before joining them."
+        yield _verdict(finding, change, "classes numbered in two ways", order)
+    elif min(chances) > BY_CHANCE:
+        finding = (
+            f"The {classes} classes of pairs have no relation to the texts: their rows have as many"
+            " words in common in each class, and differences are chance "
+            f"(probability {chances[0]:.2g}). Labels may belong to other rows."
+        )
+        change = "Check that labels were not sorted or shuffled without the texts."
+        yield _verdict(finding, change, "classes of pairs unrelated", chances[0])
+
+
+# Standard errors within which a correlation is none; standard deviation of differences in common
+# words that would show one; by how much that with the positive alone exceeds that with both.
+NO_RELATION, WIDE, ALONE = 2.0, 0.05, 0.2
+
+
+def teacher_margins(rows: int, difference: float, alone: float, spread: float) -> Iterator[Verdict]:
+    """Judge whether a teacher's margins have to do with the texts.
+
+    Args:
+        rows: rows that were compared.
+        difference: rank correlation with what the positive has more in common than the negative.
+        alone: rank correlation with what the positive has in common.
+        spread: standard deviation of these differences.
+    """
+    if rows < ENOUGH_ROWS or spread < WIDE:
+        return
+    if max(abs(difference), abs(alone)) * math.sqrt(rows - 1) < NO_RELATION:
+        finding = (
+            "The teacher's margins have no relation to the texts: over "
+            f"{rows:,} rows their rank correlation with common words is {difference:.2f}. The "
+            "scores may belong to other rows."
+        )
+        change = "Score the texts after shuffling and filtering, in one map()."
+        yield _verdict(finding, change, "teacher's scores of other rows", difference)
+    elif alone - difference > ALONE:
+        finding = (
+            f"The teacher's margins go with the words of the positive alone (rank correlation "
+            f"{alone:.2f}), and less with the difference to the negative ({difference:.2f}): they "
+            "seem to be scores of the positive, from which those of the negative were not taken."
+        )
+        change = "Give score(positive) - score(negative) as the label of a row."
+        yield _verdict(finding, change, "scores for margins", alone)
+
+
+# Share of the classes that have a twin.
+MANY_TWINS = 0.3
+
+
+def twin_classes(
+    rows: int, classes: int, nearest: float, share: float, example: Sequence[int]
+) -> Iterator[Verdict]:
+    """Judge whether classes are one class under two numbers.
+
+    Args:
+        rows: rows that were compared.
+        classes: number of classes.
+        nearest: how near the nearest of other classes is, from 0, unrelated, to 1, as its own.
+        share: share of the classes that have one as near as their own texts.
+        example: two such classes.
+    """
+    if rows < ENOUGH_ROWS or share < MANY_TWINS:
+        return
+    finding = (
+        f"{percent(share)} of {classes} classes have as many words in common with another class as "
+        f"among themselves, such as {example[0]} and {example[1]}: one class seems to have two "
+        "numbers, and its texts are pushed apart."
+    )
+    change = "Join these classes: names that differ by case or spaces are one class."
+    yield _verdict(finding, change, "classes split", nearest)
+
+
+def _is_reversed_in_part(corners: Sequence[float]) -> bool:
+    low_many, low_some, high_few, high_some = corners
+    opposite = low_many + high_few
+    return opposite >= MANY_OPPOSITE and opposite > MORE_THAN_BETWEEN * (low_some + high_some)
+
+
+def _verdict(finding: str, change: str, name: str, value: float) -> Verdict:
+    return Verdict("labels", WATCH, finding, change, name, SYMPTOM, {"value": value})

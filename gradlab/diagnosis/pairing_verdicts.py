@@ -1,0 +1,181 @@
+"""Does a row hold texts of another one, and do real batches hold the rows that they should?
+
+Arguments are measured by the functions of the same names in
+`gradlab.diagnosis.pairing_measurements`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradlab.diagnosis.data_verdicts import is_above_chance
+from gradlab.numbers import percent
+from gradlab.verdict import BAD, WATCH, Verdict
+
+# Shares of rows whose text fits another row that are worth a remark, and are bad; fewest rows.
+SOME_STRAY, MANY_STRAY, ENOUGH_ROWS = 0.08, 0.4, 32
+
+
+def strays(rows: int, share: float, median: float) -> Iterator[Verdict]:
+    """Judge whether the second texts of some rows belong to other rows.
+
+    Args:
+        rows: rows that were compared.
+        share: share of them whose second text fits the first text of another row, which has lost
+            its own.
+        median: median share of common words of a row.
+    """
+    if rows < ENOUGH_ROWS or share < SOME_STRAY:
+        return
+    finding = (
+        f"In {percent(share)} of {rows:,} rows the second text has at least twice as many words of "
+        "the first text of another row as of its own: it belongs to that row, and these pairs are "
+        "misaligned (shifted, or shuffled in part)."
+    )
+    change = "Join columns by an id in place of their order, and look at where rows were dropped."
+    grade = BAD if share >= MANY_STRAY else WATCH
+    yield Verdict("pairs", grade, finding, change, "texts of other rows", "loss-at-chance",
+                  {"share": share, "median": median})  # fmt: skip
+
+
+# Share of rows in which negatives have more words of the anchor, and embeddings agree.
+MOSTLY_EXCHANGED, AGREED = 0.8, 0.5
+
+
+def exchanged(
+    rows: int, words: float, embedded: int, embeddings: float, column: str
+) -> Iterator[Verdict]:
+    """Judge whether the columns of positives and negatives are exchanged.
+
+    Args:
+        rows: rows whose words were compared.
+        words: share of them in which the negative has more words of the anchor.
+        embedded: rows whose embeddings were compared.
+        embeddings: share of them in which the negative is nearer to the anchor.
+        column: name of the column of negatives.
+    """
+    if rows < ENOUGH_ROWS or words < MOSTLY_EXCHANGED or embeddings <= AGREED:
+        return
+    finding = (
+        f"In {percent(words)} of {rows:,} rows the text of the third column, {column!r}, has more "
+        f"words of the anchor than that of the second, and in {percent(embeddings)} of {embedded} "
+        "it is nearer: the columns of positives and negatives seem to be exchanged."
+    )
+    change = "Order the columns: anchor, positive, then negatives (select_columns)."
+    yield Verdict("columns", BAD, finding, change, "positives and negatives exchanged",
+                  "false-negatives", {"words": words, "embeddings": embeddings})  # fmt: skip
+
+
+# Share of the rows of a batch that stand in it again, where the data set does not repeat them; and
+# part of the rows that a batch should have.
+MANY_AGAIN, FEW_OF_MEANT = 0.1, 0.6
+
+
+def copies(rows: int, share: float, in_data: float, meant: int, size: int) -> Iterator[Verdict]:
+    """Judge whether real batches hold rows once, and as many as they should.
+
+    Args:
+        rows: rows of the batches.
+        share: share of them that stand in their batch again.
+        in_data: share of rows of the data set that repeat.
+        meant: rows that a batch should have.
+        size: rows that the largest batch has.
+    """
+    if share >= MANY_AGAIN > in_data:
+        finding = (
+            f"{percent(share)} of the {rows} rows of the first batches stand in their batch again, "
+            f"and {percent(in_data)} of the data set repeat: the sampler or the collator repeats "
+            "rows, which are then each other's negatives (duplicates)."
+        )
+        change = "Draw rows without replacement, and do not fill batches by repeating rows."
+        yield Verdict("batches", WATCH, finding, change, "rows repeated in batches",
+                      "false-negatives", {"share": share})  # fmt: skip
+    if size < FEW_OF_MEANT * meant:
+        finding = (
+            f"Batches have {size} rows, where per_device_train_batch_size asks for {meant}: the "
+            "sampler or the collator leaves rows out, and with them negatives."
+        )
+        change = "Look at the batch sampler and the data collator: they must keep all rows."
+        yield Verdict("batches", WATCH, finding, change, "batches too small",
+                      "accumulation-adds-no-negatives", {"size": float(size)})  # fmt: skip
+
+
+def stream(pairs: int, alike: float) -> Iterator[Verdict]:
+    """Judge whether rows that follow each other in a stream are alike.
+
+    Args:
+        pairs: neighbours in batches.
+        alike: mean share of rows of other batches with fewer words in common with a row than its
+            neighbour.
+    """
+    if pairs < FEWEST_PAIRS or not is_above_chance(alike, pairs):
+        return
+    finding = (
+        "The data are a stream, whose rows are not shuffled: neighbours in a batch have more words "
+        f"in common than {alike:.0%} of the rows of other batches, so that rows are sorted."
+    )
+    change = "Shuffle the stream: train_dataset.shuffle(buffer_size=10_000, seed=0)."
+    yield Verdict("order of rows", WATCH, finding, change, "sorted stream", "false-negatives",
+                  {"alike": alike})  # fmt: skip
+
+
+# Neighbours that say so; learning rate, relative to the encoder's, that is none.
+FEWEST_PAIRS, NO_RATE = 16, 1e-3
+
+
+def head(weights: int, missed: int, name: str, layer: str, rate: float | None) -> Iterator[Verdict]:
+    """Judge whether the weights of the loss itself are trained.
+
+    Args:
+        weights: tensors of the loss that require a gradient.
+        missed: those that get none, though the encoder does.
+        name: the first of them.
+        layer: class of a layer that the loss makes as it is computed; empty for none.
+        rate: their lowest learning rate relative to the encoder's; None if unknown.
+    """
+    subject, symptom = "weights of the loss", "weights-do-not-move"
+    if layer:
+        finding = (
+            f"The loss makes a layer ({layer}) each time that it is computed: its weights are "
+            "drawn anew at random with each step, and are never trained."
+        )
+        change = "Make the layer once, in __init__, and use it in forward."
+        yield Verdict(subject, BAD, finding, change, "layer made anew", symptom)
+    if missed:
+        finding = (
+            f"{missed} of {weights} weights of the loss, such as {name}, get no gradient, though "
+            "the encoder does: its classifier or centres stay as they were drawn."
+        )
+        change = "Look for .detach(), .data or torch.no_grad() in the loss."
+        yield Verdict(subject, WATCH, finding, change, "loss weights without gradient", symptom)
+    elif rate is not None and rate < NO_RATE:
+        finding = (
+            f"The learning rate of the loss's own weights is {rate:.1g} times the encoder's: its "
+            "classifier or centres stay as they were drawn."
+        )
+        change = "Give their group of parameters a learning rate, usually above the encoder's."
+        yield Verdict(subject, WATCH, finding, change, "loss weights without rate", symptom)
+
+
+# Tokens of a text in a batch, relative to those that the model reads in use, that are too few.
+TOO_FEW_TOKENS = 0.65
+
+
+def lengths_in_batches(column: str, share: float, tokens: float) -> Iterator[Verdict]:
+    """Judge whether texts keep their tokens in batches.
+
+    Args:
+        column: the column with fewest tokens.
+        share: mean number of its tokens relative to that of the same texts in use.
+        tokens: that mean number.
+    """
+    if share >= TOO_FEW_TOKENS:
+        return
+    finding = (
+        f"In batches the texts of column {column!r} have {tokens:.1f} tokens on average, "
+        f"{percent(share)} of what the model reads of them in use: they are truncated before "
+        "training."
+    )
+    change = "Look at the data collator and its max_length: train on as much as is used."
+    yield Verdict("tokens", WATCH, finding, change, "truncated in batches", "score-does-not-rise",
+                  {"share": share})  # fmt: skip

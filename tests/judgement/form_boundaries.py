@@ -1,0 +1,119 @@
+"""Measurements on either side of the limits of forms, pairings and the structure of labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+FORMS = {"rows": 160, "kinds": {}, "length": ["a", 0.05, 40], "filler": ["a", "the", 0.05, 1.0]}
+RATINGS = {
+    "loss": "CoSENTLoss", "rows": 160, "halves": [0.8, 0.7],
+    "corners": [0.0, 0.05, 0.0, 0.05], "label": 0.0, "share": 0.1, "spread": 0.3,
+    "correlation": 0.7, "equal": 0, "label_of_equal": 1.0,
+}  # fmt: skip
+COSINES = RATINGS | {"loss": "CosineSimilarityLoss"}
+TWO = RATINGS | {"apart": 0.85, "low_with_many": 0.0, "high_with_few": 0.0}
+CLASSES = {
+    "rows": 160, "classes": 3, "chances": [0.001, 0.001, 0.001], "order": 0.9, "low": 0.05,
+    "high": 0.5,
+}  # fmt: skip
+BY_CHANCE = CLASSES | {"chances": [0.5, 0.5, 0.5]}
+MARGINS = {"rows": 101, "difference": 0.6, "alone": 0.6, "spread": 0.1}
+UNRELATED = MARGINS | {"difference": 0.1, "alone": 0.1}
+TWINS = {"rows": 160, "classes": 20, "nearest": 0.9, "example": [3, 5]}
+STRAYS = {"rows": 160, "median": 0.3}
+EXCHANGED = {"rows": 160, "words": 0.95, "embedded": 32, "embeddings": 0.75, "column": "c"}
+COPIES = {"rows": 32, "share": 0.0, "in_data": 0.0, "meant": 16, "size": 16}
+HEAD = {"weights": 2, "missed": 0, "name": "", "layer": "", "rate": None}
+
+
+def _form(kind: str, share: float) -> dict[str, Any]:
+    return FORMS | {"kinds": {kind: ["a", share, "text"]}}
+
+
+OF_FORMS: list[tuple[Any, ...]] = [
+    ("forms", _form("object", 0.06), ""),
+    ("forms", _form("object", 0.12), "watch", r"printed form \(repr\) of an object"),
+    ("forms", _form("identifier", 0.12), "watch", "identifiers, numbers or links"),
+    ("forms", _form("escape", 0.12), "watch", "escaped characters"),
+    ("forms", _form("piece", 0.12), "watch", "pieces of a tokenizer"),
+    ("forms", _form("ellipsis", 0.12), "watch", "end with an ellipsis"),
+    ("forms", _form("blank", 0.12), "watch", "placeholders or masks"),
+    ("forms", _form("lost", 0.12), "watch", "question marks within words"),
+    ("forms", _form("joined", 0.2), ""),
+    ("forms", _form("joined", 0.45), "watch", "joined by signs"),
+    ("forms", _form("object", 0.12) | {"rows": 18}, ""),
+    ("forms", _form("object", 0.12) | {"rows": 36}, "watch"),
+    ("forms", FORMS | {"length": ["a", 0.18, 40]}, ""),
+    ("forms", FORMS | {"length": ["a", 0.4, 40]}, "watch", "at most 40 characters"),
+    ("forms", FORMS | {"filler": ["a", "xx", 0.1, 2.2]}, ""),
+    ("forms", FORMS | {"filler": ["a", "xx", 0.2, 2.2]}, "watch", "seems to replace words"),
+    ("forms", FORMS | {"filler": ["a", "xx", 0.2, 1.1]}, ""),
+    ("spelling", {"column": "a", "share": 0.6, "word": "lake", "pieces": 3}, ""),
+    ("spelling", {"column": "a", "share": 0.8, "word": "lake", "pieces": 4}, "watch", "spells"),
+    ("ratings", RATINGS, ""),
+    ("ratings", RATINGS | {"halves": [0.7, -0.2]}, ""),
+    ("ratings", RATINGS | {"halves": [0.7, -0.4]}, "watch", "In one half of the rows"),
+    ("ratings", RATINGS | {"halves": [0.2, -0.4]}, ""),
+    ("ratings", RATINGS | {"halves": [0.7, -0.4], "rows": 70}, ""),
+    ("ratings", RATINGS | {"halves": [0.7, -0.4], "rows": 140}, "watch"),
+    ("ratings", RATINGS | {"spread": 0.8}, ""),
+    ("ratings", RATINGS | {"spread": 0.9}, "watch", "fill in for missing labels"),
+    ("ratings", RATINGS | {"spread": 0.9, "correlation": 0.5}, ""),
+    ("ratings", RATINGS | {"corners": [0.04, 0.0, 0.03, 0.0]}, ""),
+    ("ratings", RATINGS | {"corners": [0.07, 0.0, 0.07, 0.0]}, "watch", "a part of the labels"),
+    ("ratings", RATINGS | {"corners": [0.1, 0.05, 0.1, 0.05]}, "watch"),
+    ("ratings", RATINGS | {"corners": [0.1, 0.1, 0.1, 0.1]}, ""),
+    ("ratings", TWO | {"low_with_many": 0.06, "high_with_few": 0.06}, ""),
+    ("ratings", TWO | {"low_with_many": 0.12, "high_with_few": 0.12}, "watch", "contradict that"),
+    ("ratings", TWO | {"low_with_many": 0.1}, ""),
+    ("ratings", TWO | {"low_with_many": 0.2}, "watch"),
+    ("ratings", TWO | {"low_with_many": 0.2, "apart": 0.7}, ""),
+    ("ratings", COSINES | {"equal": 4, "label_of_equal": 0.6}, ""),
+    ("ratings", COSINES | {"equal": 9, "label_of_equal": 0.6}, "watch", "scaled too low"),
+    ("ratings", COSINES | {"equal": 9, "label_of_equal": 0.8}, ""),
+    ("pair_classes", CLASSES, ""),
+    ("pair_classes", CLASSES | {"order": -0.9}, "watch", "in another order"),
+    ("pair_classes", CLASSES | {"order": -0.9, "chances": [0.001, 0.007, 0.007]}, "watch"),
+    ("pair_classes", CLASSES | {"order": -0.9, "chances": [0.001, 0.015, 0.015]}, ""),
+    ("pair_classes", BY_CHANCE, "watch", "no relation to the texts"),
+    ("pair_classes", BY_CHANCE | {"chances": [0.07, 0.5, 0.5]}, ""),
+    ("pair_classes", BY_CHANCE | {"chances": [0.15, 0.5, 0.5]}, "watch"),
+    ("pair_classes", BY_CHANCE | {"high": 0.15}, ""),
+    ("pair_classes", BY_CHANCE | {"high": 0.25}, "watch"),
+    ("teacher_margins", MARGINS, ""),
+    ("teacher_margins", MARGINS | {"difference": 0.15, "alone": 0.15}, "watch", "no relation"),
+    ("teacher_margins", MARGINS | {"difference": 0.3, "alone": 0.3}, ""),
+    ("teacher_margins", UNRELATED | {"spread": 0.035}, ""),
+    ("teacher_margins", UNRELATED | {"spread": 0.07}, "watch"),
+    ("teacher_margins", MARGINS | {"alone": 0.75}, ""),
+    ("teacher_margins", MARGINS | {"alone": 0.9}, "watch", "scores of the positive"),
+    ("twin_classes", TWINS | {"share": 0.2}, ""),
+    ("twin_classes", TWINS | {"share": 0.45}, "watch", "such as 3 and 5"),
+    ("strays", STRAYS | {"share": 0.06}, ""),
+    ("strays", STRAYS | {"share": 0.12}, "watch", "misaligned"),
+    ("strays", STRAYS | {"share": 0.3}, "watch"),
+    ("strays", STRAYS | {"share": 0.6}, "bad"),
+    ("strays", STRAYS | {"share": 0.3, "rows": 24}, ""),
+    ("strays", STRAYS | {"share": 0.3, "rows": 48}, "watch"),
+    ("exchanged", EXCHANGED | {"words": 0.7}, ""),
+    ("exchanged", EXCHANGED | {"words": 0.85}, "bad", "seem to be exchanged"),
+    ("exchanged", EXCHANGED | {"embeddings": 0.4}, ""),
+    ("copies", COPIES, ""),
+    ("copies", COPIES | {"share": 0.07}, ""),
+    ("copies", COPIES | {"share": 0.14}, "watch", "repeats rows"),
+    ("copies", COPIES | {"share": 0.14, "in_data": 0.14}, ""),
+    ("copies", COPIES | {"size": 11}, ""),
+    ("copies", COPIES | {"size": 8}, "watch", "leaves rows out"),
+    ("stream", {"pairs": 12, "alike": 0.95}, ""),
+    ("stream", {"pairs": 24, "alike": 0.95}, "watch", "The data are a stream"),
+    ("stream", {"pairs": 24, "alike": 0.5}, ""),
+    ("lengths_in_batches", {"column": "a", "share": 0.7, "tokens": 9.0}, ""),
+    ("lengths_in_batches", {"column": "a", "share": 0.5, "tokens": 6.0}, "watch", "before train"),
+]
+OF_HEADS: list[tuple[Any, ...]] = [
+    ("head", HEAD, ""),
+    ("head", HEAD | {"rate": 1.4e-3}, ""),
+    ("head", HEAD | {"rate": 0.7e-3}, "watch", "The learning rate of the loss's own weights"),
+    ("head", HEAD | {"missed": 1, "name": "loss.w"}, "watch", "get no gradient"),
+    ("head", HEAD | {"layer": "Linear"}, "bad", r"makes a layer \(Linear\)"),
+]
