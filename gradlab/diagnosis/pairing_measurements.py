@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradlab.data.words import word_overlap, words_of
+from gradlab.data.words import plain, word_overlap, words_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 
 # Rows whose words are compared with those of all others.
@@ -28,7 +28,9 @@ def strays(observation: Observation, dataset: str, batches: list[ObservedBatch])
     """Return the share of rows whose second text fits the first text of another row.
 
     It has at least as many words of that text as half of all rows have of their own, and at least
-    twice as many as of its own row's, and that other row has lost its own text as well.
+    twice as many as of its own row's, and that other row has lost its own text as well. Texts that
+    are equal, as of sentences that are paired with the next one, are left out. ``own_rank`` is the
+    mean share of first texts that fit such a text less than that of its own row.
     """
     columns = [column for column in observation.table_of(dataset).values() if column][:2]
     if len(columns) < 2 or batches[0].labelled or len(columns[0]) != len(columns[1]):
@@ -41,7 +43,13 @@ def strays(observation: Observation, dataset: str, batches: list[ObservedBatch])
     median = float(np.median(own))
     nearest = common.max(0)
     fits = (nearest >= median) & (nearest >= 2 * own) & (own[best] < 0.5 * nearest) & (median > 0)
-    return {"rows": len(own), "share": float(fits.mean()), "median": median}
+    same = [plain(second[row]) == plain(first[at]) for row, at in enumerate(best.tolist())]
+    fits &= ~np.array(same)
+    ranks = [float((common[:, row] < own[row]).mean()) for row in np.flatnonzero(fits)]
+    return {
+        "rows": len(own), "share": float(fits.mean()), "median": median,
+        "own_rank": sum(ranks) / len(ranks) if ranks else 0.0,
+    }  # fmt: skip
 
 
 def exchanged(

@@ -12,11 +12,11 @@ from gradlab.diagnosis.data_verdicts import is_above_chance
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, WATCH, Verdict
 
-# Shares of rows whose text fits another row that are worth a remark, and are bad; fewest rows.
-SOME_STRAY, MANY_STRAY, ENOUGH_ROWS = 0.08, 0.4, 32
+# Share of rows whose text fits another row that is worth a remark; fewest rows; rank of their own row from which on these belong together as well.
+SOME_STRAY, ENOUGH_ROWS, OWN_FITS = 0.08, 32, 0.9
 
 
-def strays(rows: int, share: float, median: float) -> Iterator[Verdict]:
+def strays(rows: int, share: float, median: float, own_rank: float = 0.0) -> Iterator[Verdict]:
     """Judge whether the second texts of some rows belong to other rows.
 
     Args:
@@ -24,8 +24,9 @@ def strays(rows: int, share: float, median: float) -> Iterator[Verdict]:
         share: share of them whose second text fits the first text of another row, which has lost
             its own.
         median: median share of common words of a row.
+        own_rank: mean share of other rows that fit such a text less than its own row.
     """
-    if rows < ENOUGH_ROWS or share < SOME_STRAY:
+    if rows < ENOUGH_ROWS or share < SOME_STRAY or own_rank >= OWN_FITS:
         return
     finding = (
         f"In {percent(share)} of {rows:,} rows the second text has at least twice as many words of "
@@ -33,8 +34,7 @@ def strays(rows: int, share: float, median: float) -> Iterator[Verdict]:
         "misaligned (shifted, or shuffled in part)."
     )
     change = "Join columns by an id in place of their order, and look at where rows were dropped."
-    grade = BAD if share >= MANY_STRAY else WATCH
-    yield Verdict("pairs", grade, finding, change, "texts of other rows", "loss-at-chance",
+    yield Verdict("pairs", WATCH, finding, change, "texts of other rows", "loss-at-chance",
                   {"share": share, "median": median})  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def exchanged(
         "it is nearer: the columns of positives and negatives seem to be exchanged."
     )
     change = "Order the columns: anchor, positive, then negatives (select_columns)."
-    yield Verdict("columns", BAD, finding, change, "positives and negatives exchanged",
+    yield Verdict("columns", WATCH, finding, change, "positives and negatives exchanged",
                   "false-negatives", {"words": words, "embeddings": embeddings})  # fmt: skip
 
 
