@@ -12,7 +12,8 @@ from gradlab.diagnosis.data_verdicts import is_above_chance
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, WATCH, Verdict
 
-# Share of rows whose text fits another row that is worth a remark; fewest rows; rank of their own row from which on these belong together as well.
+# Share of rows whose text fits another row that is worth a remark; fewest rows; rank of their own
+# row from which on these belong together as well.
 SOME_STRAY, ENOUGH_ROWS, OWN_FITS = 0.08, 32, 0.9
 
 
