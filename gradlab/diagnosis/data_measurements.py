@@ -108,7 +108,7 @@ def pairs(batches: list[ObservedBatch], texts: Sequence[Sequence[str]]) -> Numbe
         return None
     ranks = torch.cat([_rank(square) for square in spread])
     worded = [column[:WORDED_ROWS] for column in texts]
-    words = list(_word_ranks(worded))
+    words = list(word_ranks(worded))
     return {
         "anchors": len(ranks),
         "share": float(ranks.mean()),
@@ -175,7 +175,7 @@ def _rank(cosines: torch.Tensor) -> torch.Tensor:
     return ((cosines < positives).double().sum(1) + ties) / (cosines.shape[1] - 1)
 
 
-def _word_ranks(texts: Sequence[Sequence[str]]) -> Iterable[float]:
+def word_ranks(texts: Sequence[Sequence[str]]) -> Iterable[float]:
     """Yield each row's share of other rows whose second text has fewer words of its first text.
 
     Rare words count more; ties count half.

@@ -21,8 +21,9 @@ MOST_MOVED = 0.3
 
 
 def beside(
-    cosine: float, half: bool, twice: float = 1.0, moved: float = 0.0, convolves: bool = False
-) -> Iterator[Verdict]:
+    cosine: float, half: bool, twice: float = 1.0, moved: float = 0.0, convolves: bool = False,
+    by_padding: float = 0.0,
+) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether a text embeds alike each time, and beside a longer text, which pads it.
 
     Args:
@@ -31,6 +32,8 @@ def beside(
         twice: cosine of two embeddings of the text, both alone.
         moved: share of the texts of a batch that have the embedding which another one has alone.
         convolves: whether the model convolves over tokens, which reaches into the padding.
+        by_padding: cosine of the text's embeddings with some padding and with more of it:
+            convolutions see the padding beside the last tokens only, however much there is.
     """
     subject, evidence = "padding", {"cosine": cosine}
     if 1 - twice > (DEPENDS_IN_HALF if half else DEPENDS):
@@ -58,7 +61,8 @@ def beside(
         f"{cosine:.5f}."
     )
     limit = DEPENDS_MUCH if convolves else DEPENDS
-    if 1 - cosine > (DEPENDS_IN_HALF if half else limit):
+    reaches_only = convolves and 1 - by_padding <= (DEPENDS_IN_HALF if half else DEPENDS)
+    if 1 - cosine > (DEPENDS_IN_HALF if half else limit) and not reaches_only:
         finding += " So an embedding depends on the other texts of its batch, by their padding."
         change = (
             "Pool by the attention mask. With [CLS] pooling pad on the right, and with the last "
@@ -70,7 +74,7 @@ def beside(
                       evidence)  # fmt: skip
         return
     if convolves and 1 - cosine > DEPENDS:
-        finding += " Convolutions over tokens see a little of the padding."
+        finding += " Convolutions over tokens see the padding beside the last of them."
     yield Verdict(subject, GOOD, finding, name="padding has no effect", evidence=evidence)
 
 

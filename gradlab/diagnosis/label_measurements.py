@@ -111,11 +111,15 @@ def order(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
     if not pairs or count <= OTHER_ROWS:
         return None
     ranks = list(_ranks(words, pairs))
+    # In turns, an epoch ends with the smallest of several data sets, by design.
+    sampler = getattr(observation.args, "multi_dataset_batch_sampler", "")
+    in_turns = bool(dataset) and "round_robin" in str(getattr(sampler, "value", sampler)).lower()
+    is_known = drawn["epoch"] is not None and not in_turns
     return {
         "pairs": len(pairs),
         "consecutive": sum(following - row == 1 for row, following in pairs) / len(pairs),
         "alike": sum(ranks) / len(ranks),
-        "rows": count if drawn["epoch"] is not None else 0,
+        "rows": count if is_known else 0,
         "drawn": drawn["epoch"] or 0,
     }
 

@@ -72,7 +72,7 @@ def saved(cosine: float, length: float, half: bool, prompts_kept: bool) -> Itera
 
 # Weights of an encoder from which on training it from the beginning is no toy; sum of the learning
 # rates over a run below which new weights cannot be trained at all.
-LARGE, LITTLE = 1_000_000, 2.5e-3
+LARGE, LITTLE = 1_000_000, 1.6e-3
 
 
 def fresh(share: float, layers: int, weights: int, rates: float) -> Iterator[Verdict]:

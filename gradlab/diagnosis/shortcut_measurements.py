@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradlab.data.words import MISREAD, words_of
+from gradlab.diagnosis.data_measurements import word_ranks
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 
 # Rows that are read; words that a text has at least for being contained to mean something, and how
@@ -118,9 +119,16 @@ def parts(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
 def template(
     observation: Observation, dataset: str, batches: list[ObservedBatch]
 ) -> Numbers | None:
-    """Return the column of which most texts begin with the same words, and how others begin."""
+    """Return the column of which most texts begin with the same words, and how others begin.
+
+    ``fitting`` is the mean share of other rows whose texts have fewer words in common than those of
+    a row that begins so: greetings stand before answers, and refusals in place of them.
+    """
     best: Numbers | None = None
-    for name, cells in observation.table_of(dataset).items():
+    table = observation.table_of(dataset)
+    columns = [column[:READ_ROWS] for column in list(table.values())[:2] if column]
+    ranks = list(word_ranks(columns)) if len(columns) > 1 else []
+    for name, cells in table.items():
         texts = set(cells[:READ_ROWS])
         openings = [tuple(words) for text in texts
                     if len(words := words_of(text)[:OPENING]) == OPENING]  # fmt: skip
@@ -129,9 +137,14 @@ def template(
         counts = Counter(openings)
         opening, times = counts.most_common(1)[0]
         others = len(openings) - times
+        of_opening = [
+            rank for text, rank in zip(cells, ranks, strict=False)
+            if tuple(words_of(text)[:OPENING]) == opening
+        ]  # fmt: skip
         numbers = {
             "texts": len(texts), "column": name, "share": times / len(texts),
             "opening": " ".join(opening), "apart": (len(counts) - 1) / max(1, others),
+            "fitting": sum(of_opening) / max(1, len(of_opening)), "opened": len(of_opening),
         }  # fmt: skip
         if best is None or numbers["share"] > best["share"]:
             best = numbers

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gradlab.diagnosis.data_verdicts import is_above_chance
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, WATCH, Verdict
 
@@ -126,8 +127,9 @@ SOME_OPENED, MOST_OPENED, MOST_APART = 0.1, 0.7, 0.8
 
 
 def template(
-    texts: int, column: str, share: float, opening: str, apart: float
-) -> Iterator[Verdict]:
+    texts: int, column: str, share: float, opening: str, apart: float,
+    fitting: float = 0.0, opened: int = 0,
+) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether a part of a column's texts was made by a template, as refusals are.
 
     Args:
@@ -136,7 +138,12 @@ def template(
         share: share of them that begin with the same words.
         opening: these words.
         apart: share of the openings of the others that differ.
+        fitting: mean share of other rows whose texts have fewer words in common than those of a
+            row that begins so; such rows belong together behind the same greeting.
+        opened: rows that begin so, and that were compared.
     """
+    if is_above_chance(fitting, opened):
+        return
     if texts < ENOUGH_ROWS or not SOME_OPENED <= share <= MOST_OPENED or apart < MOST_APART:
         return
     finding = (

@@ -38,10 +38,10 @@ def dependence(
     """Return how a loss depends on its labels and on the trainer, without dropout.
 
     Returns:
-        ``ignores``, whether the loss stays the same when rows exchange their labels; ``factor``,
-        the trainer's loss over the loss of the loss function; ``met``, the loss over its mean where
-        rows exchange labels; None if unknown; and ``new_layers``, classes of layers that the loss
-        makes as it is computed.
+        ``ignores``, whether the loss stays the same when rows exchange their labels, and when all
+        have the same one; ``factor``, the trainer's loss over the loss of the loss function;
+        ``met``, the loss over its mean where rows exchange labels; None if unknown; and
+        ``new_layers``, classes of layers that the loss makes as it is computed.
     """
     unknown = {"ignores": None, "factor": None, "met": None, "new_layers": ()}
     if loss is None or not columns:
@@ -57,6 +57,9 @@ def dependence(
             if abs(repeated - value) > SAME_LOSS * abs(value):  # it draws numbers of its own
                 return unknown
             exchanged = _exchanged(loss, columns, labels)
+            # Absolute differences from labels that are all lower add up to the same, exchanged.
+            same = all(abs(v - value) <= SAME_LOSS * abs(value) for v in exchanged)
+            ignores = same and _ignores_one_label(loss, columns, labels, value)
     except Exception:  # a loss that needs gradients or the state of a training step
         return unknown
     finally:
@@ -64,8 +67,7 @@ def dependence(
     is_finite = value and math.isfinite(value)
     mean = sum(exchanged) / len(exchanged) if exchanged else 0.0
     return {
-        "ignores": all(abs(v - value) <= SAME_LOSS * abs(value) for v in exchanged)
-        if exchanged and is_finite else None,
+        "ignores": ignores if exchanged and is_finite else None,
         "factor": whole / value if is_finite else None,
         "met": value / mean if 0 <= value < math.inf and 0 < mean < math.inf else None,
         "new_layers": tuple(dict.fromkeys(classes)),
@@ -201,8 +203,9 @@ def beside(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
     ``cosine`` is the lower one of a text beside a longer one, and of that beside a short one.
 
     ``twice`` is the cosine of two embeddings of the same text, ``moved`` the share of texts in a
-    batch that have the embedding that another one has alone, and ``convolves`` whether the model
-    convolves over tokens. None without texts, or for a model that is not of sentence-transformers.
+    batch that have the embedding that another one has alone, ``convolves`` whether the model
+    convolves over tokens, and ``by_padding`` the cosine of its embeddings with some padding and
+    with more of it. None without texts, or for a model that is not of sentence-transformers.
     """
     candidates = sorted(
         {text for text in texts[:TEXTS_TRIED] if text.strip()}, key=lambda text: (len(text), text)
@@ -217,6 +220,7 @@ def beside(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
             padded = model.encode([text, longer], **encode)[0].double()
             alone = model.encode([longer], **encode)[0].double()
             cut = model.encode([longer, candidates[0]], **encode)[0].double()
+            little = model.encode([text, candidates[-1]], **encode)[0].double()
             again = model.encode([text, text], **encode)[0].double()
             moved = _moved(model, candidates, encode)
     except Exception:  # a model whose inputs are no texts
@@ -230,10 +234,14 @@ def beside(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
     if not math.isfinite(cosine):
         return None
     twice = float(nn.functional.cosine_similarity(single, again, dim=0))
+    by_padding = min(
+        float(nn.functional.cosine_similarity(*rows, dim=0))
+        for rows in ((little, padded), (alone, cut))
+    )
     convolves = any(isinstance(module, nn.Conv1d) for module in model.modules())
     return {
         "cosine": cosine, "half": _is_half(model), "twice": twice, "moved": moved,
-        "convolves": convolves,
+        "convolves": convolves, "by_padding": by_padding,
     }  # fmt: skip
 
 
@@ -328,6 +336,17 @@ def _exchanged(loss: Any, columns: Sequence[Any], labels: Any) -> list[float]:
     generator = torch.Generator().manual_seed(0)
     orders = [torch.randperm(len(labels), generator=generator) for _ in range(2)]
     return [_value(loss, columns, labels[order.to(labels.device)]) for order in orders]
+
+
+def _ignores_one_label(loss: Any, columns: Sequence[Any], labels: Any, value: float) -> bool:
+    """Return whether a loss stays the same where all rows have the label of one of them."""
+    if not isinstance(labels, Tensor):
+        return False
+    second = next((row for row in labels if not torch.equal(row, labels[0])), labels[0])
+    with contextlib.suppress(Exception):  # a loss that needs different labels
+        values = [_value(loss, columns, label.expand_as(labels)) for label in (labels[0], second)]
+        return all(abs(v - value) <= SAME_LOSS * abs(value) for v in values)
+    return False
 
 
 def _seed() -> None:

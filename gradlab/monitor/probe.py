@@ -71,6 +71,8 @@ class Snapshot:
     detached: bool = False
     # Whether the loss keeps its value where the labels of rows are exchanged.
     ignores_labels: bool = False
+    # Whether a loop's loss is given a label for each row, so that not all pairs need be alike.
+    rows_have_labels: bool = False
     # Embeddings of each view as the loss was given them, with their graph.
     sources: Sequence[Tensor] = ()
 
@@ -270,6 +272,8 @@ class Probe:
             measurement = {DIAGNOSTICS: statistics}
         if snapshot.ignores_labels:
             self.trial["labels_ignored"] = 1.0
+        if snapshot.rows_have_labels:
+            self.trial["rows_have_labels"] = 1.0
         if snapshot.order is not None:
             measurement[DIAGNOSTICS]["order"] = snapshot.order
         return measurement

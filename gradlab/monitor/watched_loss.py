@@ -68,27 +68,37 @@ class WatchedLoss:
         sources = [view for view in views if view is not None]
         if not all(any(view is entry for entry in rows) for view in sources):
             sources = rows if len(rows) == 1 else []  # views that are cut from the only argument
-        ignores = not self.watch.begun and self._ignores_labels(args, kwargs, len(snapshot.anchors))
+        count = len(snapshot.anchors)
+        ignores = not self.watch.begun and self._ignores_labels(args, kwargs, count)
+        has_labels = any(_are_labels(entry, count) for entry in (*args, *kwargs.values()))
         return dataclasses.replace(
-            snapshot, detached=detached, sources=sources, ignores_labels=ignores
-        )
+            snapshot, detached=detached, sources=sources, ignores_labels=ignores,
+            rows_have_labels=has_labels and not ignores,
+        )  # fmt: skip
 
     def _ignores_labels(self, args: Any, kwargs: Any, count: int) -> bool:
-        """Return whether a copy of the loss has the same value where rows exchange their labels."""
+        """Return whether a copy of the loss has the same value whatever the labels of its rows are.
 
-        def exchanged(entry: Any) -> Any:
-            is_label = isinstance(entry, Tensor) and entry.shape == (count,) and differ(entry)
-            return entry.roll(1) if is_label else entry
+        Rows exchange their labels, and all have the label of the first or the last row: absolute
+        differences from labels that are all lower add up to the same where they are exchanged.
+        """
 
-        changed = [exchanged(entry) for entry in args]
-        named = {name: exchanged(entry) for name, entry in kwargs.items()}
+        def with_labels(change: Callable[[Tensor], Tensor]) -> tuple[Any, Any]:
+            def changed(entry: Any) -> Any:
+                return change(entry) if _are_labels(entry, count) else entry
+
+            return [changed(entry) for entry in args], {n: changed(e) for n, e in kwargs.items()}
+
+        changed, named = with_labels(lambda labels: labels.roll(1))
         pairs = zip([*args, *kwargs.values()], [*changed, *named.values()], strict=True)
         if several_processes() or all(before is after for before, after in pairs):
             return False
+        ends = [with_labels(lambda labels, at=at: labels[at].expand(count)) for at in (0, -1)]
         with contextlib.suppress(Exception), undisturbed(), torch.no_grad():
-            calls = in_double([(args, kwargs)] * 2 + [(changed, named)], torch.device("cpu"))
+            calls = [(args, kwargs)] * 2 + [(changed, named), *ends]
+            calls = in_double(calls, torch.device("cpu"))
             values = [float(independent_copy(self.loss)(*rows, **names)) for rows, names in calls]
-            return values[0] == values[1] == values[2]
+            return len(set(values)) == 1
         return False
 
     def _snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
@@ -154,6 +164,11 @@ def named_arguments(
     views = [value for name, value in positional.items() if name not in places]
     views += args[len(positional) :]
     return [*views, *(value for name, value in kwargs.items() if name not in names)], context
+
+
+def _are_labels(entry: Any, count: int) -> bool:
+    """Return whether an argument of a loss holds a number for each row, and not always the same."""
+    return isinstance(entry, Tensor) and entry.shape == (count,) and differ(entry)
 
 
 def differ(labels: Tensor) -> bool:

@@ -42,6 +42,7 @@ RELEVANT = {
     "name": "a", "kind": "documents", "count": 96, "distinct": 96, "missing": 0.0, "nearest": 0.2,
 }  # fmt: skip
 SAVED = {"cosine": 1.0, "length": 1.0, "half": False, "prompts_kept": True}
+CONVOLVES = {"half": False, "convolves": True}
 FRESH = {"share": 1.0, "layers": 5, "weights": 34112, "rates": 0.01}
 PIPELINE = {
     "stored": ["Transformer", "Pooling", "Normalize"],
@@ -98,6 +99,11 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("beside", {"cosine": 1 - 1.4e-2, "half": False}, "bad"),
     ("beside", {"cosine": 1 - 2e-2, "half": True}, "good"),
     ("beside", {"cosine": 1 - 4e-2, "half": True}, "bad"),
+    ("beside", CONVOLVES | {"cosine": 1 - 0.7e-2}, "good", "the last of them"),
+    ("beside", CONVOLVES | {"cosine": 1 - 1.4e-2}, "bad"),
+    ("beside", CONVOLVES | {"cosine": 0.9, "by_padding": 1 - 0.7e-3}, "good", "the last of them"),
+    ("beside", CONVOLVES | {"cosine": 0.9, "by_padding": 1 - 1.4e-3}, "bad"),
+    ("beside", CONVOLVES | {"cosine": 0.9, "by_padding": 1.0, "convolves": False}, "bad"),
     ("beside", {"cosine": 1.0, "half": False, "twice": 1 - 0.7e-3}, "good"),
     ("beside", {"cosine": 0.9, "half": False, "twice": 1 - 1.4e-3}, "bad", "random numbers"),
     ("beside", {"cosine": 1.0, "half": True, "twice": 1 - 2e-2}, "good"),
@@ -242,8 +248,8 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("saved", SAVED | {"length": 1.0014}, "watch"),
     ("saved", SAVED | {"prompts_kept": False}, "watch"),
     ("fresh", FRESH, ""),
-    ("fresh", FRESH | {"rates": 1.8e-3}, "watch"),
-    ("fresh", FRESH | {"rates": 3.5e-3}, ""),
+    ("fresh", FRESH | {"rates": 1.2e-3}, "watch"),
+    ("fresh", FRESH | {"rates": 2.2e-3}, ""),
     ("fresh", FRESH | {"rates": 1e-3, "share": 0.8}, ""),
     ("fresh", FRESH | {"weights": 1_400_000}, "watch"),
     ("fresh", FRESH | {"weights": 700_000}, ""),

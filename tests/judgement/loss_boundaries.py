@@ -374,6 +374,8 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("template", TEMPLATE | {"share": 0.07}, ""),
     ("template", TEMPLATE | {"share": 0.14}, "watch", "'we are sorry'"),
     ("template", TEMPLATE | {"share": 0.6}, "watch"),
+    ("template", TEMPLATE | {"share": 0.6, "fitting": 0.6, "opened": 40}, "watch"),
+    ("template", TEMPLATE | {"share": 0.6, "fitting": 0.9, "opened": 40}, ""),
     ("template", TEMPLATE | {"share": 0.8}, ""),
     ("template", TEMPLATE | {"share": 0.2, "apart": 0.7}, ""),
     ("template", TEMPLATE | {"share": 0.2, "apart": 0.85}, "watch"),

@@ -173,6 +173,8 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     ({NDCG: at_once(0.9985, 0.9985)}, {}, "Scores", "watch"),
     ({"eval_loss": steadily(1.0, 1.05, 1.07, 1.07)}, {}, "Scores", "not judged"),
     ({"eval_loss": steadily(1.0, 1.1, 1.15, 1.15)}, {}, "Scores", "watch"),
+    ({"eval_loss": [1.0, 0.01, *[0.03] * 3]}, {}, "Scores", "good"),
+    ({"eval_loss": [1.0, 0.01, *[0.055] * 3]}, {}, "Scores", "watch"),
     (APART, {"steps": 7}, "Run", "watch"),
     (APART, {"steps": 14}, "Run", "good"),
     (APART, {"steps": 14, "total": 100}, "Run", "watch"),

@@ -84,6 +84,8 @@ STIFF = {"weights_moved": at_once(0.0, 0.7e-4), "grad_norm": 100.0, "learning_ra
 FLOODED = PUSHED | {"hardest_share": 0.93}
 LATE = ALIVE | {"active": halves(0.5, 0.0)}
 CLOSE = APART | {"negative_cosine": 0.77}
+LABELLED = {"watch": {"trials": {"": {"rows_have_labels": 1.0}}, "known": {"": False}}}
+DISTILLED = {"watch": {"trials": {"": {"nearer": 0, "all_nearer": 0}}, "known": {"": False}}}
 TITLED = [
     Run("an index that stays, in 4 records", few(4, **DRIFT, constant_drift=0.2), "Views", ""),
     Run("an index that stays, in 7 records", few(7, **DRIFT, constant_drift=0.2), "Views", "watch"),
@@ -160,6 +162,12 @@ TITLED = [
     Run("pairs that begin at chance, and a score that halves", few(COUNT, negative_cosine=0.6)
         | {"positive_cosine": at_once(0.6, 0.9), NDCG: [0.5, 0.25]}, "Scores", "bad",
         "If they do, lower the learning rate"),
+    Run("close cosines of rows with labels, and a loss that falls", CLOSE | {"batch_loss":
+        steadily(1.0, 0.3)}, "Spread", "not judged", "rows have labels", LABELLED),
+    Run("close cosines of rows with labels, and a loss that stays", CLOSE | {"batch_loss":
+        steadily(1.0, 0.98)}, "Spread", "watch", "hardly told apart", LABELLED),
+    Run("a constant view of a distillation", few(7, **DRIFT, constant_drift=0.2), "Views", "",
+        "", DISTILLED),
     Run("a score that keeps a tenth of its gain", APART | {"negative_cosine": 0.77,
         NDCG: [0.3, 0.5, 0.32]}, "Spread", "watch", "hardly told apart"),
     Run("a loss of guessing beside a score that halves", FIRST_COSINES | {"loss":
@@ -219,6 +227,11 @@ TITLED = [
         "Formula", "bad", "not infonce.*softmax again", RANKING),
     Run("a gradient that vanishes half-way", LATE | {"gradient_dissipation": halves(0.1, 0.7e-8)},
         "Learning", "bad", "has vanished"),
+    Run("a margin that is met in the end", LATE | {"gradient_dissipation": halves(0.1, 0.0),
+        "batch_loss": halves(1.0, 0.0), "positive_cosine": steadily(0.5, 0.8)}, "Learning",
+        "not judged", "harder negatives"),
+    Run("a loss of 0 that tells texts apart no better", LATE | {"batch_loss": halves(1.0, 0.0),
+        "gradient_dissipation": halves(0.1, 0.0)}, "Learning", "bad", "has vanished"),
     Run("a gradient that nearly vanishes", LATE | {"gradient_dissipation": halves(0.1, 1.4e-8)},
         "Learning", "good", "are learned"),
     Run("a teacher who says that texts are alike", CLOSE, "Spread", "not judged", "A teacher says",

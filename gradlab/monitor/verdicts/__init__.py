@@ -227,6 +227,9 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         yield Verdict("Spread", NOT_JUDGED, finding, name="no embeddings")
     spread_out: dict[str, bool] = {}
     for dataset, records in failures.records.items():
+        trial = run.watch.get("trials", {}).get(dataset, {})
+        records.rows_have_labels = bool(trial.get("rows_have_labels"))
+        records.has_no_negatives = trial.get("nearer") == 0 == trial.get("all_nearer")
         of_records = _of_records(records, unmeasured, running)
         spread_out |= {dataset: any(v.subject == "Spread" and v.grade == GOOD for v in of_records)}
         for verdict in of_records:

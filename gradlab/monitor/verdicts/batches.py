@@ -112,7 +112,12 @@ def opposed(records: Records) -> Verdict | None:
 
 
 def constant(records: Records) -> Verdict | None:
-    """Judge whether one view stays where it was while the encoder moves."""
+    """Judge whether one view stays where it was while the encoder moves.
+
+    A teacher's embeddings, from which a loss takes each row's distance, are to stay.
+    """
+    if records.has_no_negatives:
+        return None
     moved, stale = (_points(records, name) for name in (ANCHOR_DRIFT, STALE_DRIFT))
     late = sorted(moved.keys() & stale.keys())[-2 * PERSISTENT :]
     if len(late) < 2 * PERSISTENT:

@@ -333,6 +333,12 @@ def _close_for_a_reason(
     if any("teacher" in base.looks_at for base in records.used.bases):
         finding = f"A teacher says how close sentences should be. At present {cosines}."
         return Verdict("Spread", NOT_JUDGED, finding, name="as a teacher says", evidence=evidence)
+    if records.rows_have_labels and _loss_falls(records):
+        finding = (
+            "Cosines lie close together, but rows have labels: pairs that do not fit are among "
+            f"those that are compared here, and the loss falls. At present {cosines}."
+        )
+        return Verdict("Spread", NOT_JUDGED, finding, name="as labels say", evidence=evidence)
     if _come_apart(records):
         finding = (
             f"Cosines lie close together, but the difference has grown to {short(gap)}, from "
@@ -349,8 +355,7 @@ LEARNS, DRAWN_TOGETHER = 0.9, 0.5
 
 def _apart_by(records: Records, is_worse: bool) -> str:
     """Return what to change where sentences are hardly told apart; or worse than at first."""
-    losses = records.losses
-    falls = losses is not None and losses[1] < losses[0] - (1 - LEARNS) * abs(losses[0])
+    losses, falls = records.losses, _loss_falls(records)
     farther = 1 - records.first("negative_cosine")
     is_together = 1 - records.end("negative_cosine") < DRAWN_TOGETHER * farther
     if is_worse and is_together:
@@ -381,6 +386,12 @@ def _apart_by(records: Records, is_worse: bool) -> str:
             f"{PAIRS_MAY_NOT_FIT}"
         )
     return f"Train longer, or at a higher learning rate. {PAIRS_MAY_NOT_FIT}"
+
+
+def _loss_falls(records: Records) -> bool:
+    """Whether the loss ends clearly below its first value."""
+    losses = records.losses
+    return losses is not None and losses[1] < losses[0] - (1 - LEARNS) * abs(losses[0])
 
 
 def _come_apart(records: Records) -> bool:

@@ -289,6 +289,13 @@ def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
     largest = max(dissipation for (dissipation,) in latest)
     if largest < -VANISHED and (reversed_ := _no_push(records, 0)):
         return reversed_
+    if largest < VANISHED and _ends_at_zero(records):
+        finding = (
+            "No sentence of the last batches learns any more: the loss has fallen to exactly 0, "
+            "and positives are nearer than others by more than at first. The training data are "
+            "learned; harder negatives would teach more."
+        )
+        return Verdict("Learning", NOT_JUDGED, finding, name="loss learned", evidence=evidence)
     if largest < VANISHED:
         finding = (
             "No sentence learns any more: the gradient has vanished (mean dissipation "
@@ -306,6 +313,17 @@ def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
         )
         return Verdict("Learning", GOOD, finding, name="all is learned", evidence=evidence)
     return Verdict("Learning", WATCH, finding, change, "none learns", "loss-zero", evidence)
+
+
+def _ends_at_zero(records: Records) -> bool:
+    """Whether a margin is met in the end: the loss fell to 0, and sentences have come apart."""
+    losses = records.batch_losses
+    gaps = [
+        records.first("positive_cosine") - records.first("negative_cosine"),
+        records.end("positive_cosine") - records.end("negative_cosine"),
+    ]
+    learned = sum(loss > 0 for loss in losses) >= PERSISTENT and not any(losses[-PERSISTENT:])
+    return learned and gaps[1] > gaps[0] and records.score_suffers() is not True
 
 
 def _weighs_alike(hot: bool, share: float, equal: float, cosine: float) -> bool:

@@ -44,6 +44,9 @@ class Records:
         """
         self.history, self.dataset, self.config = history, dataset, config
         self.used = used or LossInUse()
+        # Whether a loop's loss has a label for each row, so that not all pairs need be alike, and
+        # whether it compares each row with its partner only, as with a teacher's embedding.
+        self.rows_have_labels = self.has_no_negatives = False
         self._group = of_dataset(DIAGNOSTICS, dataset)
 
     @property
@@ -65,10 +68,15 @@ class Records:
         return 1 - positive > CHANCE * (1 - negative)
 
     @property
+    def batch_losses(self) -> list[float]:
+        """The finite losses of the recorded batches."""
+        points = self.history.points(TRAIN, of_dataset(BATCH_LOSS, self.dataset))
+        return [value for value in points.values() if math.isfinite(value)]
+
+    @property
     def losses(self) -> tuple[float, float] | None:
         """The first loss of the batches, and the lower median of the last three; None without."""
-        points = self.history.points(TRAIN, of_dataset(BATCH_LOSS, self.dataset))
-        return ends_of([value for value in points.values() if math.isfinite(value)])
+        return ends_of(self.batch_losses)
 
     def points(self, name: str) -> dict[int, float]:
         """Return the values of a quantity by step."""

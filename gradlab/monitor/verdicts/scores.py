@@ -13,8 +13,9 @@ from gradlab.monitor.verdicts.records import PERSISTENT, SCORE_CHANGE, lost_half
 from gradlab.numbers import score as number
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
-# A held-out loss rises if the last three values exceed the best by this factor.
-WORSE = 1.1
+# A held-out loss rises if the last three values exceed the best by this factor, and by this share
+# of its fall: near 0, a loss varies by more than its own size.
+WORSE, GIVEN_BACK = 1.1, 0.03
 # Where a score was before training, and how to have it measured.
 EVALUATE = (
     "Give the trainer an evaluator and eval_strategy='steps'; gradlab.watch then also evaluates "
@@ -296,7 +297,9 @@ def _held_out_loss(score: Score) -> Verdict:
         return Verdict("Scores", BAD, finding, "See the card on numbers.", "held-out loss is NaN")
     late = [value for _, value in score.points[-PERSISTENT:]]
     evidence = {"best": best[1], "last": last[1]}
-    if len(score.points) > PERSISTENT and min(late) > WORSE * best[1] > 0:
+    rise, fall = min(late) - best[1], score.points[0][1] - best[1]
+    is_rising = min(late) > WORSE * best[1] > 0 and not rise < GIVEN_BACK * fall
+    if len(score.points) > PERSISTENT and is_rising:
         return Verdict(
             "Scores",
             WATCH,
