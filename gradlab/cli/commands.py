@@ -61,7 +61,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if not args[0].startswith("-"):
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             check_known("command", args[0], self.list_commands(ctx))
         return super().resolve_command(ctx, args)
 
