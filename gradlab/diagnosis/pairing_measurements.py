@@ -214,7 +214,9 @@ def stream(observation: Observation, dataset: str, batches: list[ObservedBatch])
     the next one of its batch. None for data sets whose rows are known.
     """
     tokenizer: Any = getattr(observation.trainer.model, "tokenizer", None)
-    if observation.draws.get(dataset) or len(batches) < 2 or not hasattr(tokenizer, "decode"):
+    if hasattr(observation.trainer.train_dataset, "__len__") or observation.draws.get(dataset):
+        return None
+    if len(batches) < 2 or not hasattr(tokenizer, "decode"):
         return None
     words = [
         [set(words_of(tokenizer.decode(list(ids), skip_special_tokens=True)))

@@ -138,6 +138,30 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("negatives nearer", "negatives are positives", "duplicates", "loss zero", "placeholders"),
         *("sorted rows", "rows left out", "pairs unclear", "part of the pairs unrelated"),
     ),
+    **{
+        f"texts: {kind}": (
+            *("part of the pairs unrelated", "pairs unclear", "pairs at chance", "prompt pooled"),
+            *("duplicates", "spaces lost", "texts cut at a length", "words spelt"),
+        )
+        for kind in (
+            "object",
+            "identifier",
+            "escape",
+            "joined",
+            "piece",
+            "ellipsis",
+            "blank",
+            "lost",
+            "filler",
+        )
+    },
+    "texts of other rows": ("part of the pairs unrelated", "pairs unclear", "duplicates"),
+    "positives and negatives exchanged": ("negatives nearer",),
+    "layer made anew": ("loss weights without gradient",),
+    **{
+        name: ("labels unrelated", "labels of equal texts too low")
+        for name in ("labels reversed in a half", "labels filled in", "labels against words")
+    },
     "columns in another order": (
         *("pairs at chance", "pairs unclear", "negatives nearer", "worse than chance"),
         *("tokens unknown", "placeholders", "duplicates"),
