@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from gradlab.diagnosis import (
+    answer_measurements,
     evaluation_measurements,
     form_measurements,
     label_agreement_measurements,
@@ -55,6 +56,7 @@ def measure(observation: Observation) -> dict[str, Any]:
     checks_of_trainer = (
         *label_measurements.OF_TRAINER,
         *evaluation_measurements.OF_TRAINER,
+        *answer_measurements.OF_TRAINER,
         *plan_measurements.OF_TRAINER,
         *serving_measurements.OF_TRAINER,
         *pairing_measurements.OF_TRAINER,

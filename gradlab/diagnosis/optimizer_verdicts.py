@@ -150,6 +150,17 @@ TOO_FAST, FAST, ADAPTER_TOO_FAST, ADAPTER_FAST, STILL = 5e-3, 1e-3, 8e-3, 6e-3, 
 WIDE = 128
 
 
+# Learning rates below which optimizers that divide by all gradients so far hardly move weights, and
+# optimizers that move a weight by about the rate, as Adam does.
+LEAST_RATES = {"adadelta": 0.05, "adagrad": 5e-4}
+OWN_RATES = "Adadelta has a learning rate of 1 and Adagrad one of 0.01 by default."
+LIKE_ADAM = ("adam", "rmsprop", "lion")
+
+
+def _rescales(optimizer: str) -> bool:
+    return any(name in optimizer.lower() for name in LIKE_ADAM)
+
+
 # Share of the weights below which those that are trained, such as biases or a last layer, are few:
 # they stand the rates of adapters.
 FEW_TRAINED = 0.1
@@ -175,7 +186,14 @@ def learning_rate(
     if rate < STILL:
         finding, name = f"At {rate:g} no weight changes.", "rate too low"
         yield Verdict(subject, BAD, finding, sentence(USUAL_RATES), name, "weights-do-not-move")
-    elif "adam" in optimizer.lower() and dense and rate >= stands * risky:
+    elif (least := LEAST_RATES.get(optimizer.lower(), 0.0)) > rate:
+        finding = (
+            f"{rate:g} with {optimizer}, whose steps are far smaller than the learning rate: it "
+            f"needs {least:g} or more."
+        )
+        yield Verdict(subject, WATCH, finding, f"{OWN_RATES} Or use AdamW.", "rate too low",
+                      "weights-do-not-move")  # fmt: skip
+    elif _rescales(optimizer) and dense and rate >= stands * risky:
         finding, name = f"{rate:g} with {optimizer} ruins most encoders.", "rate too high"
         grade = BAD if rate >= stands * ruinous else WATCH
         yield Verdict(subject, grade, finding, sentence(USUAL_RATES), name, "score-falls")
@@ -190,8 +208,9 @@ LARGE_EPSILON, MUCH_DECAY, MANY_WITHOUT, MANY_TIMES = 1e-4, 1.0, 0.5, 10.0
 
 
 def settings(
-    optimizer: str, epsilon: float, decay: float, without_rate: float, gradient: float = 0.0
-) -> Iterator[Verdict]:
+    optimizer: str, epsilon: float, decay: float, without_rate: float, gradient: float = 0.0,
+    maximize: bool = False, clip: float = 0.0,
+) -> Iterator[Verdict]:  # fmt: skip
     """Judge the settings of the optimizer besides its rate.
 
     Args:
@@ -199,9 +218,14 @@ def settings(
         epsilon: largest epsilon; 0 if it has none.
         decay: largest weight decay.
         without_rate: share of the weights in groups whose learning rate is none.
-        gradient: root mean square of the first gradient; 0 if unknown.
+        gradient: root mean square of the first gradient, once it is clipped; 0 if unknown.
+        maximize: whether steps raise the loss.
+        clip: norm to which the gradient is clipped, if it is larger; else 0.
     """
     subject, evidence = "settings of the optimizer", {"epsilon": epsilon, "decay": decay}
+    if maximize:
+        finding = f"{optimizer} has maximize=True: steps raise the loss, and training goes uphill."
+        yield Verdict(subject, BAD, finding, "Set maximize=False.", "maximised", "score-falls")
     if epsilon > LARGE_EPSILON:
         finding = (
             f"The epsilon of {optimizer} is {epsilon:g}. It is added to the size of a gradient, "
@@ -217,6 +241,12 @@ def settings(
             "rate. The loss is multiplied by a tiny number, or nearly flat."
         )
         change = "Leave out the factor of the loss; look at its value and its temperature."
+        if clip:
+            finding = (
+                f"{finding.partition(' The loss is')[0]} Gradients are clipped to "
+                f"max_grad_norm={clip:g}."
+            )
+            change = "Set max_grad_norm=1."
         yield Verdict(subject, WATCH, finding, change, "gradient below epsilon",
                       "weights-do-not-move", evidence | {"gradient": gradient})  # fmt: skip
     if decay >= MUCH_DECAY:

@@ -51,6 +51,7 @@ def settings(observation: Observation) -> Numbers | None:
         epsilons = [float(g["eps"]) for g in groups if isinstance(g.get("eps"), float)]
         epsilon = max(epsilons, default=0.0)
         decay = max(float(group.get("weight_decay") or 0.0) for group in groups)
+    gradient, clip = _usual_gradient(observation)
     most = NO_RATE * max(rates, default=0.0)
     still = sum(size for size, rate in zip(sizes, rates, strict=True) if rate <= most)
     return {
@@ -58,7 +59,9 @@ def settings(observation: Observation) -> Numbers | None:
         "epsilon": epsilon if "adam" in kind.lower() else 0.0,
         "decay": decay,
         "without_rate": still / max(1, sum(sizes)),
-        "gradient": _usual_gradient(observation),
+        "gradient": gradient,
+        "maximize": any(bool(group.get("maximize")) for group in groups),
+        "clip": clip,
     }
 
 
@@ -175,11 +178,16 @@ def routes(observation: Observation) -> Numbers | None:
     return {"routes": names, "mapping": flat, "columns": columns} if names else None
 
 
-def _usual_gradient(observation: Observation) -> float:
-    """Return the root mean square of the first gradient over all trained weights; 0 if unknown."""
+def _usual_gradient(observation: Observation) -> tuple[float, float]:
+    """Return the root mean square of the first gradient over all trained weights; 0 if unknown.
+
+    The second number is the norm to which it is clipped, or 0 where it is smaller.
+    """
     count = sum(weight.numel() for weight in observation.trained.values())
     norms = [batch.norm for batch in observation.batches if math.isfinite(batch.norm)]
-    return max(norms, default=0.0) / math.sqrt(count) if count else 0.0
+    norm, clip = max(norms, default=0.0), float(observation.args.max_grad_norm or 0)
+    clip = clip if clip < norm else 0.0
+    return (clip or norm) / math.sqrt(count) if count else 0.0, clip
 
 
 def _strategy(args: Any) -> str:

@@ -158,6 +158,9 @@ def accumulation(steps: int, left_to_loss: bool, divides: bool) -> Iterator[Verd
 # Share of the learning rate that a schedule should reach; share of the steps after the first tenth
 # in which it may be none.
 REACHED, MOST_STILL = 0.5, 0.4
+# Share of these steps at less than a twentieth of it: linear and cosine schedules have 0.06 and
+# 0.15.
+MOST_LOW = 0.45
 # Share of the run that a warm-up may take.
 MOST_WARMING = 0.8
 # Multiple of the learning rate to which a schedule may raise it.
@@ -165,8 +168,9 @@ RAISED = 3.0
 
 
 def schedule(
-    steps: int, warmup: int, peak: float, mean: float = 1.0, still: float = 0.0, end: float = 0.0
-) -> Iterator[Verdict]:
+    steps: int, warmup: int, peak: float, mean: float = 1.0, still: float = 0.0, end: float = 0.0,
+    low: float = 0.0,
+) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether the schedule reaches the learning rate within the run, and lasts.
 
     Args:
@@ -177,6 +181,8 @@ def schedule(
         still: share of the steps, without the first tenth, in which it is below a thousandth of
             its peak.
         end: share of the learning rate at the end.
+        low: share of the steps, without the first tenth, in which it is below a twentieth of its
+            peak.
     """
     subject, evidence = "schedule", {"steps": steps, "peak": peak}
     within = counted(steps, "step")
@@ -189,6 +195,15 @@ def schedule(
         )
         name = "rate ends early"
         yield Verdict(subject, BAD, finding, change, name, "weights-do-not-move", evidence)
+        return
+    if peak >= REACHED and low > MOST_LOW:
+        finding += f" It is below a twentieth of that in {percent(low)} of them: it falls too fast."
+        change = (
+            "Let the rate fall over the whole run, as by 'linear' or 'cosine'; a factor for each "
+            "step, such as gamma, should be near 1."
+        )
+        yield Verdict(subject, WATCH, finding, change, "rate falls early", "weights-do-not-move",
+                      evidence | {"low": low})  # fmt: skip
         return
     if peak > RAISED and end > REACHED * peak:
         finding = (

@@ -28,7 +28,7 @@ DRAWN_BATCHES, ROWS_OF_EPOCH, TEXTS_TRIED, RATES = 32, 20_000, 256, 200
 # they are of the same text.
 MOVED_TEXTS, SAME_TEXT = 8, 0.9999
 SAME_LOSS = 1e-6  # relative difference of two values of one loss
-NO_RATE = 1e-3  # share of the largest rate that is none
+NO_RATE, LOW_RATE = 1e-3, 0.05  # shares of the largest rate that are none, and little
 MOST_STEPS = 20_000  # of a schedule that is computed step by step
 
 
@@ -277,10 +277,11 @@ def schedule(trainer: Any, batches: int | None) -> dict[str, Any] | None:
     if not factors:
         return None
     peak = max(factors)
-    still = sum(factor < NO_RATE * peak for factor in factors[len(factors) // 10 :])
+    later = factors[len(factors) // 10 :]
+    still, low = (sum(f < share * peak for f in later) for share in (NO_RATE, LOW_RATE))
     return {
         "steps": steps, "warmup": warmup, "peak": peak, "mean": sum(factors) / len(factors),
-        "still": still / max(1, len(factors) - len(factors) // 10), "end": factors[-1],
+        "still": still / max(1, len(later)), "end": factors[-1], "low": low / max(1, len(later)),
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from gradlab.diagnosis.answer_verdicts import roles, unanswered
 from gradlab.diagnosis.data_verdicts import (
     columns,
     duplicates,
@@ -372,6 +373,8 @@ TRAINER_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "endings": endings,
     "aside": penalty,
     "head": head,
+    "roles": roles,
+    "unanswered": unanswered,
     "unmeasured": unmeasured,
 }
 LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {

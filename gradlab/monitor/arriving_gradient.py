@@ -62,6 +62,11 @@ class ArrivingGradient:
             numbers[SECOND_GRADIENT] = norms.get(1, 0.0)
         return numbers
 
+    @property
+    def has_arrived(self) -> bool:
+        """Whether a backward pass has reached the rows."""
+        return bool(self._arrived)
+
     def arrived(self) -> dict[str, float]:
         """Return what the backward pass has brought since, relative to the gradient of the loss."""
         own = [self._own[at].double().flatten() for at in self._own]

@@ -35,6 +35,8 @@ def values_on_known_batches(
         embeddings the same; ``wrong``, with the next sentence as positive; ``after_next``, with the
         one after; ``halfway``, with positives at 60° of their anchors and at 90° of all others;
         ``to_first`` and ``to_last``, with all anchors like the first and like the last positive;
+        ``drawn``, of random rows, and ``stretched``, of the same with each dimension multiplied by
+        a factor of its own, which normalisation along the batch undoes; and
         ``turned``, the differences of ``solved`` from ``wrong`` where all embeddings are turned,
         which a loss with weights of its own heeds. Empty where the loss cannot be computed.
     """
@@ -53,6 +55,11 @@ def values_on_known_batches(
         "to_last": (anchors[-1:].repeat(count, 1), anchors),
         "halfway": (anchors, 0.5 * anchors + math.sqrt(0.75) * directions),
     }
+    draw = torch.Generator().manual_seed(1)
+    drawn = [torch.randn(count, width, generator=draw, dtype=torch.float64) for _ in range(2)]
+    factors = torch.linspace(0.2, 5.0, width, dtype=torch.float64)
+    batches["drawn"] = (drawn[0], drawn[1])
+    batches["stretched"] = (drawn[0] * factors, drawn[1] * factors)
     with contextlib.suppress(Exception), torch.no_grad():  # a loss for batches of one size
         values = {name: float(function(*views)) for name, views in batches.items()}
         if all(map(math.isfinite, values.values())):

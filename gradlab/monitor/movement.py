@@ -14,7 +14,11 @@ from torch import Tensor, nn
 WEIGHTS_MOVED, STALE_GRADIENT = "weights_moved", "stale_gradient"
 # Share of the tensors of weights that did not exist at the record before.
 NEW_WEIGHTS = "new_weights"
-WEIGHT_NUMBERS = (WEIGHTS_MOVED, STALE_GRADIENT, NEW_WEIGHTS)
+# Share of the weights that were trained at first and require no gradient any more.
+FROZEN = "frozen_since"
+# The gradient that is there before the next batch's own, relative to it.
+FOLLOWING_STALE = "following_stale"
+WEIGHT_NUMBERS = (WEIGHTS_MOVED, STALE_GRADIENT, NEW_WEIGHTS, FROZEN, FOLLOWING_STALE)
 # Movement that is left when all callbacks have ended, and the share of the last one below which it
 # is recorded.
 WEIGHTS_LEFT, CHANGED = "weights_left", 0.9
@@ -49,6 +53,14 @@ class Movement:
         """Weights that are still there."""
         return [w for reference, _ in self._begins if (w := reference()) is not None]
 
+    @property
+    def frozen(self) -> float:
+        """Share of the weights that require no gradient any more, by their numbers."""
+        sizes = [(w.numel(), w.requires_grad) for w in self.weights]
+        return sum(size for size, trained in sizes if not trained) / max(
+            1, sum(size for size, _ in sizes)
+        )
+
     def relative(self) -> float:
         """Return the norm of the change over the norm of the weights; NaN if most are gone."""
         alive = [(reference(), begin) for reference, begin in self._begins]
@@ -82,22 +94,30 @@ def trained_weights(value: Tensor) -> list[Tensor]:
     return weights
 
 
-def look_at_next_gradient(weights: Sequence[Tensor], tell: Callable[[float], None]) -> None:
-    """Tell the `STALE_GRADIENT` of the smallest weight in its next backward pass, once."""
+def look_at_next_gradients(
+    weights: Sequence[Tensor], tell: Callable[[dict[str, float]], None]
+) -> None:
+    """Tell the `STALE_GRADIENT` of the smallest weight in its next backward pass, once.
+
+    In the pass after that one, tell the same as `FOLLOWING_STALE`.
+    """
     weight = min(weights, key=Tensor.numel, default=None)
     if weight is None:
         return
     own: list[Tensor] = []
+    due = [STALE_GRADIENT, FOLLOWING_STALE]
 
     def before(gradient: Tensor) -> None:
         own.append(gradient.detach())
 
     def after(weight: Tensor) -> None:
-        for handle in handles:
-            handle.remove()
+        name = due.pop(0)
+        if not due:
+            for handle in handles:
+                handle.remove()
         size = float(own[-1].norm()) if own else 0.0
         if weight.grad is not None and size:
-            tell(float((weight.grad - own[-1]).norm()) / size)
+            tell({name: float((weight.grad - own[-1]).norm()) / size})
 
     handles = [weight.register_hook(before), weight.register_post_accumulate_grad_hook(after)]
 

@@ -16,6 +16,7 @@ from torch.optim.optimizer import (
 )
 
 from gradlab.monitor.movement import sample_of
+from gradlab.monitor.step_effect import WAITED, StepEffect
 
 # Numbers of the records: the largest learning rate, alone and relative to the one that it was set
 # to at first; the mean factor between neighbouring rates of the encoder, where there are at least
@@ -67,17 +68,25 @@ class NextStep:
         self._unmoved: set[int] = set()
         self._held: dict[int, float] = {}  # rate of each weight that an optimizer holds
         self._numbers: dict[str, float] = {}
+        self._effect: StepEffect | None = None
+        self.waited = 0  # batches since the record, none of which was followed by a step
         self._hooks = [
             register_optimizer_step_pre_hook(_weakly(self._before_step)),
             register_optimizer_step_post_hook(_weakly(self._after_step)),
         ]
 
-    def conclude(self) -> bool:
-        """Tell what the step has done, at the batch after it; return whether there was one."""
+    def conclude(self, is_derived: bool = False) -> bool:
+        """Tell what the step has done, at the batch after it; return whether there was one.
+
+        ``is_derived`` says whether the batch of the record has had its backward pass.
+        """
         if not self._after:
+            self.waited += is_derived
             return False
         self.end()
-        numbers = self._numbers
+        numbers = self._numbers | ({WAITED: float(self.waited)} if self.waited else {})
+        if self._effect is not None:
+            numbers |= self._effect.numbers(self._before, self._after, self._held, self._own)
         undone = _distance(self._after, self._samples()), _distance(self._before, self._after)
         if undone[1] > 0 and undone[0] > NOTED * undone[1]:
             numbers[UNDONE] = undone[0] / undone[1]
@@ -93,6 +102,11 @@ class NextStep:
         self._tell(numbers)
         return True
 
+    def give_up(self) -> None:
+        """Tell after how many batches there is still no step."""
+        if not self._after:
+            self._tell({WAITED: float(self.waited)})
+
     def end(self) -> None:
         """Stop looking."""
         for hook in self._hooks:
@@ -102,6 +116,7 @@ class NextStep:
         if self._before or not self._holds(optimizer):
             return
         self._before = self._samples()
+        self._effect = StepEffect([weight() for weight in self._weights])
         compared = [weight for reference in self._weights if (weight := reference()) is not None]
         if not any(weight.grad is not None and bool(weight.grad.any()) for weight in compared):
             self._numbers[EMPTY] = 1.0
@@ -128,8 +143,12 @@ class NextStep:
                 self._numbers[name] = max(values)
         largest = max(groups, key=lambda entry: float(entry[0]["lr"]))[0]
         self._numbers[RATE] = max(self._numbers.get(RATE, 0.0), float(largest["lr"]))
-        if float(largest.get("initial_lr", 0.0)) > 0:
-            self._numbers[RATE_SHARE] = float(largest["lr"]) / float(largest["initial_lr"])
+        # OneCycleLR begins at a part of the rate that it is to reach.
+        rate_to_reach = float(largest.get("max_lr") or largest.get("initial_lr") or 0.0)
+        if rate_to_reach > 0:
+            self._numbers[RATE_SHARE] = float(largest["lr"]) / rate_to_reach
+        if self._effect is not None:
+            self._effect.note(groups)
         states = (optimizer.state.get(w, {}).get("step") for _, weights in groups for w in weights)
         steps = [float(step) for step in itertools.islice(states, 1) if step is not None]
         self._numbers |= {STATE_STEPS: steps[0]} if steps and steps[0] <= 1 else {}

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from gradlab.errors import check_whole, counted, first_line
 from gradlab.files import clear_unfinished, versions, write_json
-from gradlab.monitor.arriving_gradient import GRADIENT_NUMBERS
 from gradlab.monitor.batch_signs import MOST_ROWS, SIGNS, WITHOUT_GRADIENT, BatchSigns
 from gradlab.monitor.history import (
     BATCH_LOSS,
@@ -30,8 +29,7 @@ from gradlab.monitor.history import (
     of_dataset,
 )
 from gradlab.monitor.metrics_recorder import Listener, Recorder
-from gradlab.monitor.movement import CHANGED, WEIGHT_NUMBERS, WEIGHTS_LEFT, WEIGHTS_MOVED
-from gradlab.monitor.optimizer_step import STEP_NUMBERS
+from gradlab.monitor.movement import CHANGED, WEIGHTS_LEFT, WEIGHTS_MOVED
 from gradlab.monitor.probe import Probe, Snapshot
 from gradlab.monitor.run_reader import (
     CRASHED,
@@ -46,7 +44,7 @@ from gradlab.monitor.run_reader import (
 from gradlab.monitor.summaries import as_html, as_line
 from gradlab.monitor.verdicts import Judgement, judge_run
 from gradlab.monitor.verdicts.failures import warning_text
-from gradlab.monitor.weights_watch import WeightsWatch
+from gradlab.monitor.weights_watch import NUMBERS_OF_WEIGHTS, WeightsWatch
 from gradlab.seeds import undisturbed
 from gradlab.settings.module import LEARNED
 from gradlab.verdict import Verdict
@@ -444,6 +442,6 @@ def _before(row: Row, step: int) -> bool:
     at, group, name, _ = row
     measured = group.startswith(DIAGNOSTICS) or group in (HISTOGRAM, COST)
     measured |= group == TRAIN and name.startswith(
-        (BATCH_LOSS, LEARNED, *WEIGHT_NUMBERS, *SIGNS, *GRADIENT_NUMBERS, *STEP_NUMBERS)
+        (BATCH_LOSS, LEARNED, *SIGNS, *NUMBERS_OF_WEIGHTS)
     )
     return at < step if measured else at <= step

@@ -6,19 +6,22 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
-from gradlab.monitor.arriving_gradient import ArrivingGradient
+from gradlab.monitor.arriving_gradient import GRADIENT_NUMBERS, ArrivingGradient
 from gradlab.monitor.movement import (
+    FROZEN,
     NEW_WEIGHTS,
-    STALE_GRADIENT,
+    WEIGHT_NUMBERS,
     WEIGHTS_MOVED,
     Movement,
-    look_at_next_gradient,
+    look_at_next_gradients,
     trained_weights,
 )
-from gradlab.monitor.optimizer_step import NextStep
+from gradlab.monitor.optimizer_step import STEP_NUMBERS, NextStep
+from gradlab.monitor.step_effect import EFFECT_NUMBERS
 from gradlab.scale.processes import several_processes
 
 Tell = Callable[[dict[str, float]], None]
+NUMBERS_OF_WEIGHTS = (*WEIGHT_NUMBERS, *GRADIENT_NUMBERS, *STEP_NUMBERS, *EFFECT_NUMBERS)
 
 
 class WeightsWatch:
@@ -29,6 +32,7 @@ class WeightsWatch:
         self._encoders = encoders
         self._movement: Movement | None = None
         self._next_step: NextStep | None = None
+        self._arriving: ArrivingGradient | None = None
 
     def relative(self) -> float | None:
         """Return how far the weights have moved; None before the first record."""
@@ -48,13 +52,15 @@ class WeightsWatch:
             wait: whether to return the numbers of the gradient; else they are told with those of
                 the step, so that nothing waits for a GPU here.
         """
+        if self._next_step is not None and self._next_step.waited:
+            self._next_step.give_up()
         self.end()
         weights: list[Tensor] = [w for model in self._encoders() for w in model.parameters()]
         has_graph = isinstance(value, Tensor) and value.requires_grad
         if not weights and isinstance(value, Tensor):
             weights = trained_weights(value)
             if has_graph:
-                look_at_next_gradient(weights, lambda share: tell({STALE_GRADIENT: share}))
+                look_at_next_gradients(weights, tell)
         numbers = self._moved(weights)
         if self._movement is None or not isinstance(value, Tensor) or not has_graph:
             return numbers
@@ -69,11 +75,16 @@ class WeightsWatch:
 
         held = self._movement
         self._next_step = NextStep(held.weights, own, held.still, after_step)
+        self._arriving = arriving
         return numbers | (arriving.numbers if arriving is not None and wait else {})
 
     def conclude(self) -> None:
         """Tell what the step after the latest record has done, if it has been made."""
-        if self._next_step is not None and self._next_step.conclude():
+        if self._next_step is None:
+            return
+        # A criterion may be called several times for one backward pass.
+        is_derived = self._arriving is not None and self._arriving.has_arrived
+        if self._next_step.conclude(is_derived):
             self._next_step = None
 
     def end(self) -> None:
@@ -90,4 +101,5 @@ class WeightsWatch:
         self._movement.follow(weights)
         moved = self._movement.relative()
         new = {NEW_WEIGHTS: self._movement.new} if self._movement.new and not begins else {}
-        return ({WEIGHTS_MOVED: moved} if moved == moved else {}) | new
+        frozen = {FROZEN: share} if (share := self._movement.frozen) else {}
+        return ({WEIGHTS_MOVED: moved} if moved == moved else {}) | new | frozen

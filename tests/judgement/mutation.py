@@ -184,13 +184,16 @@ def _exchange_code(names: Mapping[str, Any], mutant: Mapping[str, Any]) -> Itera
 
 def rows(tool: str) -> list[Row]:
     """Return measurements on either side of the limits of a tool."""
-    from tests.judgement import boundaries, inspect_boundaries
+    from tests.judgement import boundaries, effect_boundaries, inspect_boundaries
 
     if tool == "report":
         from tests.judgement import run_boundaries, step_boundaries, titled_runs
 
-        return [*run_boundaries.rows(), *titled_runs.rows(), *step_boundaries.rows()]
-    return boundaries.rows() if tool == "doctor" else inspect_boundaries.rows()
+        modules = (run_boundaries, titled_runs, step_boundaries, effect_boundaries)
+        return [row for module in modules for row in module.rows()]
+    if tool == "doctor":
+        return [*boundaries.rows(), *effect_boundaries.doctor_rows()]
+    return inspect_boundaries.rows()
 
 
 def unnoticed(tool: str, root: Path) -> Iterator[tuple[Limit, str]]:

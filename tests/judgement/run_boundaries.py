@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from gradlab.monitor.arriving_gradient import GRADIENT_NUMBERS
+from gradlab.monitor.movement import FOLLOWING_STALE, FROZEN
 from gradlab.monitor.optimizer_step import STEP_NUMBERS
+from gradlab.monitor.step_effect import EFFECT_NUMBERS
 from tests.judgement.case import Row
 
 Series = dict[str, Any]
@@ -25,7 +27,8 @@ GROUPS = {"loss": "train", "learning_rate": "train", "weights_moved": "train", "
           "rows_without_gradient": "train", "grad_norm": "train",
           "learned_weight": "train", "learned_weight_gradient": "train",
           "learned_temperature": "train", "learned_logit_scale": "train", "learned_scale": "train",
-          **dict.fromkeys(("batch_loss", "new_weights", *GRADIENT_NUMBERS, *STEP_NUMBERS), "train"),
+          **dict.fromkeys(("batch_loss", "new_weights", FROZEN, FOLLOWING_STALE, *GRADIENT_NUMBERS,
+                           *STEP_NUMBERS, *EFFECT_NUMBERS), "train"),
           }  # fmt: skip
 NAMES = {"stale": "stale_gradient"}
 APART = {"positive_cosine": 0.8, "negative_cosine": 0.1, "effective_rank": 20.0}

@@ -15,7 +15,15 @@ from typing import Any
 from gradlab.errors import counted
 from gradlab.monitor.doctor_problems import setup
 from gradlab.monitor.run_reader import RUNNING, Recording, recording_of
-from gradlab.monitor.verdicts import batches, embeddings, formula, gradient, steps, weights
+from gradlab.monitor.verdicts import (
+    batches,
+    embeddings,
+    formula,
+    gradient,
+    step_effects,
+    steps,
+    weights,
+)
 from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.monitor.verdicts.headline import headline_of
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, Records
@@ -42,6 +50,9 @@ IMPORTANT = ("Spread", "Scores")
 # and subjects of problems beside which they say nothing even if these are only to be watched.
 OF_GRADIENT = ("Learning", "Hard negatives", "Pull and push", "Loss")
 OF_OUTCOME = ("Spread", "Order", "Loss")
+# Names of verdicts by which a run has come to nothing, or to worse.
+SUFFERING = ("collapse", "hardly told apart", "training hurts", "score fell", "loss of guessing",
+             "loss rises", "loss came back")  # fmt: skip
 # Name of a verdict -> names of the verdicts that it explains. Causes that come first are the first
 # to act on.
 EFFECTS: dict[str, tuple[str, ...]] = {
@@ -90,6 +101,9 @@ EFFECTS: dict[str, tuple[str, ...]] = {
             *("weights still", "loss maximised", "steps undone", "second view unused"),
             *("warm-up begins again", "warm-up never ends", "rates fall by layer"),
             *("much weight decay", "large epsilon", "temperature too low"),
+            *("steps uphill", "weights without rate", "steps rounded away", "loss divided"),
+            *("gradient below epsilon", "rate not reached", "weights go back", "rate too high"),
+            *("batches without step", "weights frozen later"),
         )
     },
     "labels ignored": (
@@ -226,12 +240,14 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         finding = "No embeddings were recorded."
         yield Verdict("Spread", NOT_JUDGED, finding, name="no embeddings")
     spread_out: dict[str, bool] = {}
+    of_outcome = list[Verdict]()
     for dataset, records in failures.records.items():
         trial = run.watch.get("trials", {}).get(dataset, {})
         records.rows_have_labels = bool(trial.get("rows_have_labels"))
         records.has_no_negatives = trial.get("nearer") == 0 == trial.get("all_nearer")
         of_records = _of_records(records, unmeasured, running)
         spread_out |= {dataset: any(v.subject == "Spread" and v.grade == GOOD for v in of_records)}
+        of_outcome += of_records
         for verdict in of_records:
             numbers = verdict.evidence.items()
             evidence = {records.recorded_as(name): number for name, number in numbers}
@@ -248,7 +264,8 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
             ),
         )
         yield from (verdict.of(dataset) for verdict in formulas if verdict is not None)
-        yield judge_loss(run, dataset).of(dataset)
+        of_outcome.append(judge_loss(run, dataset))
+        yield of_outcome[-1].of(dataset)
     of_weights = (
         weights.progress(run.history, run.manifest.get("config", {})),
         weights.schedule(run.history),
@@ -269,10 +286,23 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         steps.undone(run.history),
         steps.by_layer(run.history),
         steps.settings(run.history),
+        step_effects.uphill(run.history),
+        step_effects.without_rate(run.history),
+        step_effects.rounded(run.history),
+        step_effects.below_epsilon(run.history),
+        step_effects.divided(run.history),
+        step_effects.unreached(run.history),
+        step_effects.goes_back(run.history, int(run.watch.get("resumed", 0))),
+        step_effects.dropped_batches(run.history),
+        step_effects.frozen_later(run.history),
     )
     yield from (verdict for verdict in of_weights if verdict is not None)
     of_scores = judge_scores(run.history, running, failures.background)
     yield of_scores
+    of_outcome.append(of_scores)
+    suffers = any(verdict.name in SUFFERING for verdict in of_outcome)
+    if (fast := step_effects.too_fast(run.history, suffers)) is not None:
+        yield fast
     if of_scores.name in ("training hurts", "score fell"):
         for dataset, records in failures.records.items():
             at_chance = None if batches.unrelated(records) else embeddings.pairs_at_chance(records)

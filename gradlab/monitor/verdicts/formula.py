@@ -86,6 +86,8 @@ def formula(values: Mapping[str, Any]) -> Verdict | None:
     is_softmax = is_double or any(
         abs(candidates / size - 1) < WHOLE for size in (count, 2 * count - 1)
     )
+    if is_softmax and (along := _along_batch(values)):
+        return along
     if is_softmax and (cold := _too_cold(values, wrong - solved, evidence)):
         return cold
     if not is_softmax or solved < SOLVED * alike:
@@ -97,6 +99,30 @@ def formula(values: Mapping[str, Any]) -> Verdict | None:
         return None
     saturated = halfway - solved < SATURATED * (alike - solved)
     return _hardly_falls(count, saturated, evidence)
+
+
+# Relative change of a loss by factors of the dimensions that is none.
+SAME = 1e-6
+
+
+def _along_batch(values: Mapping[str, Any]) -> Verdict | None:
+    """Judge whether a softmax of rows has the same value for dimensions of any size."""
+    drawn, stretched = values.get("drawn"), values.get("stretched")
+    if not isinstance(drawn, int | float) or not isinstance(stretched, int | float):
+        return None
+    if not 0 < abs(drawn) < math.inf or abs(stretched - drawn) > SAME * abs(drawn):
+        return None
+    return Verdict(
+        "Formula",
+        BAD,
+        f"The loss of random embeddings stays at {short(drawn)} where each dimension is multiplied "
+        "by a factor of its own: embeddings are normalised along the batch (dim=0), so that each "
+        "dimension has the length 1 and not each embedding.",
+        "Normalise each row: F.normalize(rows, dim=-1).",
+        name="normalised along the batch",
+        symptom="loss-value",
+        evidence={"drawn": float(drawn), "stretched": float(stretched)},
+    )
 
 
 def labels(values: Mapping[str, Any]) -> Verdict | None:

@@ -34,10 +34,10 @@ MOSTLY = 0.8
 
 def own_gradient(history: History) -> Verdict | None:
     """Judge whether the loss has a gradient at the embeddings, or is computed without them."""
-    sizes, unused = _values(history, OWN_GRADIENT), _values(history, UNUSED)
+    sizes, unused = values_of(history, OWN_GRADIENT), values_of(history, UNUSED)
     if len(sizes) < ENOUGH_RECORDS:
         return None
-    losses = _values(history, BATCH_LOSS)
+    losses = values_of(history, BATCH_LOSS)
     value = f"while it is {short(losses[-1])}" if losses else "all the same"
     if len(unused) >= MOSTLY * len(sizes):
         return Verdict(
@@ -69,7 +69,7 @@ def own_gradient(history: History) -> Verdict | None:
 
 def second_view(history: History) -> Verdict | None:
     """Judge whether the second view is part of the loss."""
-    sizes, seconds = _values(history, OWN_GRADIENT), _values(history, SECOND_GRADIENT)
+    sizes, seconds = values_of(history, OWN_GRADIENT), values_of(history, SECOND_GRADIENT)
     if len(seconds) < ENOUGH_RECORDS or not any(sizes):
         return None
     none = sum(size == 0 for size in seconds)
@@ -96,7 +96,7 @@ UNRELATED, REVERSED = 0.1, -0.5
 
 def arriving(history: History) -> Verdict | None:
     """Judge whether the gradient that arrives at the embeddings is that of the watched loss."""
-    cosines, sizes = _values(history, ARRIVING_COSINE), _values(history, ARRIVING)
+    cosines, sizes = values_of(history, ARRIVING_COSINE), values_of(history, ARRIVING)
     if len(cosines) < ENOUGH_RECORDS:
         return None
     cosine, evidence = statistics.median(cosines), {"cosine": statistics.median(cosines)}
@@ -126,8 +126,8 @@ def arriving(history: History) -> Verdict | None:
 
 def empty_steps(history: History) -> Verdict | None:
     """Judge whether gradients are there when the optimizer makes its step."""
-    empty, sizes = _late(history, EMPTY), _values(history, ARRIVING)
-    own = _values(history, OWN_GRADIENT)
+    empty, sizes = late_values(history, EMPTY), values_of(history, ARRIVING)
+    own = values_of(history, OWN_GRADIENT)
     if len(empty) < PERSISTENT or not min(empty) > 0 or (own and not any(own)):
         return None  # `own_gradient` says why
     finding = "At the steps of the optimizer all gradients are 0 or missing."
@@ -146,12 +146,12 @@ BLOWN_UP, SCALED = 10.0, 100.0
 
 def blown_up(history: History) -> Verdict | None:
     """Judge whether steps are many times too large."""
-    moved = max(_values(history, WEIGHTS_MOVED), default=0.0)
+    moved = max(values_of(history, WEIGHTS_MOVED), default=0.0)
     if not moved > BLOWN_UP:
         return None
-    sizes = _values(history, ARRIVING)
+    sizes = values_of(history, ARRIVING)
     scale = statistics.median(sizes) if sizes else 0.0
-    rate = max(_values(history, RATE), default=0.0)
+    rate = max(values_of(history, RATE), default=0.0)
     reason = f" The learning rate is {short(rate)}." if rate else ""
     change = "Lower the learning rate by orders of magnitude, and clip the gradient norm at 1."
     if scale > SCALED:
@@ -175,7 +175,7 @@ STILL, FREE = 0.05, 0.5
 
 def still(history: History) -> Verdict | None:
     """Judge whether weights have a gradient and never move while others do."""
-    shares, free = _late(history, STILL_WEIGHTS), _late(history, NOT_HELD)
+    shares, free = late_values(history, STILL_WEIGHTS), late_values(history, NOT_HELD)
     if len(shares) < PERSISTENT or not min(shares) >= STILL:
         return None
     share = min(shares)
@@ -197,7 +197,7 @@ def still(history: History) -> Verdict | None:
 
 def made_anew(history: History) -> Verdict | None:
     """Judge whether weights are made again with each step."""
-    new, count = _values(history, NEW_WEIGHTS), len(_values(history, RATE))
+    new, count = values_of(history, NEW_WEIGHTS), len(values_of(history, RATE))
     if len(new) < PERSISTENT or len(new) < MOSTLY * (count - 1):
         return None
     return Verdict(
@@ -219,7 +219,7 @@ KEPT = 0.5
 
 def undone(history: History) -> Verdict | None:
     """Judge whether what a step has changed is still there at the next batch."""
-    shares = _late(history, UNDONE)
+    shares = late_values(history, UNDONE)
     if len(shares) < PERSISTENT or not statistics.median(shares) >= KEPT:
         return None
     share = statistics.median(shares)
@@ -244,7 +244,7 @@ STEEP = 0.3
 
 def by_layer(history: History) -> Verdict | None:
     """Judge whether learning rates fall too fast from layer to layer."""
-    factors = [factor for factor in _late(history, RATE_FACTOR) if factor > 0]
+    factors = [factor for factor in late_values(history, RATE_FACTOR) if factor > 0]
     if len(factors) < PERSISTENT or not statistics.median(factors) < STEEP:
         return None
     factor = statistics.median(factors)
@@ -267,7 +267,7 @@ MUCH_DECAY, SHRINKS, LARGE_EPSILON = 1.0, 1e-4, 1e-4
 
 def settings(history: History) -> Verdict | None:
     """Judge weight decay, epsilon and state of the optimizer of a loop of one's own."""
-    decays, rates = _late(history, DECAY), _late(history, RATE)
+    decays, rates = late_values(history, DECAY), late_values(history, RATE)
     if decays and rates and max(decays) >= MUCH_DECAY and max(decays) * max(rates) >= SHRINKS:
         finding = (
             f"Weight decay is {short(max(decays))}; published settings use 0 to 0.1. It shrinks "
@@ -275,7 +275,7 @@ def settings(history: History) -> Verdict | None:
         )
         return Verdict("Optimizer", WATCH, finding, "Set weight_decay=0.01.", "much weight decay",
                        "score-falls", {"decay": max(decays)})  # fmt: skip
-    epsilon = max(_late(history, EPSILON), default=0.0)
+    epsilon = max(late_values(history, EPSILON), default=0.0)
     if epsilon > LARGE_EPSILON:
         finding = (
             f"The epsilon of the optimizer is {short(epsilon)}. It is added to the size of a "
@@ -283,11 +283,11 @@ def settings(history: History) -> Verdict | None:
         )
         return Verdict("Optimizer", WATCH, finding, "Set eps=1e-8.", "large epsilon",
                        "weights-do-not-move", {"epsilon": epsilon})  # fmt: skip
-    ages = _late(history, STATE_STEPS)
+    ages = late_values(history, STATE_STEPS)
     if len(ages) >= PERSISTENT and min(ages) > 0:
         finding = (
-            "The optimizer is made anew in each step: its state is never older than one step, so "
-            "that it averages no gradients."
+            "The optimizer is made anew, in each step or epoch: at the records its state is never "
+            "older than one step, so that it averages no gradients, or forgets its averages."
         )
         return Verdict("Optimizer", WATCH, finding, "Make the optimizer once, before the loop.",
                        "optimizer made anew", "score-does-not-rise",
@@ -295,13 +295,13 @@ def settings(history: History) -> Verdict | None:
     return None
 
 
-def _values(history: History, name: str) -> list[float]:
+def values_of(history: History, name: str) -> list[float]:
     """Return the values of a number of all data sets, in order."""
     names = [entry for entry in history.names(TRAIN) if entry.split(" ")[0] == name]
     return [value for entry in names for value in history.points(TRAIN, entry).values()]
 
 
-def _late(history: History, name: str) -> list[float]:
+def late_values(history: History, name: str) -> list[float]:
     """Return the values of the second half of the records; 0 where a number was not noted."""
     names = {entry.partition(" ")[2] for entry in history.names(TRAIN)
              if entry.split(" ")[0] == RATE}  # fmt: skip

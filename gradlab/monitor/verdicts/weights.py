@@ -66,6 +66,25 @@ def progress(history: History, settings: Mapping[str, Any]) -> Verdict | None:
 NO_RATE, MOST_LOGS, FEWEST_LOGS = 1e-3, 0.4, 5
 
 
+# Share of the largest rate that is little, and share of the logs at such a rate: linear and cosine
+# schedules have 0.06 and 0.15.
+LITTLE_RATE, MOST_LOW = 0.05, 0.45
+
+
+def _falls_early(step: int, share: float) -> Verdict:
+    return Verdict(
+        "Schedule",
+        WATCH,
+        f"The learning rate is below a twentieth of its largest value in {percent(share)} of the "
+        f"logs, from step {step} on: it falls too fast.",
+        "Let the rate fall over the whole run, by a linear or cosine schedule; a factor for each "
+        "step, such as gamma, should be near 1.",
+        name="rate falls early",
+        symptom="weights-do-not-move",
+        evidence={"share": share},
+    )
+
+
 def schedule(history: History) -> Verdict | None:
     """Judge whether the learning rate lasts for most of the run, by what the trainer logged."""
     steps, rates = _rates(history)
@@ -74,8 +93,10 @@ def schedule(history: History) -> Verdict | None:
         return None
     largest = max(rate for _, rate in pairs)
     still = [step for step, rate in pairs if rate < NO_RATE * largest]
+    low = [step for step, rate in pairs if rate < LITTLE_RATE * largest]
     if len(still) <= MOST_LOGS * len(pairs):
-        return None
+        late = len(low) > MOST_LOW * len(pairs) and pairs[-1][0] == low[-1]
+        return _falls_early(low[0], len(low) / len(pairs)) if late else None
     share = len(still) / len(pairs)
     return Verdict(
         "Schedule",

@@ -68,8 +68,10 @@ ADVICE = {
         "torch.distributed.nn.functional.all_gather)",
     ),
     "wrong positives": (
-        "labels count from 0 on every process although the candidates are those of all processes",
-        "add rank x rows to the labels, or put this process's own rows first",
+        "labels count from 0 on every process although the candidates are those of all processes, "
+        "or gathered rows stand in another order than labels expect (reversed, interleaved)",
+        "add rank x rows to the labels, join gathered rows in the order of processes, or put this "
+        "process's own rows first",
     ),
     "missing negatives": (
         "some of what anchors are compared with is not gathered, or is masked",

@@ -1,0 +1,88 @@
+"""Do queries and documents have the prompts of training, and do all queries have an answer?
+
+Arguments are measured by the functions of the same names in
+`gradlab.diagnosis.answer_measurements`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gradlab.numbers import percent
+from gradlab.verdict import WATCH, Verdict
+
+SYMPTOM = "score-does-not-rise"
+ROLES = ("queries", "documents")
+
+
+def roles(trained: Sequence[str], evaluated: Sequence[str], name: str) -> Iterator[Verdict]:
+    """Judge whether each role has the prompt in evaluation that it has in training.
+
+    Args:
+        trained: prompts of queries and of documents in training; empty for none.
+        evaluated: the same of an evaluator.
+        name: name of the evaluator.
+    """
+    taught, asked = ([prompt.strip().lower() for prompt in row] for row in (trained, evaluated))
+    if not any(taught) or not any(asked) or taught == asked:
+        return
+    change = "Give the evaluator the prompts of training: query_prompt and corpus_prompt."
+    if asked == taught[::-1]:
+        finding = (
+            f"The evaluator {name!r} puts the prompt {evaluated[0]!r} before queries and "
+            f"{evaluated[1]!r} before documents, and training the other way round: the prompts are "
+            "exchanged."
+        )
+    else:
+        place = int(taught[0] == asked[0])
+        if taught[place] == asked[place]:
+            return
+        finding = (
+            f"The evaluator {name!r} puts {_named(evaluated[place])} before {ROLES[place]}, and "
+            f"training {_named(trained[place])}."
+        )
+    yield Verdict("evaluation", WATCH, finding, change, "prompts of the evaluator", SYMPTOM)
+
+
+# Share of queries without a right document, and of gold scores that are the same one, from which
+# on an evaluator says little; fewest gold scores; share of queries that are repeated.
+MANY_EMPTY, MOST_THE_SAME, ENOUGH_GOLD, MANY_REPEATED = 0.1, 0.95, 20, 0.5
+
+
+def unanswered(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
+    """Judge whether queries have answers, and gold scores and queries differ.
+
+    Args:
+        answers: for each evaluator its ``name``; ``empty``, the share of queries without a right
+            document; ``gold``, its gold scores, of which the share ``commonest`` are the same; and
+            ``repeated``, the share of queries that stand there before.
+    """
+    for answer in answers:
+        name, change = answer["name"], ""
+        if MANY_EMPTY < answer["empty"] < 1:
+            finding = (
+                f"{percent(answer['empty'])} of the queries of {name!r} have no right document in "
+                "relevant_docs: they are left out, and the score is that of the others."
+            )
+            change = "Name the right documents of all queries; look at how ids were joined."
+        elif answer["gold"] >= ENOUGH_GOLD and MOST_THE_SAME < answer["commonest"] < 1:
+            finding = (
+                f"{percent(answer['commonest'])} of {answer['gold']:,} gold scores or labels of "
+                f"{name!r} are the same: its score hangs on the few others."
+            )
+            change = "Evaluate on pairs of which some belong together and as many do not."
+        elif answer["repeated"] > MANY_REPEATED:
+            finding = (
+                f"{percent(answer['repeated'])} of the queries of {name!r} repeat another one word "
+                "by word."
+            )
+            change = "Look at the column of the queries that the evaluator was given."
+        if change:
+            evidence = {key: float(answer[key]) for key in ("empty", "commonest", "repeated")}
+            yield Verdict("evaluation", WATCH, finding, change, "answers missing", SYMPTOM,
+                          evidence)  # fmt: skip
+
+
+def _named(prompt: str) -> str:
+    return f"the prompt {prompt!r}" if prompt else "no prompt"

@@ -1,0 +1,287 @@
+"""Do steps go downhill, as far as their rate says, and does each batch and each weight have one?"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+
+from gradlab.monitor.arriving_gradient import ARRIVING
+from gradlab.monitor.history import TRAIN, History
+from gradlab.monitor.movement import FOLLOWING_STALE, FROZEN, STALE_GRADIENT, WEIGHTS_MOVED
+from gradlab.monitor.optimizer_step import RATE, RATE_SHARE
+from gradlab.monitor.setting_advice import USUAL_RATES, sentence
+from gradlab.monitor.step_effect import (
+    HALF,
+    STEP_COSINE,
+    STEP_GRADIENT,
+    STEP_OF_RATE,
+    STEP_SIZE,
+    UNCHANGED,
+    WAITED,
+    WITHOUT_RATE,
+)
+from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT
+from gradlab.monitor.verdicts.steps import late_values, values_of
+from gradlab.monitor.verdicts.weights import warm_up
+from gradlab.numbers import percent, short
+from gradlab.verdict import BAD, WATCH, Verdict
+
+STILL = "weights-do-not-move"
+# Median cosine of steps with the negative gradient below which they go uphill, and share of the
+# records that show it. Steps of Adam that go downhill have 0.02 to 0.6.
+UPHILL, MOSTLY = -0.02, 0.8
+
+
+def uphill(history: History) -> Verdict | None:
+    """Judge whether steps of the optimizer go against the gradient."""
+    cosines = values_of(history, STEP_COSINE)
+    if len(cosines) < ENOUGH_RECORDS or not statistics.median(cosines) < UPHILL:
+        return None
+    share = sum(cosine < 0 for cosine in cosines) / len(cosines)
+    if share < MOSTLY:
+        return None
+    return Verdict(
+        "Optimizer",
+        BAD,
+        f"In {percent(share)} of the records the step of the optimizer goes along the gradient, "
+        "uphill, and not against it: the loss is maximised.",
+        "Set maximize=False, and check the signs of the learning rate and of the loss.",
+        name="steps uphill",
+        symptom="score-falls",
+        evidence={"cosine": statistics.median(cosines), "share": share},
+    )
+
+
+# Share of the weights that a step may leave exactly as they are although they have a gradient, and
+# that may have no rate.
+ROUNDED, MANY_WITHOUT = 0.5, 0.5
+
+
+def rounded(history: History) -> Verdict | None:
+    """Judge whether steps are lost by rounding; `without_rate` says of weights without a rate."""
+    shares = late_values(history, UNCHANGED)
+    if len(shares) < PERSISTENT or not statistics.median(shares) > ROUNDED:
+        return None
+    if without_rate(history) is not None:
+        return None
+    share, half = statistics.median(shares), any(late_values(history, HALF))
+    finding = (
+        f"A step leaves {percent(share)} of the weights exactly as they are, although they have a "
+        "gradient:"
+    )
+    if half:
+        finding += " the weights are in half precision (bfloat16, float16), and steps of this "
+        finding += "learning rate are rounded away."
+        change = (
+            "Keep the weights in float32, and compute in bfloat16 by torch.autocast or bf16=True; "
+            "else raise the learning rate."
+        )
+    else:
+        finding += " it is smaller than the rounding of float32."
+        change = (
+            f"{sentence(USUAL_RATES)} For SGD take 0.01 or more, and look at what scales or clips "
+            "the gradient."
+        )
+    return Verdict("Precision", WATCH, finding, change, "steps rounded away", STILL,
+                   {"share": share})  # fmt: skip
+
+
+def without_rate(history: History) -> Verdict | None:
+    """Judge whether most weights of the encoder have a learning rate."""
+    shares = late_values(history, WITHOUT_RATE)
+    if len(shares) < PERSISTENT or not min(shares) > MANY_WITHOUT:
+        return None
+    return Verdict(
+        "Optimizer",
+        WATCH,
+        f"{percent(min(shares))} of the weights in the optimizer have a learning rate of 0, or "
+        "below a thousandth of the largest one: they hardly move.",
+        "Give each group of parameters its learning rate, or freeze it on purpose.",
+        name="weights without rate",
+        symptom=STILL,
+        evidence={"share": min(shares)},
+    )
+
+
+# Change of a weight by a step of Adam, relative to the learning rate, that is far below the usual
+# 0.1 to 1, and the mean gradient of a weight that Adam's epsilon of 1e-8 does not leave intact.
+FRACTION, TINY = 0.01, 1e-7
+
+
+def below_epsilon(history: History) -> Verdict | None:
+    """Judge whether gradients are so small that Adam's epsilon swallows them."""
+    sizes, gradients = values_of(history, STEP_OF_RATE), values_of(history, STEP_GRADIENT)
+    if len(sizes) < ENOUGH_RECORDS or not gradients:
+        return None
+    size, gradient = statistics.median(sizes), statistics.median(gradients)
+    if not size < FRACTION or not gradient < TINY:
+        return None
+    return Verdict(
+        "Optimizer",
+        WATCH,
+        f"Steps are {percent(size)} of the learning rate, where those of Adam are a tenth and "
+        f"more: the gradient of a weight is {gradient:.1g} on average at the step, and the epsilon "
+        "of the optimizer, which is added to it, is larger.",
+        "Leave out the tiny factor of the loss, and raise the norm or value at which gradients are "
+        "clipped to 1.",
+        name="gradient below epsilon",
+        symptom=STILL,
+        evidence={"size": size, "gradient": gradient},
+    )
+
+
+# Gradient that arrives, relative to that of the loss, below which the loss was divided: to divide
+# by accumulated batches leaves a hundredth and more. Change of the weights by a step, relative to
+# their size, that is too small to train.
+DIVIDED, SMALL_STEP = 0.003, 1e-4
+
+
+def divided(history: History) -> Verdict | None:
+    """Judge whether the loss is divided before its backward pass, and SGD makes tiny steps."""
+    sizes, steps = values_of(history, ARRIVING), values_of(history, STEP_SIZE)
+    if len(sizes) < ENOUGH_RECORDS or not steps or values_of(history, STEP_OF_RATE):
+        return None
+    size, step = statistics.median(sizes), statistics.median(steps)
+    if not 0 < size < DIVIDED or not step < SMALL_STEP:
+        return None
+    return Verdict(
+        "Gradient",
+        WATCH,
+        f"The gradient arrives at the embeddings multiplied by {size:.1g}: what is derived is that "
+        f"fraction of the loss. A step changes the weights by {step:.1g} of their size.",
+        "Leave out the factor between the loss and backward(), such as a division by the number of "
+        "rows: a mean needs none.",
+        name="loss divided",
+        symptom=STILL,
+        evidence={"size": size, "step": step},
+    )
+
+
+# Share of the rate that was set which a run should reach; a rate that is no rate but a factor of a
+# schedule that returns rates.
+REACHED, FACTOR = 0.5, 0.5
+
+
+def unreached(history: History) -> Verdict | None:
+    """Judge whether the rate that was set is reached by a schedule that does not fall."""
+    shares, rates = values_of(history, RATE_SHARE), values_of(history, RATE)
+    if len(shares) < ENOUGH_RECORDS or not 0 < max(shares) < REACHED:
+        return None
+    largest = max(rates)
+    if largest / max(shares) >= FACTOR or max(shares[len(shares) // 2 :]) < max(shares):
+        return None
+    if warm_up(history) is not None:
+        return None
+    moves = max(shares) > min(shares)
+    finding = (
+        f"The learning rate is never more than {percent(max(shares))} of the one that was set, "
+        f"{short(largest / max(shares))}:"
+    )
+    finding += (
+        " the schedule (a warm-up, OneCycleLR) is planned for far more steps than the run has."
+        if moves
+        else " the schedule stays where its warm-up begins, as if its step() were never called."
+    )
+    change = (
+        "Make the schedule with the number of steps of the run, and call its step() after each "
+        "step of the optimizer."
+    )
+    return Verdict("Schedule", WATCH, finding, change, "rate not reached", STILL,
+                   {"reached": max(shares)})  # fmt: skip
+
+
+# Share of the distance from the beginning that is left when weights are set back, and the distance
+# from which on that says something.
+LEFT, MOVED = 0.5, 1e-3
+
+
+def goes_back(history: History, resumed: int = 0) -> Verdict | None:
+    """Judge whether weights were set back to where they were; a recording may begin anew."""
+    for name in history.names(TRAIN):
+        points = history.points(TRAIN, name) if name.startswith(WEIGHTS_MOVED) else {}
+        falls = [
+            (before, step)
+            for before, step in itertools.pairwise(points)
+            if points[before] > MOVED and points[step] < LEFT * points[before]
+            and not before < resumed <= step
+        ]  # fmt: skip
+        if falls:
+            before, step = falls[0]
+            times = f", and {len(falls) - 1} times more" if len(falls) > 1 else ""
+            return Verdict(
+                "Weights",
+                BAD,
+                f"The weights went back: their distance from the beginning fell from "
+                f"{points[before]:.2g} of their size at step {before} to {points[step]:.2g} at "
+                f"step {step}{times}. They were loaded or set back to earlier ones, and what was "
+                "learned is lost.",
+                "Load weights, a checkpoint or a moving average once, before the loop, and not in "
+                "each epoch; keep an average in a second model.",
+                name="weights go back",
+                symptom="score-does-not-rise",
+                evidence={"before": points[before], "after": points[step]},
+            )
+    return None
+
+
+# Mean number of batches without a step after a record, share of the records that show one, and
+# gradient of earlier batches that is none.
+BATCHES, SOME, CLEARED = 0.75, 0.5, 0.01
+
+
+def dropped_batches(history: History) -> Verdict | None:
+    """Judge whether gradients of batches are cleared before the step that should use them."""
+    waited, stale = values_of(history, WAITED), values_of(history, STALE_GRADIENT)
+    following = values_of(history, FOLLOWING_STALE)
+    if len(stale) < ENOUGH_RECORDS or max([*stale, *following, 0.0]) > CLEARED:
+        return None
+    share = len(waited) / len(stale)
+    if share < SOME or sum(waited) < BATCHES * len(stale) or len(following) < ENOUGH_RECORDS:
+        return None
+    return Verdict(
+        "Gradient",
+        WATCH,
+        f"After {percent(share)} of the records, the optimizer makes no step before the next "
+        "batch, and gradients are cleared in between: those of most batches are thrown away.",
+        "To accumulate gradients, call optimizer.zero_grad() after optimizer.step() only; else "
+        "step after each batch.",
+        name="batches without step",
+        symptom="score-does-not-rise",
+        evidence={"share": share},
+    )
+
+
+def frozen_later(history: History) -> Verdict | None:
+    """Judge whether weights that were trained at first were frozen since."""
+    shares = history.points(TRAIN, FROZEN)
+    late = list(shares.values())[-PERSISTENT:]
+    if len(late) < PERSISTENT or not min(late) > MANY_WITHOUT:
+        return None
+    return Verdict(
+        "Weights",
+        WATCH,
+        f"{percent(min(late))} of the weights that were trained at first are frozen since step "
+        f"{next(iter(shares))}: they require no gradient any more.",
+        "Look for requires_grad_(False) in a callback or in the loop; freeze what is to stay "
+        "before training.",
+        name="weights frozen later",
+        symptom=STILL,
+        evidence={"share": min(late)},
+    )
+
+
+# Learning rate of Adam, and of others that divide by the size of gradients, that ruins encoders.
+RUINOUS = 5e-3
+
+
+def too_fast(history: History, suffers: bool) -> Verdict | None:
+    """Judge whether a bad outcome has its cause in a high rate; ``suffers`` says there is one."""
+    rates = values_of(history, RATE)
+    if not suffers or not values_of(history, STEP_OF_RATE) or not max(rates) >= RUINOUS:
+        return None
+    finding = (
+        f"The learning rate is {short(max(rates))}, too high for most encoders: an optimizer like "
+        "Adam moves each weight by about that much in a step, whatever the gradient."
+    )
+    return Verdict("Optimizer", WATCH, finding, sentence(USUAL_RATES), "rate too high",
+                   "score-falls", {"rate": max(rates)})  # fmt: skip

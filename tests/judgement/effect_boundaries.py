@@ -1,0 +1,177 @@
+"""Runs and set-ups on either side of limits on what steps change, rates, and evaluated answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.judgement.case import Row
+from tests.judgement.run_boundaries import (
+    APART,
+    COUNT,
+    LOG_8,
+    Series,
+    frozen,
+    own,
+    point,
+    steadily,
+)
+from tests.judgement.step_boundaries import RATE, STEPS
+from tests.judgement.titled_runs import Run
+
+ADAM = STEPS | {"step_of_rate": 0.3, "step_gradient": 1e-2}
+SGD = STEPS | {"step_size": 1e-5}
+
+
+def ending_in(count: int, less: float, more: float) -> list[float]:
+    """Values of which so many at the beginning are the first one."""
+    return [less] * count + [more] * (COUNT - count)
+
+
+def waiting(count: int, batches: float, **numbers: Any) -> Series:
+    """Records of which so many are followed by batches without a step."""
+    series = {"stale": 0.0, "following_stale": 0.0} | numbers
+    return STEPS | series | {"batches_without_step": [batches] * count}
+
+
+def shares(*ends: float, set_to: float = RATE) -> Series:
+    """A rate of so many shares of the one that was set."""
+    values = steadily(*ends)
+    return APART | {
+        "rate_share": values, "optimizer_rate": [set_to * share for share in values],
+    }  # fmt: skip
+
+
+def returning(before: float, after: float, place: int = 20) -> Series:
+    """Weights that go back from one distance to another."""
+    first = [before * (at + 1) / place for at in range(place)]
+    return APART | {"weights_moved": first + [after] * (COUNT - place)}
+
+
+def falling(share: float) -> list[float]:
+    """Rates that are little in a share of the logs at the end."""
+    return [1e-4] * round((1 - share) * COUNT) + [2e-6] * round(share * COUNT)
+
+
+def stretched(change: float) -> Series:
+    """A softmax whose loss changes by so much with the sizes of dimensions."""
+    options: dict[str, Any] = own(8, 0.0, LOG_8, 20.0, 0.0)
+    options["watch"]["trials"][""] |= {"drawn": 10.0, "stretched": 10.0 + change}
+    return APART | options
+
+
+EFFECT_RUNS = [
+    Run("steps along the gradient", ADAM | {"step_cosine": -0.03}, "Optimizer", "bad", "maximised"),
+    Run("steps hardly along the gradient", ADAM | {"step_cosine": -0.014}, "Optimizer", ""),
+    Run("steps along the gradient in 28 records", ADAM | {"step_cosine": ending_in(28, -0.1, 0.1)},
+        "Optimizer", ""),
+    Run("steps along the gradient in 36 records", ADAM | {"step_cosine": ending_in(36, -0.1, 0.1)},
+        "Optimizer", "bad", "90%"),
+    Run("40% of the weights unchanged", ADAM | {"step_unchanged": 0.4}, "Precision", ""),
+    Run("70% of the weights unchanged", ADAM | {"step_unchanged": 0.7}, "Precision", "watch",
+        "float32"),
+    Run("70% of half weights unchanged", ADAM | {"step_unchanged": 0.7, "weights_in_half": 1.0},
+        "Precision", "watch", "bfloat16"),
+    Run("40% of the weights without a rate", ADAM | {"weights_without_rate": 0.4}, "Optimizer", ""),
+    Run("70% of the weights without a rate", ADAM | {"weights_without_rate": 0.7,
+        "step_unchanged": 0.7}, "Optimizer", "watch", "70%"),
+    Run("steps of 1.4% of the rate", ADAM | {"step_of_rate": 0.014, "step_gradient": 1e-8},
+        "Optimizer", ""),
+    Run("steps of 0.7% of the rate", ADAM | {"step_of_rate": 0.007, "step_gradient": 0.7e-7},
+        "Optimizer", "watch", "epsilon"),
+    Run("small steps by a usual gradient", ADAM | {"step_of_rate": 0.007, "step_gradient": 1.4e-7},
+        "Optimizer", ""),
+    Run("a loss divided by 500", SGD | {"arriving_gradient": 0.002, "arriving_cosine": 1.0},
+        "Gradient", "watch", "fraction"),
+    Run("a loss divided by 250", SGD | {"arriving_gradient": 0.004, "arriving_cosine": 1.0},
+        "Gradient", ""),
+    Run("a loss divided by 500 at a large rate", SGD | {"arriving_gradient": 0.002,
+        "arriving_cosine": 1.0, "step_size": 1.4e-4}, "Gradient", ""),
+    Run("a loss divided by 500 at a small rate", SGD | {"arriving_gradient": 0.002,
+        "arriving_cosine": 1.0, "step_size": 0.7e-4}, "Gradient", "watch"),
+    Run("a rate that stays at 40%", shares(0.4, 0.4), "Schedule", "watch", "never called"),
+    Run("a rate that stays at 60%", shares(0.6, 0.6), "Schedule", ""),
+    Run("a rate that rises to 4%", shares(0.038, 0.04), "Schedule", "watch", "far more steps"),
+    Run("a rate that falls from 40%", shares(0.4, 0.2), "Schedule", ""),
+    Run("a factor of a rate", shares(0.01, 0.01, set_to=0.7), "Schedule", ""),
+    Run("a large rate", shares(0.01, 0.01, set_to=0.35), "Schedule", "watch"),
+    Run("weights that go back to 40%", returning(0.1, 0.04), "Weights", "bad", "went back"),
+    Run("weights that go back to 60%", returning(0.1, 0.06), "Weights", ""),
+    Run("weights near the beginning", returning(0.7e-3, 0.1e-3), "Weights", ""),
+    Run("weights a little away from it", returning(1.4e-3, 0.1e-3), "Weights", "bad"),
+    Run("a recording that begins anew", returning(0.1, 0.0) | {"watch": {"resumed": 20}},
+        "Weights", ""),
+    Run("batches without a step", waiting(30, 1.4), "Gradient", "watch", "thrown away"),
+    Run("some batches without a step", waiting(30, 0.9), "Gradient", ""),
+    Run("few records without a step", waiting(15, 7.0), "Gradient", ""),
+    Run("half of the records without a step", waiting(28, 1.4), "Gradient", "watch"),
+    Run("gradients that are added up", waiting(40, 2.0, following_stale=0.014), "Gradient", ""),
+    Run("gradients that are cleared", waiting(40, 2.0, following_stale=0.007), "Gradient",
+        "watch"),
+    Run("40% of the weights frozen later", APART | {"frozen_since": [0.4] * 20}, "Weights", ""),
+    Run("70% of the weights frozen later", APART | {"frozen_since": [0.7] * 20}, "Weights",
+        "watch", "frozen since step"),
+    Run("a rate of .0035 and a collapse", point(COUNT) | {"step_of_rate": 0.3,
+        "optimizer_rate": 3.5e-3}, "Optimizer", ""),
+    Run("a rate of .007 and a collapse", point(COUNT) | {"step_of_rate": 0.3,
+        "optimizer_rate": 7e-3}, "Optimizer", "watch", "too high"),
+    Run("a rate of .007", ADAM | {"optimizer_rate": 7e-3}, "Optimizer", ""),
+    Run("a rate that is little in 40% of the logs", APART | {"learning_rate": falling(0.4)},
+        "Schedule", ""),
+    Run("a rate that is little in 55% of the logs", APART | {"learning_rate": falling(0.55)},
+        "Schedule", "watch", "falls too fast"),
+    Run("a rate of .07 in 55% of the logs", APART | {"learning_rate": [1e-4] * 18 + [7e-6] * 22},
+        "Schedule", ""),
+    Run("a rate of .035 in 55% of the logs", APART | {"learning_rate": [1e-4] * 18 + [3.5e-6] * 22},
+        "Schedule", "watch"),
+    Run("dimensions of any size", stretched(7e-6), "Formula", "bad", "dim=0"),
+    Run("dimensions of nearly any size", stretched(1.4e-5), "Formula", ""),
+]  # fmt: skip
+
+SCHEDULE = {"steps": 100, "warmup": 0, "peak": 1.0, "mean": 0.2}
+SETTINGS = {"optimizer": "AdamW", "epsilon": 1e-8, "decay": 0.01, "without_rate": 0.0}
+ANSWERS = {"name": "a", "empty": 0.0, "gold": 0, "commonest": 0.0, "repeated": 0.0}
+RATES = {"adapters": False, "dense": True}
+NAMED = {"name": "a"}
+OF_OPTIMIZERS: list[tuple[Any, ...]] = [
+    ("schedule", SCHEDULE | {"low": 0.35}, "good"),
+    ("schedule", SCHEDULE | {"low": 0.6}, "watch", "falls too fast"),
+    ("settings", SETTINGS | {"maximize": True}, "bad", "uphill"),
+    ("settings", SETTINGS | {"gradient": 7e-10, "clip": 1e-7}, "watch", "max_grad_norm"),
+    ("learning_rate", RATES | {"rate": 0.035, "optimizer": "Adadelta"}, "watch", "default"),
+    ("learning_rate", RATES | {"rate": 0.07, "optimizer": "Adadelta"}, "good"),
+    ("learning_rate", RATES | {"rate": 3.5e-4, "optimizer": "adagrad"}, "watch", "needs 0.0005"),
+    ("learning_rate", RATES | {"rate": 7e-4, "optimizer": "adagrad"}, "good"),
+    ("learning_rate", RATES | {"rate": 0.03, "optimizer": "rmsprop"}, "bad", "ruins"),
+    ("roles", NAMED | {"trained": ["q: ", "d: "], "evaluated": ["d: ", "q: "]}, "watch",
+     "exchanged"),
+    ("roles", NAMED | {"trained": ["q: ", "d: "], "evaluated": ["q: ", "d: "]}, ""),
+    ("roles", NAMED | {"trained": ["q: ", "d: "], "evaluated": ["q: ", ""]}, "watch",
+     "no prompt before documents"),
+    ("roles", NAMED | {"trained": ["q: ", ""], "evaluated": ["question: ", ""]}, "watch",
+     "before queries"),
+    ("roles", NAMED | {"trained": ["", ""], "evaluated": ["q: ", ""]}, ""),
+    ("unanswered", {"answers": [ANSWERS | {"empty": 0.07}]}, ""),
+    ("unanswered", {"answers": [ANSWERS | {"empty": 0.14}]}, "watch", "no right document"),
+    ("unanswered", {"answers": [ANSWERS | {"gold": 28, "commonest": 0.965}]}, "watch", "the same"),
+    ("unanswered", {"answers": [ANSWERS | {"gold": 28, "commonest": 0.93}]}, ""),
+    ("unanswered", {"answers": [ANSWERS | {"gold": 14, "commonest": 0.965}]}, ""),
+    ("unanswered", {"answers": [ANSWERS | {"repeated": 0.4}]}, ""),
+    ("unanswered", {"answers": [ANSWERS | {"repeated": 0.7}]}, "watch", "word by word"),
+]  # fmt: skip
+
+
+def rows() -> list[Row]:
+    """Return each row as a frozen run."""
+    return [
+        Row(f"{run.title}: {run.subject} {run.grade}", "report", frozen(run.series, run.options),
+            run.subject, run.grade, run.words)
+        for run in EFFECT_RUNS
+    ]  # fmt: skip
+
+
+def doctor_rows() -> list[Row]:
+    """Return each row of the doctor."""
+    return [
+        Row(f"{check} {numbers}", "doctor", {"trainer": {check: numbers}}, "", *said)
+        for check, numbers, *said in OF_OPTIMIZERS
+    ]
