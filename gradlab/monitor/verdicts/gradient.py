@@ -292,8 +292,8 @@ def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
     if largest < VANISHED and _ends_at_zero(records):
         finding = (
             "No sentence of the last batches learns any more: the loss has fallen to exactly 0, "
-            "and positives are nearer than others by more than at first. The training data are "
-            "learned; harder negatives would teach more."
+            "and positives are clearly nearer than others, or by more than at first. The training "
+            "data are learned; harder negatives would teach more."
         )
         return Verdict("Learning", NOT_JUDGED, finding, name="loss learned", evidence=evidence)
     if largest < VANISHED:
@@ -316,14 +316,14 @@ def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
 
 
 def _ends_at_zero(records: Records) -> bool:
-    """Whether a margin is met in the end: the loss fell to 0, and sentences have come apart."""
+    """Whether a margin is met in the end: the loss is 0, and sentences are or have come apart."""
     losses = records.batch_losses
     gaps = [
         records.first("positive_cosine") - records.first("negative_cosine"),
         records.end("positive_cosine") - records.end("negative_cosine"),
     ]
     learned = sum(loss > 0 for loss in losses) >= PERSISTENT and not any(losses[-PERSISTENT:])
-    return learned and gaps[1] > gaps[0] and records.score_suffers() is not True
+    return learned and gaps[1] > min(gaps[0], SOLVED) and records.score_suffers() is not True
 
 
 def _weighs_alike(hot: bool, share: float, equal: float, cosine: float) -> bool:
