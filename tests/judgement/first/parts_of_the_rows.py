@@ -136,7 +136,7 @@ def unrated_pairs_as_negatives(stage: Stage) -> None:
     "one of two files.",
     [
         r"misalign|shift|other row|wrong row|(do(es)? not|seem) (belong|un)|unrelated",
-        *UNRELATED.split("|")[:1],
+        UNRELATED,
     ],
     tools=ANYWHERE,
     never=[LONGER],
