@@ -36,6 +36,8 @@ BLANK = re.compile(
     r"\[(MASK|UNK)\]|<(mask|unk)>|\{\w*\}|\{\{.*?\}\}|\b[xX]{3,}\b|\*{3,}|█+|<[A-Z_]{3,}>"
     r"|\[[A-Z_]{3,}\]"
 )
+# Signs of code, and how many of them a text of code holds at least: its names repeat.
+CODE, FEWEST_SIGNS = re.compile(r"[(){}=;]"), 3
 LOST = re.compile(r"[^\W\d_]\?[^\W\d_]")
 Numbers = dict[str, Any]
 
@@ -123,7 +125,12 @@ def _at_the_longest(texts: Sequence[str]) -> tuple[float, int]:
 
 
 def _filler(texts: Sequence[str]) -> tuple[str, float, float]:
-    """Return the commonest word, its share of all words, and how often a text holds it."""
+    """Return the commonest word, its share of all words, and how often a text holds it.
+
+    Of code there is none: names such as ``x`` and ``self`` repeat there.
+    """
+    if sum(len(CODE.findall(text)) >= FEWEST_SIGNS for text in texts) > len(texts) / 2:
+        return "", 0.0, 0.0
     counts = Counter(word for text in texts for word in words_of(text))
     if not counts:
         return "", 0.0, 0.0

@@ -33,6 +33,8 @@ MISSING = {
 MARKUP = re.compile(
     rf"^\s*[\[{{]\s*['\"]|^b(['\"]).*\1$|{MISREAD.pattern}|&(amp|lt|gt|quot|nbsp|#\d+);|</?(p|div|br|span|a|li|ul|td|tr|b|i|h\d)\b[^>]*>"
 )
+# How many times as often as other single words one that stands for a missing text repeats.
+MANY_TIMES = 4
 TAG = re.compile(r"<[^<>]*>")
 # Entries of a list or of JSON that hold code or data, and not a text that was wrapped.
 FEWEST_HELD = 3
@@ -156,14 +158,15 @@ def remains(observation: Observation, dataset: str, batches: list[ObservedBatch]
     table = observation.table_of(dataset)
     shares = {
         name: (
-            sum(text.strip().lower() in MISSING for text in cells) / len(cells),
+            len(missing) / len(cells),
             sum(map(bool, marks)) / len(cells),
-            next((text for text in cells if text.strip().lower() in MISSING), ""),
+            next(iter(missing), ""),
             next(filter(None, marks), ""),
         )
         for name, cells in ((name, column[:READ_ROWS]) for name, column in table.items())
         if cells
         for marks in (list(map(_mark_of, cells)),)
+        for missing in (_missing(cells),)
     }
     if not shares:
         return None
@@ -222,6 +225,18 @@ def brevity(observation: Observation, dataset: str, batches: list[ObservedBatch]
     ]  # fmt: skip
     repeated = 1 - sum(single) / max(1, len(single))
     return {"words": counts, "repeated": repeated} if len(counts) == 2 else None
+
+
+def _missing(texts: Sequence[str]) -> list[str]:
+    """Return texts that stand for a missing one.
+
+    Among single words, such as keywords, they are words themselves, unless they repeat far more.
+    """
+    marks = [text for text in texts if text.strip().lower() in MISSING]
+    counts = Counter(texts)
+    mean = (len(texts) - len(marks)) / max(1, len(counts.keys() - set(marks)))
+    single = statistics.median(len(text.split()) for text in texts) < 2
+    return [text for text in marks if not single or counts[text] > MANY_TIMES * mean]
 
 
 def _mark_of(text: str) -> str:
