@@ -19,8 +19,8 @@ from gradlab.diagnosis.observation import Observation, ObservedBatch
 
 # Rows whose words are compared with those of all others.
 COMPARED_ROWS = 512
-# Texts whose tokens are counted.
-READ_TEXTS = 64
+# Texts whose tokens are counted; rows of batches of which one is as long as half of all texts.
+READ_TEXTS, FEWEST_ROWS = 64, 12
 Numbers = dict[str, Any]
 
 
@@ -188,7 +188,7 @@ def lengths_in_batches(
 ) -> Numbers | None:
     """Return the column whose texts have fewest tokens in batches, relative to those in use.
 
-    ``share`` is the ratio of the mean numbers of tokens, ``tokens`` the mean one of a batch.
+    ``tokens`` are those of the longest text in batches, ``share`` their ratio to the median in use.
     """
     model = observation.trainer.model
     table = list(observation.table_of(dataset).items())
@@ -198,12 +198,12 @@ def lengths_in_batches(
     for place, (name, cells) in enumerate(table):
         rows = [row for batch in batches for row in _rows_of(batch.columns[place])]
         whole = _rows_of(model.preprocess(list(cells[:: max(1, len(cells) // READ_TEXTS)])))
-        if not rows or not whole:
+        if len(rows) < FEWEST_ROWS or not whole:
             return None
-        mean = sum(map(len, rows)) / len(rows)
-        share = mean / max(1.0, sum(map(len, whole)) / len(whole))
+        longest, lengths = max(map(len, rows)), sorted(map(len, whole))
+        share = longest / max(1, lengths[len(lengths) // 2])
         if least is None or share < least["share"]:
-            least = {"column": name, "share": share, "tokens": mean}
+            least = {"column": name, "share": share, "tokens": float(longest)}
     return least
 
 

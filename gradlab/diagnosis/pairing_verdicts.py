@@ -158,7 +158,7 @@ def head(weights: int, missed: int, name: str, layer: str, rate: float | None) -
         yield Verdict(subject, WATCH, finding, change, "loss weights without rate", symptom)
 
 
-# Tokens of a text in a batch, relative to those that the model reads in use, that are too few.
+# Tokens of the longest text in batches, relative to the median in use, that are too few.
 TOO_FEW_TOKENS = 0.65
 
 
@@ -167,15 +167,15 @@ def lengths_in_batches(column: str, share: float, tokens: float) -> Iterator[Ver
 
     Args:
         column: the column with fewest tokens.
-        share: mean number of its tokens relative to that of the same texts in use.
-        tokens: that mean number.
+        share: tokens of its longest text in batches relative to the median in use.
+        tokens: these tokens.
     """
     if share >= TOO_FEW_TOKENS:
         return
     finding = (
-        f"In batches the texts of column {column!r} have {tokens:.1f} tokens on average, "
-        f"{percent(share)} of what the model reads of them in use: they are truncated before "
-        "training."
+        f"In batches the texts of column {column!r} have {tokens:g} tokens at most, "
+        f"{percent(share)} of what the model reads of half of them in use: they are truncated "
+        "before training."
     )
     change = "Look at the data collator and its max_length: train on as much as is used."
     yield Verdict("tokens", WATCH, finding, change, "truncated in batches", "score-does-not-rise",

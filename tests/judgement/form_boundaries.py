@@ -109,7 +109,7 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("stream", {"pairs": 24, "alike": 0.95}, "watch", "The data are a stream"),
     ("stream", {"pairs": 24, "alike": 0.5}, ""),
     ("lengths_in_batches", {"column": "a", "share": 0.7, "tokens": 9.0}, ""),
-    ("lengths_in_batches", {"column": "a", "share": 0.5, "tokens": 6.0}, "watch", "before train"),
+    ("lengths_in_batches", {"column": "a", "share": 0.5, "tokens": 6.0}, "watch", "truncated"),
 ]
 OF_HEADS: list[tuple[Any, ...]] = [
     ("head", HEAD, ""),
