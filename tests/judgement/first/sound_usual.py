@@ -14,7 +14,7 @@ from tests.judgement.first.materials import ranking
 from tests.judgement.first.pair_labels import cosent, labelled
 from tests.judgement.first.reported_loops import Columns, Loop, embed, gains
 from tests.judgement.first.sound_library_losses import teacher
-from tests.judgement.stage import Stage, pairs, scored, triplets
+from tests.judgement.stage import Stage, facts, pairs, scored, triplets
 from tests.judgement.truth import among_alike, learns, retrieval
 from tests.sentence_training import modules
 from tests.tiny_models import make_bert
@@ -129,3 +129,16 @@ def embeddings_of_a_frozen_teacher(stage: Stage) -> None:
         optimizer=lambda weights: torch.optim.AdamW(weights, lr=2e-3),
     )  # fmt: skip
     gains(stage, loop)
+
+
+@sound("functions and their descriptions")
+def functions_with_an_argument_x(stage: Stage) -> None:
+    asked = facts(160)
+    table = {
+        "docstring": [f"{fact[0]} the {fact[1]} of {fact[2]} and {fact[3]} ." for fact in asked],
+        "code": [
+            f"def {fact[0]}_{fact[1]}(x, {fact[2]}):\n    return {fact[0]}(x).{fact[3]}[{fact[5]}]"
+            for fact in asked
+        ],
+    }
+    learns(stage, stage.trainer(ranking, table, max_steps=80, learning_rate=2e-3), among_alike)
