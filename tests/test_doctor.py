@@ -12,7 +12,7 @@ import torch.distributed.nn.functional
 from torch import nn
 
 import gradlab
-from gradlab.diagnosis.data_measurements import _foretold, _word_ranks
+from gradlab.diagnosis.data_measurements import _foretold, word_ranks
 from gradlab.diagnosis.verdicts import EFFECTS, judge
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict, with_causes
 from tests.processes import fork_audits
@@ -408,8 +408,8 @@ def test_pairs_are_blamed_only_if_embeddings_and_words_agree():
 def test_words_tell_shuffled_pairs_from_pairs():
     table = columns_of(200)
     shuffled = random.Random(0).sample(table["positive"], 200)
-    together = list(_word_ranks([table["anchor"], table["positive"]]))
-    apart = list(_word_ranks([table["anchor"], shuffled]))
+    together = list(word_ranks([table["anchor"], table["positive"]]))
+    apart = list(word_ranks([table["anchor"], shuffled]))
     assert sum(together) / 200 > 0.9
     assert abs(sum(apart) / 200 - 0.5) < 3 / math.sqrt(12 * 200)
 
