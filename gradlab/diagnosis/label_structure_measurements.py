@@ -51,7 +51,7 @@ def ratings(observation: Observation, dataset: str, batches: list[ObservedBatch]
     two = len(set(cells)) == 2
     return {
         "loss": name_of_loss(batches[0].loss), "rows": len(cells),
-        "halves": [rank_correlation(labels[rows], words[rows])
+        "halves": [rank_correlation(labels[rows].tolist(), words[rows].tolist())
                    for rows in (slice(half), slice(half, None))],
         "corners": _corners(labels, words), **_filled(labels, words),
         **(_two_groups(labels, words) if two else {}), "equal": int(equal.sum()),
