@@ -159,22 +159,6 @@ def unrelated_rows(batches: list[ObservedBatch]) -> Numbers | None:
     }  # fmt: skip
 
 
-def _share(texts: Sequence[str], condition: Callable[[str], bool]) -> float:
-    return sum(map(condition, texts)) / max(1, len(texts))
-
-
-def _repeats(counts: Mapping[Any, int]) -> int:
-    """Return the number of pairs of rows with the same text."""
-    return sum(count * (count - 1) // 2 for count in counts.values())
-
-
-def _rank(cosines: torch.Tensor) -> torch.Tensor:
-    """Return each anchor's share of candidates farther than its positive, (N,); ties count half."""
-    positives = cosines.diagonal()[:, None]
-    ties = ((cosines == positives).double().sum(1) - 1) / 2
-    return ((cosines < positives).double().sum(1) + ties) / (cosines.shape[1] - 1)
-
-
 def word_ranks(texts: Sequence[Sequence[str]]) -> Iterable[float]:
     """Yield each row's share of other rows whose second text has fewer words of its first text.
 
@@ -263,3 +247,19 @@ def _same_texts(columns: list[Mapping[str, Any]]) -> float:
         for column in columns[:2]
     ]  # fmt: skip
     return sum(first == second for first, second in zip(*rows, strict=True)) / len(rows[0])
+
+
+def _share(texts: Sequence[str], condition: Callable[[str], bool]) -> float:
+    return sum(map(condition, texts)) / max(1, len(texts))
+
+
+def _repeats(counts: Mapping[Any, int]) -> int:
+    """Return the number of pairs of rows with the same text."""
+    return sum(count * (count - 1) // 2 for count in counts.values())
+
+
+def _rank(cosines: torch.Tensor) -> torch.Tensor:
+    """Return each anchor's share of candidates farther than its positive, (N,); ties count half."""
+    positives = cosines.diagonal()[:, None]
+    ties = ((cosines == positives).double().sum(1) - 1) / 2
+    return ((cosines < positives).double().sum(1) + ties) / (cosines.shape[1] - 1)

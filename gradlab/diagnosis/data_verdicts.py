@@ -240,32 +240,7 @@ def pairs(
         yield Verdict("pairs", WATCH, finding, change, "pairs unclear", "loss-at-chance", evidence)
         return
     evidence |= {"word share": word_share, "rows": rows}
-    words = f"the words of a row agree more than those of {word_share:.0%} of other rows"
-    if is_above_chance(word_share, rows):
-        finding += f" But {words}: the pairs fit, and the encoder is not tuned for them yet."
-        yield Verdict("pairs", NOT_JUDGED, finding, name="encoder untuned", evidence=evidence)
-        return
-    if nearest < WORDS_TELL:
-        finding += (
-            " And words cannot tell: texts of the two columns have hardly any in common, as in "
-            "translations. The encoder may not be tuned for them yet."
-        )
-        yield Verdict("pairs", NOT_JUDGED, finding, name="no common words", evidence=evidence)
-        return
-    # Rows of a half have learnt the same words, so that their ranks are not independent.
-    if is_above_chance(foretold, rows // 4):
-        finding += (
-            " But words of an anchor foretell those of its positive, as in translations: better "
-            f"than those of {foretold:.0%} of other rows. The encoder is not tuned for them yet."
-        )
-        yield Verdict("pairs", NOT_JUDGED, finding, name="words foretold", evidence=evidence)
-        return
-    finding += f" Nor do the texts show it: {words}, over {rows} rows."
-    change = (
-        "Check that the texts of a row belong together. They do not if one column was sorted or "
-        "shuffled without the other."
-    )
-    yield Verdict("pairs", BAD, finding, change, "pairs at chance", "loss-at-chance", evidence)
+    yield _by_words(finding, evidence, nearest, foretold)
 
 
 def is_above_chance(share: float, count: int) -> bool:
@@ -340,3 +315,34 @@ def _role_of(name: str) -> str:
 
 def _shortened(text: str, most: int = 40) -> str:
     return repr(text if len(text) <= most else text[: most - 1] + "…")
+
+
+def _by_words(finding: str, evidence: dict[str, float], nearest: float, foretold: float) -> Verdict:
+    """Judge pairs that embeddings do not tell from others: do words?
+
+    Arguments as of `pairs`; ``finding`` and ``evidence`` are of the embeddings.
+    """
+    word_share, rows = evidence["word share"], int(evidence["rows"])
+    words = f"the words of a row agree more than those of {word_share:.0%} of other rows"
+    if is_above_chance(word_share, rows):
+        finding += f" But {words}: the pairs fit, and the encoder is not tuned for them yet."
+        return Verdict("pairs", NOT_JUDGED, finding, name="encoder untuned", evidence=evidence)
+    if nearest < WORDS_TELL:
+        finding += (
+            " And words cannot tell: texts of the two columns have hardly any in common, as in "
+            "translations. The encoder may not be tuned for them yet."
+        )
+        return Verdict("pairs", NOT_JUDGED, finding, name="no common words", evidence=evidence)
+    # Rows of a half have learnt the same words, so that their ranks are not independent.
+    if is_above_chance(foretold, rows // 4):
+        finding += (
+            " But words of an anchor foretell those of its positive, as in translations: better "
+            f"than those of {foretold:.0%} of other rows. The encoder is not tuned for them yet."
+        )
+        return Verdict("pairs", NOT_JUDGED, finding, name="words foretold", evidence=evidence)
+    finding += f" Nor do the texts show it: {words}, over {rows} rows."
+    change = (
+        "Check that the texts of a row belong together. They do not if one column was sorted or "
+        "shuffled without the other."
+    )
+    return Verdict("pairs", BAD, finding, change, "pairs at chance", "loss-at-chance", evidence)

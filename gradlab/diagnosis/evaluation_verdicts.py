@@ -368,8 +368,7 @@ def _of_documents(answer: Mapping[str, Any]) -> Verdict | None:
                 "equal as texts, they never match, and the score is 0."
             )
             change = "Give all ids as strings: str(id), in relevant_docs and in the corpus."
-        evidence = {"missing": answer["missing"]}
-        return _of_evaluation(finding, change, "gold missing", evidence, BAD)
+        return _of_evaluation(finding, change, "gold missing", {"missing": answer["missing"]}, BAD)
     right, documents = answer.get("right", 0.0), answer["kind"] == "documents"
     few = answer["distinct"] <= FEW_DOCUMENTS < answer["count"]
     if documents and (right > MOST_RIGHT or few):
@@ -379,6 +378,11 @@ def _of_documents(answer: Mapping[str, Any]) -> Verdict | None:
         finding += ": nearly any ranking has a right one among the first 10, and scores are high."
         change = "Give the evaluator a corpus with many documents that are wrong answers."
         return _of_evaluation(finding, change, "few documents", {"right": right})
+    return _of_queries(name, answer)
+
+
+def _of_queries(name: str, answer: Mapping[str, Any]) -> Verdict | None:
+    """Judge whether the corpus holds the queries themselves, or copies of their answers."""
     texts = {
         "itself": (
             f"For {percent(answer.get('itself', 0.0))} of the queries of {name!r}, the right "

@@ -51,13 +51,7 @@ def ratings(
         high_with_few: share of the rows with the higher label in the lower group.
     """
     if loss == "CosineSimilarityLoss" and equal >= SOME_EQUAL and 0 < label_of_equal < TOO_LOW:
-        finding = (
-            f"{equal} rows hold the same words twice, and their label is {label_of_equal:.2g} on "
-            f"average: {loss} takes a label for a cosine, which is 1 for equal texts. Labels seem "
-            "to be scaled too low."
-        )
-        change = "Divide the labels by the highest of their scale, so that a match has 1."
-        yield _verdict(finding, change, "labels of equal texts too low", label_of_equal)
+        yield _scaled_low(loss, equal, label_of_equal)
     if rows < ENOUGH_ROWS:
         return
     if min(halves) < -RELATED and max(halves) > RELATED:
@@ -206,3 +200,14 @@ def _is_reversed_in_part(corners: Sequence[float]) -> bool:
 
 def _verdict(finding: str, change: str, name: str, value: float) -> Verdict:
     return Verdict("labels", WATCH, finding, change, name, SYMPTOM, {"value": value})
+
+
+def _scaled_low(loss: str, equal: int, label_of_equal: float) -> Verdict:
+    """Return the verdict on labels of equal texts that are too low for a cosine."""
+    finding = (
+        f"{equal} rows hold the same words twice, and their label is {label_of_equal:.2g} on "
+        f"average: {loss} takes a label for a cosine, which is 1 for equal texts. Labels seem "
+        "to be scaled too low."
+    )
+    change = "Divide the labels by the highest of their scale, so that a match has 1."
+    return _verdict(finding, change, "labels of equal texts too low", label_of_equal)

@@ -157,10 +157,6 @@ OWN_RATES = "Adadelta has a learning rate of 1 and Adagrad one of 0.01 by defaul
 LIKE_ADAM = ("adam", "rmsprop", "lion")
 
 
-def _rescales(optimizer: str) -> bool:
-    return any(name in optimizer.lower() for name in LIKE_ADAM)
-
-
 # Share of the weights below which those that are trained, such as biases or a last layer, are few:
 # they stand the rates of adapters.
 FEW_TRAINED = 0.1
@@ -322,3 +318,7 @@ def penalty(value: float, through: float, aside: float) -> Iterator[Verdict]:
         change = "Lower the weight of that term by some orders of magnitude."
         yield Verdict("penalty", WATCH, finding, change, "penalty outweighs", "weights-do-not-move",
                       {"through": through, "aside": aside})  # fmt: skip
+
+
+def _rescales(optimizer: str) -> bool:
+    return any(name in optimizer.lower() for name in LIKE_ADAM)

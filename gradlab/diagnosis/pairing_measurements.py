@@ -112,30 +112,6 @@ def copies(observation: Observation, dataset: str, batches: list[ObservedBatch])
     }  # fmt: skip
 
 
-def _rows_of(column: Mapping[str, Any]) -> list[tuple[int, ...]]:
-    """Return the tokens of each text without padding; empty if they are unknown."""
-    ids, mask = column.get("input_ids"), column.get("attention_mask")
-    if ids is None or mask is None or ids.ndim != 2 or mask.shape != ids.shape:
-        return []
-    return [tuple(row[own.bool()].tolist()) for row, own in zip(ids, mask, strict=True)]
-
-
-def _common(first: Sequence[str], second: Sequence[str]) -> np.ndarray:
-    """Return the share of common words of each first and each second text, rare ones more."""
-    words = [[set(words_of(text)) for text in column] for column in (first, second)]
-    frequency = Counter(word for column in words for of_text in column for word in of_text)
-    places = {word: at for at, word in enumerate(frequency)}
-    total = sum(map(len, words))
-    weights = np.log(1 + total / np.array([*frequency.values()], dtype=float))
-    holds = [np.zeros((len(column), len(places))) for column in words]
-    for table, column in zip(holds, words, strict=True):
-        for row, of_text in enumerate(column):
-            table[row, [places[word] for word in of_text]] = 1.0
-    common = (holds[0] * weights) @ holds[1].T
-    union = (holds[0] @ weights)[:, None] + (holds[1] @ weights)[None] - common
-    return np.round(common / np.where(union > 0, union, 1.0), 9)
-
-
 def head(observation: Observation) -> Numbers | None:
     """Return which weights of the loss itself get no gradient, no rate, or are made anew.
 
@@ -163,24 +139,6 @@ def head(observation: Observation) -> Numbers | None:
         "name": missed[0] if missed else "", "layer": layers[0] if layers else "",
         "rate": min(rates) / largest if rates and largest else None,
     }  # fmt: skip
-
-
-def _own_weights(observation: Observation) -> dict[str, torch.Tensor]:
-    """Return trained weights of the losses themselves, without those of guides and teachers."""
-    loss = getattr(observation.trainer, "loss", None)
-    own: dict[str, torch.Tensor] = {}
-    for objective in loss.values() if isinstance(loss, dict) else [loss]:
-        if not isinstance(objective, torch.nn.Module):
-            continue
-        encoders = {id(weight) for weight in observation.trainer.model.parameters()}
-        for module in objective.modules():
-            if hasattr(module, "encode") or hasattr(module, "get_input_embeddings"):
-                encoders.update(map(id, module.parameters()))
-        own |= {
-            f"loss.{name}": weight for name, weight in objective.named_parameters()
-            if weight.requires_grad and id(weight) not in encoders
-        }  # fmt: skip
-    return own
 
 
 def lengths_in_batches(
@@ -241,3 +199,45 @@ def _jaccard(first: set[str], second: set[str]) -> float:
 
 OF_TRAINER = (head,)
 OF_LOSS = (strays, exchanged, copies, stream, lengths_in_batches)
+
+
+def _rows_of(column: Mapping[str, Any]) -> list[tuple[int, ...]]:
+    """Return the tokens of each text without padding; empty if they are unknown."""
+    ids, mask = column.get("input_ids"), column.get("attention_mask")
+    if ids is None or mask is None or ids.ndim != 2 or mask.shape != ids.shape:
+        return []
+    return [tuple(row[own.bool()].tolist()) for row, own in zip(ids, mask, strict=True)]
+
+
+def _common(first: Sequence[str], second: Sequence[str]) -> np.ndarray:
+    """Return the share of common words of each first and each second text, rare ones more."""
+    words = [[set(words_of(text)) for text in column] for column in (first, second)]
+    frequency = Counter(word for column in words for of_text in column for word in of_text)
+    places = {word: at for at, word in enumerate(frequency)}
+    total = sum(map(len, words))
+    weights = np.log(1 + total / np.array([*frequency.values()], dtype=float))
+    holds = [np.zeros((len(column), len(places))) for column in words]
+    for table, column in zip(holds, words, strict=True):
+        for row, of_text in enumerate(column):
+            table[row, [places[word] for word in of_text]] = 1.0
+    common = (holds[0] * weights) @ holds[1].T
+    union = (holds[0] @ weights)[:, None] + (holds[1] @ weights)[None] - common
+    return np.round(common / np.where(union > 0, union, 1.0), 9)
+
+
+def _own_weights(observation: Observation) -> dict[str, torch.Tensor]:
+    """Return trained weights of the losses themselves, without those of guides and teachers."""
+    loss = getattr(observation.trainer, "loss", None)
+    own: dict[str, torch.Tensor] = {}
+    for objective in loss.values() if isinstance(loss, dict) else [loss]:
+        if not isinstance(objective, torch.nn.Module):
+            continue
+        encoders = {id(weight) for weight in observation.trainer.model.parameters()}
+        for module in objective.modules():
+            if hasattr(module, "encode") or hasattr(module, "get_input_embeddings"):
+                encoders.update(map(id, module.parameters()))
+        own |= {
+            f"loss.{name}": weight for name, weight in objective.named_parameters()
+            if weight.requires_grad and id(weight) not in encoders
+        }  # fmt: skip
+    return own

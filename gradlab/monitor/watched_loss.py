@@ -166,11 +166,6 @@ def named_arguments(
     return [*views, *(value for name, value in kwargs.items() if name not in names)], context
 
 
-def _are_labels(entry: Any, count: int) -> bool:
-    """Return whether an argument of a loss holds a number for each row, and not always the same."""
-    return isinstance(entry, Tensor) and entry.shape == (count,) and differ(entry)
-
-
 def differ(labels: Tensor) -> bool:
     """Return whether rows that exchange their labels are alike otherwise than before."""
     if labels.is_floating_point():
@@ -187,3 +182,8 @@ def _first_tensors(arguments: Sequence[Any]) -> list[Tensor]:
             "views=, a function of the loss's arguments that returns (anchors, positives)"
         )
     return tensors[:3]
+
+
+def _are_labels(entry: Any, count: int) -> bool:
+    """Return whether an argument of a loss holds a number for each row, and not always the same."""
+    return isinstance(entry, Tensor) and entry.shape == (count,) and differ(entry)

@@ -252,21 +252,40 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
             numbers = verdict.evidence.items()
             evidence = {records.recorded_as(name): number for name, number in numbers}
             yield dataclasses.replace(verdict.of(dataset), evidence=evidence)
-    for dataset, used in run.losses.items():
-        formulas = (
-            formula.departure(
-                str(run.watch.get("departures", {}).get(dataset, "")), str(used.loss or "")
-            ),
-            formula.formula(run.watch.get("trials", {}).get(dataset, {})),
-            formula.labels(run.watch.get("trials", {}).get(dataset, {})),
-            formula.reaction(
-                run.watch.get("trials", {}).get(dataset, {}), spread_out.get(dataset, False)
-            ),
-        )
-        yield from (verdict.of(dataset) for verdict in formulas if verdict is not None)
+    for dataset in run.losses:
+        yield from _of_formula(run, dataset, spread_out.get(dataset, False))
         of_outcome.append(judge_loss(run, dataset))
         yield of_outcome[-1].of(dataset)
-    of_weights = (
+    yield from _of_weights(run, running)
+    of_scores = judge_scores(run.history, running, failures.background)
+    yield of_scores
+    of_outcome.append(of_scores)
+    suffers = any(verdict.name in SUFFERING for verdict in of_outcome)
+    if (fast := step_effects.too_fast(run.history, suffers)) is not None:
+        yield fast
+    if of_scores.name in ("training hurts", "score fell"):
+        for dataset, records in failures.records.items():
+            at_chance = None if batches.unrelated(records) else embeddings.pairs_at_chance(records)
+            if at_chance is not None:
+                yield at_chance.of(dataset)
+
+
+def _of_formula(run: Recording, dataset: str, is_spread_out: bool) -> list[Verdict]:
+    """Return the verdicts on what the loss of one dataset computes."""
+    trial = run.watch.get("trials", {}).get(dataset, {})
+    departure = str(run.watch.get("departures", {}).get(dataset, ""))
+    questions = (
+        formula.departure(departure, str(run.losses[dataset].loss or "")),
+        formula.formula(trial),
+        formula.labels(trial),
+        formula.reaction(trial, is_spread_out),
+    )
+    return [verdict.of(dataset) for verdict in questions if verdict is not None]
+
+
+def _of_weights(run: Recording, running: bool) -> list[Verdict]:
+    """Return the verdicts on weights, their gradient and the steps of the optimizer."""
+    questions = (
         weights.progress(run.history, run.manifest.get("config", {})),
         weights.schedule(run.history),
         None if running else weights.warm_up(run.history),
@@ -296,18 +315,7 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         step_effects.dropped_batches(run.history),
         step_effects.frozen_later(run.history),
     )
-    yield from (verdict for verdict in of_weights if verdict is not None)
-    of_scores = judge_scores(run.history, running, failures.background)
-    yield of_scores
-    of_outcome.append(of_scores)
-    suffers = any(verdict.name in SUFFERING for verdict in of_outcome)
-    if (fast := step_effects.too_fast(run.history, suffers)) is not None:
-        yield fast
-    if of_scores.name in ("training hurts", "score fell"):
-        for dataset, records in failures.records.items():
-            at_chance = None if batches.unrelated(records) else embeddings.pairs_at_chance(records)
-            if at_chance is not None:
-                yield at_chance.of(dataset)
+    return [verdict for verdict in questions if verdict is not None]
 
 
 def _of_records(records: Records, unmeasured: str, running: bool) -> list[Verdict]:

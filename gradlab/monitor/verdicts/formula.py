@@ -105,26 +105,6 @@ def formula(values: Mapping[str, Any]) -> Verdict | None:
 SAME = 1e-6
 
 
-def _along_batch(values: Mapping[str, Any]) -> Verdict | None:
-    """Judge whether a softmax of rows has the same value for dimensions of any size."""
-    drawn, stretched = values.get("drawn"), values.get("stretched")
-    if not isinstance(drawn, int | float) or not isinstance(stretched, int | float):
-        return None
-    if not 0 < abs(drawn) < math.inf or abs(stretched - drawn) > SAME * abs(drawn):
-        return None
-    return Verdict(
-        "Formula",
-        BAD,
-        f"The loss of random embeddings stays at {short(drawn)} where each dimension is multiplied "
-        "by a factor of its own: embeddings are normalised along the batch (dim=0), so that each "
-        "dimension has the length 1 and not each embedding.",
-        "Normalise each row: F.normalize(rows, dim=-1).",
-        name="normalised along the batch",
-        symptom="loss-value",
-        evidence={"drawn": float(drawn), "stretched": float(stretched)},
-    )
-
-
 def labels(values: Mapping[str, Any]) -> Verdict | None:
     """Judge whether the labels that a loss is given have a part in it."""
     if not values.get("labels_ignored"):
@@ -366,3 +346,23 @@ def _unmoved_by_negatives(numbers: Mapping[str, float]) -> Verdict | None:
         return Verdict("Formula", WATCH, finding, change, "no negatives", "cosines-above-0-9",
                        numbers)  # fmt: skip
     return None
+
+
+def _along_batch(values: Mapping[str, Any]) -> Verdict | None:
+    """Judge whether a softmax of rows has the same value for dimensions of any size."""
+    drawn, stretched = values.get("drawn"), values.get("stretched")
+    if not isinstance(drawn, int | float) or not isinstance(stretched, int | float):
+        return None
+    if not 0 < abs(drawn) < math.inf or abs(stretched - drawn) > SAME * abs(drawn):
+        return None
+    return Verdict(
+        "Formula",
+        BAD,
+        f"The loss of random embeddings stays at {short(drawn)} where each dimension is multiplied "
+        "by a factor of its own: embeddings are normalised along the batch (dim=0), so that each "
+        "dimension has the length 1 and not each embedding.",
+        "Normalise each row: F.normalize(rows, dim=-1).",
+        name="normalised along the batch",
+        symptom="loss-value",
+        evidence={"drawn": float(drawn), "stretched": float(stretched)},
+    )

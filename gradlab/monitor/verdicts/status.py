@@ -63,16 +63,10 @@ def judge_status(run: Recording, records: int, silence: float) -> Verdict:
     pause_steps, pause_seconds = _usual_pause(run.history)
     unfinished = total is not None and step + pause_steps < total
     place = f"step {step}" + (f" of {total}" if total else "")
-    why = run.manifest.get("why", "")
+    why = str(run.manifest.get("why", ""))
     silent = silence > max(SILENT_SECONDS, SILENT * pause_seconds)
     if run.status == CRASHED:
-        finding = f"The run ended at {place} with an error: {why}."
-        reason, change = next(
-            (reason for pattern, *reason in ERRORS if re.search(pattern, str(why))),
-            ["", "Fix the error, and resume from a checkpoint."],
-        )
-        finding = f"{finding} {reason}".strip()
-        return Verdict("Run", BAD, finding, change, "crashed")
+        return _crashed(place, why)
     if run.status == STOPPED:
         finding = (
             f"Recording stopped at {place} while training went on: {why}. What came after is not "
@@ -111,6 +105,16 @@ def judge_status(run: Recording, records: int, silence: float) -> Verdict:
         if 0 < end < FEWEST_STEPS:
             return _too_short(end, run.manifest.get("config", {}).get("max_steps"))
     return _sound_status(run.status, place, step, total if not unfinished else None, records)
+
+
+def _crashed(place: str, why: str) -> Verdict:
+    """Return the verdict on a run that ended with an error, with its usual cause if it is known."""
+    reason, change = next(
+        (reason for pattern, *reason in ERRORS if re.search(pattern, why)),
+        ["", "Fix the error, and resume from a checkpoint."],
+    )
+    finding = f"The run ended at {place} with an error: {why}. {reason}".strip()
+    return Verdict("Run", BAD, finding, change, "crashed")
 
 
 def _too_short(steps: int, max_steps: Any) -> Verdict:

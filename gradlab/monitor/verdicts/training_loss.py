@@ -56,33 +56,9 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
     if returned := _came_back(losses, guessing, evidence):
         return returned
     if guessing and last >= GUESSING * guessing:
-        finding = (
-            f"The loss is that of guessing: it is {short(last)}, and {short(guessing)} if nothing "
-            "is told apart."
-        )
-        if len(losses) < COMPARED:
-            finding += f" It was recorded {len(losses)} times, too few to judge."
-            name = "guessing so far"
-            return Verdict("Loss", NOT_JUDGED, finding, name=name, evidence=evidence)
-        change = (
-            "Check that the gradient of the loss reaches the encoder, and raise the learning rate "
-            f"if the weights hardly move. {PAIRS_MAY_NOT_FIT}"
-        )
-        return Verdict(
-            "Loss", WATCH, finding, change, "loss of guessing", "loss-at-chance", evidence
-        )
+        return _of_guessing(len(losses), last, guessing, evidence)
     if last >= first:
-        finding = f"The loss has not fallen: it {course}."
-        if (
-            last > WORSE * first > 0
-            and not _may_rise(run, dataset)
-            and Records(run.history).score_falls()
-        ):
-            finding = f"The loss has risen, and the score has fallen: it {course}."
-            change = "Lower the learning rate, and check the sign of the loss."
-            name = "loss does not fall"
-            return Verdict("Loss", WATCH, finding, change, name, "score-falls", evidence)
-        return Verdict("Loss", NOT_JUDGED, finding, name="loss does not fall", evidence=evidence)
+        return _does_not_fall(run, dataset, ends, evidence)
     if doubtful := _hardly_fell(losses, ends, evidence):
         return doubtful
     below = f"; guessing would give {short(guessing)}" if guessing and guessing > last else ""
@@ -96,6 +72,37 @@ def course_of(ends: tuple[float, float]) -> str:
     if first == last:
         return f"stayed at {first}"
     return f"went from {first} in the first record to {last} (median of the last three)"
+
+
+def _of_guessing(count: int, last: float, guessing: float, evidence: dict[str, float]) -> Verdict:
+    """Judge a loss that ends at that of guessing, by its number of records."""
+    finding = (
+        f"The loss is that of guessing: it is {short(last)}, and {short(guessing)} if nothing "
+        "is told apart."
+    )
+    if count < COMPARED:
+        finding += f" It was recorded {count} times, too few to judge."
+        return Verdict("Loss", NOT_JUDGED, finding, name="guessing so far", evidence=evidence)
+    change = (
+        "Check that the gradient of the loss reaches the encoder, and raise the learning rate "
+        f"if the weights hardly move. {PAIRS_MAY_NOT_FIT}"
+    )
+    return Verdict("Loss", WATCH, finding, change, "loss of guessing", "loss-at-chance", evidence)
+
+
+def _does_not_fall(
+    run: Recording, dataset: str, ends: tuple[float, float], evidence: dict[str, float]
+) -> Verdict:
+    """Judge a loss that ends where it began or above, by the score of the run."""
+    first, last = ends
+    risen = last > WORSE * first > 0 and not _may_rise(run, dataset)
+    if risen and Records(run.history).score_falls():
+        finding = f"The loss has risen, and the score has fallen: it {course_of(ends)}."
+        change = "Lower the learning rate, and check the sign of the loss."
+        name = "loss does not fall"
+        return Verdict("Loss", WATCH, finding, change, name, "score-falls", evidence)
+    finding = f"The loss has not fallen: it {course_of(ends)}."
+    return Verdict("Loss", NOT_JUDGED, finding, name="loss does not fall", evidence=evidence)
 
 
 def _at_zero(losses: list[float], used: LossInUse, evidence: dict[str, float]) -> Verdict:

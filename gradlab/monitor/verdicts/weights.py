@@ -71,20 +71,6 @@ NO_RATE, MOST_LOGS, FEWEST_LOGS = 1e-3, 0.4, 5
 LITTLE_RATE, MOST_LOW = 0.05, 0.45
 
 
-def _falls_early(step: int, share: float) -> Verdict:
-    return Verdict(
-        "Schedule",
-        WATCH,
-        f"The learning rate is below a twentieth of its largest value in {percent(share)} of the "
-        f"logs, from step {step} on: it falls too fast.",
-        "Let the rate fall over the whole run, by a linear or cosine schedule; a factor for each "
-        "step, such as gamma, should be near 1.",
-        name="rate falls early",
-        symptom="weights-do-not-move",
-        evidence={"share": share},
-    )
-
-
 def schedule(history: History) -> Verdict | None:
     """Judge whether the learning rate lasts for most of the run, by what the trainer logged."""
     steps, rates = _rates(history)
@@ -392,3 +378,17 @@ def _trend(points: Mapping[int, float]) -> float | None:
     jump = 0.75 * (y[0] - statistics.fmean(y[1:]))
     moves = (line.slope, line.stderr), (jump, statistics.stdev(y[1:]))
     return max(abs(move) / scale if scale else math.inf if move else 0.0 for move, scale in moves)
+
+
+def _falls_early(step: int, share: float) -> Verdict:
+    return Verdict(
+        "Schedule",
+        WATCH,
+        f"The learning rate is below a twentieth of its largest value in {percent(share)} of the "
+        f"logs, from step {step} on: it falls too fast.",
+        "Let the rate fall over the whole run, by a linear or cosine schedule; a factor for each "
+        "step, such as gamma, should be near 1.",
+        name="rate falls early",
+        symptom="weights-do-not-move",
+        evidence={"share": share},
+    )
