@@ -56,7 +56,8 @@ def measure(half: str, tools: tuple[str, ...], words: tuple[str, ...]) -> None:
             continue
         if not measured:
             continue
-        scoring.freeze(case, {**(scoring.frozen(case) if tools else {}), **measured})
+        earlier = scoring.frozen(case) if tools and case.path.exists() else {}
+        scoring.freeze(case, {**earlier, **measured})
         total += seconds
         frozen = scoring.frozen(case)
         frozen_verdicts = judged({name: frozen[name] for name in measured})
