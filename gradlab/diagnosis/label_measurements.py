@@ -208,16 +208,17 @@ def lists(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
 
 
 def unread(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
-    """Return the columns of texts without which a loss stays the same."""
-    names, columns = list(observation.table_of(dataset)), len(batches[0].columns)
+    """Return the columns of texts without which a loss stays the same.
+
+    A copy of a column that is read adds nothing that is lost.
+    """
+    table, columns = observation.table_of(dataset), len(batches[0].columns)
     places = [place for place in range(columns) if all(place in batch.unread for batch in batches)]
-    if not places:
-        return None
-    columns_of_texts = names if len(names) == columns else [str(place) for place in range(columns)]
-    return {
-        "loss": name_of_loss(batches[0].loss),
-        "columns": [columns_of_texts[place] for place in places],
-    }
+    names = list(table) if len(table) == columns else [str(place) for place in range(columns)]
+    read = [table.get(name) for place, name in enumerate(names) if place not in places]
+    lost = [names[place] for place in places
+            if names[place] not in table or table[names[place]] not in read]  # fmt: skip
+    return {"loss": name_of_loss(batches[0].loss), "columns": lost} if lost else None
 
 
 def vocabulary(

@@ -28,6 +28,12 @@ from gradlab.verdict import Verdict
 
 # Parts of errors that only follow from the end of another process, whose error is the cause.
 CONSEQUENCES = ("onnection closed", "onnection reset", "onnect", "imed out", "hangs")
+# The case in which the last process has fewer rows, and why a loss may fail there.
+UNEVEN = "uneven"
+EQUAL_SHARES = (
+    "Samplers of torch and accelerate give each process equally many rows. Where another sampler "
+    "does not, drop the last incomplete batch (drop_last=True), or gather the sizes first."
+)
 # Seconds allowed for starting the processes.
 START = 180.0
 
@@ -76,7 +82,12 @@ class Audit(Drawable):
             )
         lines += [f"  {name + ' shares':16}{text}" for name, text in self.failures.items()]
         if self.passed:
-            lines.append("Every embedding receives the gradient that it would have on one process.")
+            where = ", where shares are equal" if UNEVEN in self.failures else ""
+            lines.append(
+                f"Every embedding receives the gradient that it would have on one process{where}."
+            )
+        lines += [f"Shares of different sizes were not judged. {EQUAL_SHARES}"
+                  for name in self.failures if name == UNEVEN]  # fmt: skip
         for number, problem in enumerate(self.faults, 1):
             lines += [f"Fault {number}, {problem.name}: {problem.finding}",
                       f"  To fix it: {problem.change}"]  # fmt: skip
@@ -334,7 +345,7 @@ def _cause(errors: list[str | None]) -> str:
 def _faults(
     outcomes: dict[str, Outcome], failures: dict[str, str], tolerance: float
 ) -> list[Verdict]:
-    """Return the faults of the first case that has any, and the first failure."""
+    """Return the faults of the first case that has any, and the first failure with equal shares."""
     depends = False
     if {"even", "shuffled"} <= outcomes.keys():
         # Whether the split of sentences changes gradients on the processes, but not on one process.
@@ -351,8 +362,6 @@ def _faults(
                 for fault in find_faults(outcome, tolerance, depends)
             ]
     for name, text in list(failures.items())[:1]:
-        if name == "uneven":
-            faults.append(fault("uneven shares", f"with a smaller last share the loss {text}"))
-        else:
+        if name != UNEVEN:
             faults.append(fault("fails", f"with {name} shares the loss {text}"))
     return faults

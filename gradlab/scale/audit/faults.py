@@ -91,11 +91,6 @@ ADVICE = {
         "mend other faults first and audit again; then take every negative once and the positive "
         "once; or compare one process with two by hand, two sentences each",
     ),
-    "uneven shares": (
-        "rows are gathered into buffers of this process's own size",
-        "drop the last incomplete batch (drop_last=True, dataloader_drop_last=True), or "
-        "gather the sizes first",
-    ),
     "fails": (
         "the processes do not make the same collective calls, in the same order, "
         "with the same shapes",
