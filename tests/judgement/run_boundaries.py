@@ -55,11 +55,6 @@ def alternately(even: float, odd: float) -> list[float]:
     return [even, odd] * (COUNT // 2 - 1) + [even, even]
 
 
-def halves(first: float, last: float) -> list[float]:
-    """Values that change in the middle."""
-    return [first] * (COUNT // 2) + [last] * (COUNT // 2)
-
-
 def stops(share: float, count: int = COUNT) -> list[float]:
     """Movement of weights that ends a share of the records before the end."""
     still = round(share * count)
@@ -157,8 +152,8 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     ({"learning_rate": rates(0.5)}, {}, "Schedule", "watch"),
     ({"learning_rate": [1e-4, 0.0, 0.0]}, {}, "Schedule", ""),
     ({"learning_rate": [1e-4, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]}, {}, "Schedule", "watch"),
-    ({"learning_rate": halves(1e-4, 0.7e-7)}, {}, "Schedule", "watch"),
-    ({"learning_rate": halves(1e-4, 1.4e-7)}, {}, "Schedule", ""),
+    ({"learning_rate": [*[1e-4] * 4, *[0.7e-7] * 3]}, {}, "Schedule", "watch"),
+    ({"learning_rate": [*[1e-4] * 4, *[1.4e-7] * 3]}, {}, "Schedule", ""),
     ({"weights_moved": stops(0.35), "loss": 0.5}, {}, "Schedule", ""),
     ({"weights_moved": stops(0.45), "loss": 0.5}, {}, "Schedule", "watch"),
     ({"weights_moved": stops(0.45), "loss": 0.0}, {}, "Schedule", ""),

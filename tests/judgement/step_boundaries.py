@@ -124,7 +124,7 @@ STEP_RUNS = [
     Run("a warm-up to .35 that begins again", saw(0.35, 0.35, 3), "Schedule", "watch",
         "begins again 3 times"),
     Run("a warm-up to .7 that begins again", saw(0.7, 0.35, 3), "Schedule", ""),
-    Run("a rate that swings", saw(0.35, 0.7, 3), "Schedule", ""),
+    Run("a rate that swings", saw(0.35, 0.7, 3), "Schedule", "watch", "never more than 35%"),
     Run("a warm-up that begins again once", saw(0.35, 0.35, 1), "Schedule", ""),
     Run("a temperature of .0067", scaled(150.0, 150.0), "Formula", ""),
     Run("a temperature of .0033", scaled(300.0, 300.0), "Formula", "watch", "twice"),

@@ -269,25 +269,6 @@ def padding_for_the_last_token(stage: Stage) -> None:
 
 
 @faulty(
-    "first token of a decoder",
-    "A decoder with causal attention is pooled by its first token, as BERT is: that is the start "
-    "token, which has seen nothing, and all texts have one embedding.",
-    [
-        r"(first|cls|start|bos).{0,100}token|pool|causal|decoder",
-        r"(same|identical|equal|one) (embedding|direction|point|vector)|collaps|all (texts|emb)",
-    ],
-    never=[MORE_OF_THE_SAME],
-)
-def start_token_of_a_decoder(stage: Stage) -> None:
-    suffers(
-        stage,
-        stage.trainer(ranking, pairs(), decoder(stage, "cls"), **DECODER),
-        lambda: stage.trainer(ranking, pairs(), decoder(stage), **DECODER),
-        among_alike,
-    )
-
-
-@faulty(
     "input embeddings in place of the last states",
     "The loop takes hidden_states[0], which are the input embeddings, and of them the last token: "
     "the end token, whatever the text says.",
