@@ -55,6 +55,11 @@ def alternately(even: float, odd: float) -> list[float]:
     return [even, odd] * (COUNT // 2 - 1) + [even, even]
 
 
+def halves(first: float, last: float) -> list[float]:
+    """Values that change in the middle."""
+    return [first] * (COUNT // 2) + [last] * (COUNT // 2)
+
+
 def stops(share: float, count: int = COUNT) -> list[float]:
     """Movement of weights that ends a share of the records before the end."""
     still = round(share * count)
