@@ -89,11 +89,14 @@ class WatchedLoss:
 
             return [changed(entry) for entry in args], {n: changed(e) for n, e in kwargs.items()}
 
+        def one_label(at: int) -> Callable[[Tensor], Tensor]:
+            return lambda labels: labels[at].expand(count)
+
         changed, named = with_labels(lambda labels: labels.roll(1))
         pairs = zip([*args, *kwargs.values()], [*changed, *named.values()], strict=True)
         if several_processes() or all(before is after for before, after in pairs):
             return False
-        ends = [with_labels(lambda labels, at=at: labels[at].expand(count)) for at in (0, -1)]
+        ends = [with_labels(one_label(at)) for at in (0, -1)]
         with contextlib.suppress(Exception), undisturbed(), torch.no_grad():
             calls = [(args, kwargs)] * 2 + [(changed, named), *ends]
             calls = in_double(calls, torch.device("cpu"))
