@@ -41,7 +41,7 @@ TERMS = {
 }
 
 # Settings of the loss that the heading of a page says.
-HEADING = ("temperature", "margin")
+HEADING = ("temperature", "scale", "margin")
 
 
 def render_run(run: Recording, refresh: int | None = None, markdown: bool = False) -> str:

@@ -212,6 +212,8 @@ def judge_run(run: Recording, silence: float | None = None) -> Judgement:
     verdicts = [standing, *_verdicts(run, failures)]
     if records < ENOUGH_RECORDS:
         verdicts = [_too_early(verdict, records) for verdict in verdicts]
+    if standing.name == "few steps":
+        verdicts = [_of_few_steps(verdict) for verdict in verdicts]
     verdicts = [_beside_problems(verdict, verdicts) for verdict in verdicts]
     order = [*EFFECTS, *(verdict.name for verdict in verdicts)]
     verdicts.sort(key=lambda verdict: order.index(verdict.name))
@@ -352,6 +354,14 @@ def _too_early(verdict: Verdict, records: int) -> Verdict:
     few = f"{counted(records, 'record')} {'is' if records == 1 else 'are'}"
     finding = f"{verdict.finding} {few} too few to judge this."
     return dataclasses.replace(verdict, grade=NOT_JUDGED, finding=finding)
+
+
+def _of_few_steps(verdict: Verdict) -> Verdict:
+    """Return a verdict without a problem of the scores, which rise and fall in the first steps."""
+    if verdict.subject != "Scores" or not verdict.is_problem:
+        return verdict
+    finding = f"{verdict.finding} So few steps do not judge an encoder."
+    return dataclasses.replace(verdict, grade=NOT_JUDGED, finding=finding, change="", symptom="")
 
 
 def _beside_problems(verdict: Verdict, verdicts: Sequence[Verdict]) -> Verdict:

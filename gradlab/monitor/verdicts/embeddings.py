@@ -221,9 +221,9 @@ def order(records: Records) -> Verdict | None:
     values = [value for value in records.points("order").values() if math.isfinite(value)]
     mean = statistics.fmean(values)
     finding = (
-        f"{last:.0%} of the comparisons of {records.used.compared} are in the right order by "
-        f"cosine (median of the last three records; in the first record {first:.0%}, mean of all "
-        f"records {mean:.0%}; chance gives 50%)."
+        f"In the first record {first:.0%} of the comparisons of {records.used.compared} are in the "
+        f"right order by cosine, at the end {last:.0%} (median of the last three records), and on "
+        f"average {mean:.0%}; chance gives 50%."
     )
     evidence = {"first": first, "last": last, "mean": mean}
     if _is_reversed(records, values):

@@ -163,5 +163,11 @@ def lost_half(score: Score) -> bool:
 
 
 def ends_of(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return the first value and the lower median of the last three; None without any values."""
-    return (values[0], statistics.median_low(values[-PERSISTENT:])) if values else None
+    """Return the first value and the lower median of the last three; None without any values.
+
+    Of fewer than four values the end is the last one.
+    """
+    if not values:
+        return None
+    late = values[-PERSISTENT:] if len(values) > PERSISTENT else values[-1:]
+    return values[0], statistics.median_low(late)

@@ -84,8 +84,13 @@ def training_hurts(
     slower, data = _slower(history), "train on data nearer to what the score measures"
     if background.has_negatives:
         data = "look for false negatives (gradlab inspect)"
-    change = f"{slower}."
-    if not _peak(history) > HIGH:
+    change, peak = f"{slower}.", _peak(history)
+    if peak <= USUAL:
+        change = (
+            f"{data[:1].upper()}{data[1:]}. The learning rate is usual (its peak was {peak:.1g}): "
+            "lower it only if this does not help."
+        )
+    elif not peak > HIGH:
         change += f" If it is low already, {data}."
     if background.at_chance:
         change = _of_pairs_first(f"{slower}.")
@@ -184,8 +189,9 @@ def _of_pairs_first(change: str) -> str:
     return f"{PAIRS_AT_CHANCE} If they do, {change[:1].lower()}{change[1:]}"
 
 
-# Learning rate above which neither encoders nor adapters are tuned: see `USUAL_RATES`.
-HIGH = 1e-3
+# Learning rates up to which encoders are tuned, and above which adapters are not either: see
+# `USUAL_RATES`.
+USUAL, HIGH = 1e-4, 1e-3
 
 
 def _peak(history: History) -> float:
