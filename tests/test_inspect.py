@@ -582,3 +582,17 @@ def test_a_loss_given_as_code_has_a_share_of_its_gradient_alive(tmp_path):
     assert record["format"] == 2
     assert 0 < record["results"]["gradient_dissipation"] < 1
     assert "dissipation" not in record["results"]
+
+
+def test_a_sentence_transformer_embeds_the_texts_itself(tmp_path):
+    pytest.importorskip("sentence_transformers")
+    from tests.judgement.stage import Stage, pairs
+
+    model, table = Stage(tmp_path).model(), pairs(40)
+    own = {"positives": table["positive"], "batch_size": 8, "progress": False}
+    inspection = gradlab.inspect(model, table["anchor"], **own)
+    rows = np.concatenate(
+        [model.encode(texts, show_progress_bar=False) for texts in table.values()]
+    )
+    embedded = gradlab.inspect(None, table["anchor"], embeddings=rows, **own)
+    assert repr(inspection.numbers) == repr(embedded.numbers)

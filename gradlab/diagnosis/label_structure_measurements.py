@@ -23,8 +23,9 @@ from gradlab.diagnosis.label_measurements import label_cells, name_of_loss
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 
 # Rows whose words are compared, from the whole data set, and of classes; fewest rows of a part;
-# share of the rows that one label has at least.
-WORDED_ROWS, CLASSED_ROWS, FEWEST, OFTEN = 512, 256, 8, 0.05
+# share of the rows that one label has at least, and how many times as common as the next it is,
+# where it fills in for missing labels.
+WORDED_ROWS, CLASSED_ROWS, FEWEST, OFTEN, FILLED_TIMES = 512, 256, 8, 0.05, 1.5
 Numbers = dict[str, Any]
 
 
@@ -194,19 +195,22 @@ def _corners(labels: np.ndarray, words: np.ndarray) -> list[float]:
 
 
 def _filled(labels: np.ndarray, words: np.ndarray) -> dict[str, float]:
-    """Return the label whose rows differ most in common words, relative to the other rows."""
-    most = {"label": 0.0, "share": 0.0, "spread": 0.0, "correlation": 0.0}
-    for label, times in Counter(labels.tolist()).items():
-        of_label = labels == label
-        remaining = words[~of_label]
-        if times < max(FEWEST, OFTEN * len(labels)) or len(remaining) < 3 * FEWEST:
-            continue
-        spread = float(words[of_label].std() / (remaining.std() or 1.0))
-        if spread > most["spread"]:
-            correlation = rank_correlation(labels[~of_label].tolist(), remaining.tolist())
-            most = {"label": label, "share": times / len(labels), "spread": spread,
-                    "correlation": correlation}  # fmt: skip
-    return most
+    """Return how the rows of the commonest label differ in common words from the other rows.
+
+    Of grades that are about equally common, none fills in for missing ones.
+    """
+    (label, times), *others = Counter(labels.tolist()).most_common(2)
+    of_label = labels == label
+    remaining = words[~of_label]
+    few = times < max(FEWEST, OFTEN * len(labels), *(FILLED_TIMES * count for _, count in others))
+    if few or len(remaining) < 3 * FEWEST:
+        return {"label": 0.0, "share": 0.0, "spread": 0.0, "correlation": 0.0}
+    return {
+        "label": label,
+        "share": times / len(labels),
+        "spread": float(words[of_label].std() / (remaining.std() or 1.0)),
+        "correlation": rank_correlation(labels[~of_label].tolist(), remaining.tolist()),
+    }
 
 
 def _two_groups(labels: np.ndarray, words: np.ndarray) -> dict[str, float]:

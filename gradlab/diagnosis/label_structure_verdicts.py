@@ -40,7 +40,7 @@ def ratings(
         halves: rank correlations of labels with common words in both halves of the file.
         corners: shares of rows with low labels and many or some common words, and with high labels
             and few or some.
-        label: the label whose rows differ most in common words.
+        label: the commonest label, if it is much commoner than the next.
         share: its share.
         spread: standard deviation of the common words of its rows, relative to that of the others.
         correlation: rank correlation of labels with common words in the other rows.

@@ -263,26 +263,32 @@ def field(observation: Observation) -> Numbers | None:
 def lengths(observation: Observation) -> Numbers | None:
     """Return the median number of words of the longest evaluated texts, and the most of training.
 
-    The most are those that one in twenty texts of the longest column exceeds. No more words are
-    counted than the model reads tokens.
+    Of several evaluators, the one with the shortest of these counts. The most are those that one in
+    twenty texts of the longest column exceeds. No more words are counted than the model reads
+    tokens.
     """
     limit = getattr(observation.trainer.model, "max_seq_length", None) or math.inf
-    evaluated = [
-        _counts_of_words(texts) for inner in evaluators_of(observation) for name in EVERY_TEXT
-        if (texts := evaluated_texts(inner, name))
-    ]  # fmt: skip
+    evaluated = []
+    for inner in evaluators_of(observation):
+        of_evaluator = [_counts_of_words(texts) for name in EVERY_TEXT
+                        if (texts := evaluated_texts(inner, name))]  # fmt: skip
+        evaluated += [max(of_evaluator, key=_middle)] if of_evaluator else []
     trained = [
         _counts_of_words(column) for table in observation.tables.values()
         for column in table.values()
     ]  # fmt: skip
     if not evaluated or not trained:
         return None
-    longest = max(evaluated, key=lambda counts: counts[len(counts) // 2])
+    longest = min(evaluated, key=_middle)
     most = max(counts[int(len(counts) * 0.95)] for counts in trained)
     return {
         "texts": len(longest), "rows": max(map(len, trained)), "trained": most,
-        "evaluated": int(min(longest[len(longest) // 2], limit)),
+        "evaluated": int(min(_middle(longest), limit)),
     }  # fmt: skip
+
+
+def _middle(counts: Sequence[int]) -> int:
+    return counts[len(counts) // 2]
 
 
 def endings(observation: Observation) -> Numbers | None:

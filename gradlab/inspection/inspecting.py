@@ -69,7 +69,8 @@ def find_false_negatives(
     from the whole corpus.
 
     Args:
-        model: an encoder's folder, its Hugging Face hub name, or an `Encoder`; None for embeddings.
+        model: an encoder's folder, its Hugging Face hub name, an `Encoder`, or a
+            SentenceTransformer, which embeds without dropout; None for embeddings.
         sentences: N texts; None is possible with ``embeddings``.
         positives: N texts, the other view of each sentence.
         hard_negatives: N texts, or several lists of N texts by name.
@@ -112,6 +113,10 @@ def find_false_negatives(
     _check_settings(batch_size, batches, seed, overlap, cosine)
     vectors = None if embeddings is None else given_arrays(embeddings)
     drawn, texts, vectors = _sampled(texts, vectors, sample, seed)
+    if vectors is None and texts is not None and _is_sentence_transformer(model):
+        encode: Any = model.encode  # type: ignore[union-attr]
+        rows = encode(list(texts), batch_size=batch_size, show_progress_bar=progress)
+        model, vectors = None, given_arrays(rows)
     source = None if model is None else _source(model, texts, pooler, max_length, device)
     names = _names(texts, vectors, source)
     encodes = source if vectors is None else None
@@ -189,6 +194,11 @@ class _Measured:
             self.stored.append(batch)
         without_dropout = None if self.source is None else clean
         return measure(self.loss, batch, without_dropout, two_texts=self.columns > 1)
+
+
+def _is_sentence_transformer(model: Any) -> bool:
+    """Whether a model embeds texts by a method of its own; the library need not be installed."""
+    return any(kind.__name__ == "SentenceTransformer" for kind in type(model).__mro__)
 
 
 def _check_settings(

@@ -123,7 +123,7 @@ def _references(run: Recording) -> list[tuple[float, str]]:
 
 def _facts(run: Recording) -> str:
     settings, total = run.settings, run.history.total_steps
-    of_loss = run.watch.get("settings", {}).get("", {})
+    of_loss = run.used.settings
     size = settings.get("per_device_train_batch_size", settings.get("batch_size"))
     facts = [
         f"loss {settings['loss']}" if "loss" in settings else "",

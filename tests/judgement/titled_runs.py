@@ -152,6 +152,10 @@ TITLED = [
         "bad", "its peak was 0.005"),
     Run("a score that halves at a rate for adapters", {NDCG: [0.5, 0.25], "learning_rate": 7e-4},
         "Scores", "bad", "If it is low already"),
+    Run("a score that halves at a rate for encoders", {NDCG: [0.5, 0.25], "learning_rate": 0.7e-4},
+        "Scores", "bad", "rate is usual"),
+    Run("a score that halves above it", {NDCG: [0.5, 0.25], "learning_rate": 1.4e-4}, "Scores",
+        "bad", "^(?!.*rate is usual)"),
     Run("a score that halves above the rates for adapters",
         {NDCG: [0.5, 0.25], "learning_rate": 1.4e-3}, "Scores", "bad", "^(?!.*If it is low)"),
     Run("a score that is best at one point", APART | {NDCG: [0.2, 0.5, 0.3]}

@@ -85,7 +85,7 @@ def training_hurts(
     if background.has_negatives:
         data = "look for false negatives (gradlab inspect)"
     change, peak = f"{slower}.", _peak(history)
-    if peak <= USUAL:
+    if peak <= ENCODER_RATE:
         change = (
             f"{data[:1].upper()}{data[1:]}. The learning rate is usual (its peak was {peak:.1g}): "
             "lower it only if this does not help."
@@ -191,7 +191,7 @@ def _of_pairs_first(change: str) -> str:
 
 # Learning rates up to which encoders are tuned, and above which adapters are not either: see
 # `USUAL_RATES`.
-USUAL, HIGH = 1e-4, 1e-3
+ENCODER_RATE, HIGH = 1e-4, 1e-3
 
 
 def _peak(history: History) -> float:

@@ -226,7 +226,7 @@ def goes_back(history: History, resumed: int = 0) -> Verdict | None:
 
 # Mean number of batches without a step after a record, share of the records that show one, and
 # gradient of earlier batches that is none.
-BATCHES, SOME, CLEARED = 0.75, 0.5, 0.01
+BATCHES, WAITING, CLEARED = 0.75, 0.5, 0.01
 
 
 def dropped_batches(history: History) -> Verdict | None:
@@ -236,7 +236,7 @@ def dropped_batches(history: History) -> Verdict | None:
     if len(stale) < ENOUGH_RECORDS or max([*stale, *following, 0.0]) > CLEARED:
         return None
     share = len(waited) / len(stale)
-    if share < SOME or sum(waited) < BATCHES * len(stale) or len(following) < ENOUGH_RECORDS:
+    if share < WAITING or sum(waited) < BATCHES * len(stale) or len(following) < ENOUGH_RECORDS:
         return None
     return Verdict(
         "Gradient",
