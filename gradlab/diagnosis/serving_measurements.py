@@ -287,10 +287,6 @@ def lengths(observation: Observation) -> Numbers | None:
     }  # fmt: skip
 
 
-def _middle(counts: Sequence[int]) -> int:
-    return counts[len(counts) // 2]
-
-
 def endings(observation: Observation) -> Numbers | None:
     """Return shares of words whose beginning alone stands in the texts of the other side.
 
@@ -423,3 +419,7 @@ OF_TRAINER = (
     *(pipeline, names, plateau, proportions, field, lengths, endings),
 )
 OF_LOSS = (mixed,)
+
+
+def _middle(counts: Sequence[int]) -> int:
+    return counts[len(counts) // 2]
