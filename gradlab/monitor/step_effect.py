@@ -72,20 +72,21 @@ class StepEffect:
         ]
         if not rows:
             return numbers
-        sums = torch.zeros(7, dtype=torch.float64)
-        relative = torch.zeros(2, dtype=torch.float64)
+        measured, in_half, device = [], 0, rows[0][0].device
         for change, old, gradient, place, half in rows:
             alive = gradient != 0
+            adapts = place in self._adaptive and rates[place] > 0
             values = [
                 change.square().sum(), old.square().sum(), gradient.square().sum(),
                 -(change * gradient).sum(), alive.sum(), (alive & (change == 0)).sum(),
+                adapts * change.masked_fill(~alive, 0).square().sum() / (rates[place] or 1) ** 2,
+                adapts * alive.sum(),
             ]  # fmt: skip
-            sums[:6] += torch.stack([value.double() for value in values]).cpu()
-            sums[6] += half * len(old)
-            if place in self._adaptive and rates[place] > 0:
-                of_rate = (change[alive] / rates[place]).square().sum()
-                relative += torch.stack([of_rate, alive.sum().double()]).cpu()
-        return numbers | _ratios(sums.tolist(), relative.tolist(), sum(len(row[1]) for row in rows))
+            measured.append(torch.stack([value.double() for value in values]).to(device))
+            in_half += half * len(old)
+        *sums, of_rate, adapted = torch.stack(measured).sum(0).tolist()  # the only wait for a GPU
+        sums, relative = [*sums, in_half], [of_rate, adapted]
+        return numbers | _ratios(sums, relative, sum(len(row[1]) for row in rows))
 
     def _size(self, place: int) -> int:
         return self._sizes.get(place, 0)
