@@ -19,7 +19,7 @@ from blockwise_helpers import LargestTensor, exact, gradients, unit, views
 import gradlab
 from gradlab.batch.similarity import Negatives
 from gradlab.losses.base import Loss
-from gradlab.losses.softmax_family import LinkLoss
+from gradlab.losses.link_loss import LinkLoss
 from tests.gpu.machine import matrix_products
 
 if importlib.util.find_spec("triton") is None:

@@ -20,10 +20,10 @@ import gradlab
 from gradlab import simulate
 from gradlab.batch.similarity import AngleSimilarity, PairSimilarity
 from gradlab.losses.exact_gates import ConstantGate, SoftGate, SumGate
+from gradlab.losses.link_loss import LinkLoss
 from gradlab.losses.mask import Mask
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import loss_class
-from gradlab.losses.softmax_family import LinkLoss
 from gradlab.simulation import monte_carlo
 from gradlab.simulation.forces import _AnchorGradients
 from gradlab.simulation.sampled import sampled

@@ -20,7 +20,7 @@ from gradlab.errors import GradlabError, listed
 from gradlab.losses.base import Loss
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import get_loss, loss_names
-from gradlab.losses.softmax_family import OF_TRAINING
+from gradlab.losses.temperature import OF_TRAINING
 from gradlab.progress_bars import progress_bar
 
 # Relative difference of the coefficients up to which two losses count as the same.

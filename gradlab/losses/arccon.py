@@ -6,8 +6,8 @@ import math
 
 from gradlab.arrays import Array, Float, divide
 from gradlab.batch.similarity import PairSimilarity
+from gradlab.losses.pair_loss import SoftmaxLoss
 from gradlab.losses.registry import register
-from gradlab.losses.softmax_family import SoftmaxLoss
 from gradlab.settings import setting
 
 

@@ -7,8 +7,8 @@ from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Bool, Float, as_float, detach, reciprocal
 from gradlab.batch.similarity import Negatives, PairSimilarity
+from gradlab.losses.link_loss import LinkLoss, LogitSummary
 from gradlab.losses.registry import register
-from gradlab.losses.softmax_family import LinkLoss, LogitSummary
 
 
 @register("arctanh", cites="kim2025temperature")

@@ -22,7 +22,7 @@ from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.canonical_split import both_sides
 from gradlab.losses.components import Components
-from gradlab.losses.softmax_family import SoftmaxTemperature
+from gradlab.losses.temperature import SoftmaxTemperature
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,8 +7,8 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float, detach
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.base import Preset
+from gradlab.losses.link_loss import LinkLoss
 from gradlab.losses.registry import register
-from gradlab.losses.softmax_family import LinkLoss
 from gradlab.settings import setting
 
 

@@ -18,7 +18,7 @@ from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.candidate_loss import log_sum_exp_over
 from gradlab.losses.components import Components
 from gradlab.losses.registry import register
-from gradlab.losses.softmax_family import SoftmaxTemperature
+from gradlab.losses.temperature import SoftmaxTemperature
 from gradlab.settings import setting
 
 

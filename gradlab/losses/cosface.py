@@ -5,8 +5,8 @@ from __future__ import annotations
 from gradlab.arrays import Array, Float
 from gradlab.batch.similarity import PairSimilarity
 from gradlab.losses.base import Preset
+from gradlab.losses.pair_loss import SoftmaxLoss
 from gradlab.losses.registry import register
-from gradlab.losses.softmax_family import SoftmaxLoss
 from gradlab.settings import setting
 
 

@@ -7,8 +7,8 @@ from array_api_compat import array_namespace
 from gradlab.arrays import Array, Float
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.exact_gates import ConstantGate
+from gradlab.losses.pair_loss import SoftmaxLoss
 from gradlab.losses.registry import register
-from gradlab.losses.softmax_family import SoftmaxLoss
 from gradlab.settings import setting
 
 

@@ -13,7 +13,7 @@ from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.losses.components import Components
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import register
-from gradlab.losses.softmax_family import SoftmaxTemperature
+from gradlab.losses.temperature import SoftmaxTemperature
 from gradlab.settings import setting
 
 

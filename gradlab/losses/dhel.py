@@ -12,7 +12,7 @@ from gradlab.losses.base import Preset
 from gradlab.losses.batch_loss import UngatedBatchLoss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import register
-from gradlab.losses.softmax_family import SoftmaxTemperature
+from gradlab.losses.temperature import SoftmaxTemperature
 from gradlab.settings import setting
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gradlab.losses.pair_loss import SoftmaxLoss
 from gradlab.losses.registry import register
-from gradlab.losses.softmax_family import SoftmaxLoss
 
 
 @register("infonce", cites="oord2018representation")

@@ -16,7 +16,7 @@ from gradlab.losses.candidate_loss import (
     softmax_over,
 )
 from gradlab.losses.registry import register
-from gradlab.losses.softmax_family import SoftmaxTemperature
+from gradlab.losses.temperature import SoftmaxTemperature
 from gradlab.settings import setting
 
 

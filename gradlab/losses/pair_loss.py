@@ -1,8 +1,9 @@
-"""Base class of losses of each anchor's similarities to its positive and to its negatives.
+"""Base classes of losses of each anchor's similarities to its positive and to its negatives.
 
 Apart from its weights, a `PairLoss` reduces the K negatives of an anchor to one `summary` (a
 log-sum-exp, or the hardest negative). This makes simulation cheap: the summary depends only on the
-negatives; the dissipation and the ratio depend only on the positive and the summary.
+negatives; the dissipation and the ratio depend only on the positive and the summary. A
+`SoftmaxLoss`, such as InfoNCE, takes the softmax of cosines over a temperature.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from typing import Any, ClassVar
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, as_float, detach, divide
+from gradlab.arrays import Array, Bool, Float, as_float, detach, divide, log_sigmoid, sigmoid
 from gradlab.batch.batch import Batch
 from gradlab.batch.comparison import joined
 from gradlab.batch.roles import own_role
-from gradlab.batch.similarity import AllCosines, Negatives, PairSimilarity
+from gradlab.batch.similarity import AllCosines, AngleSimilarity, Negatives, PairSimilarity
 from gradlab.losses.base import Loss
 from gradlab.losses.canonical_split import from_pools
 from gradlab.losses.components import Components
+from gradlab.losses.exact_gates import CosineLogit, ExactGate, SoftGate
+from gradlab.losses.temperature import SoftmaxTemperature
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,6 +148,48 @@ class PairLoss(Loss):
             return negatives, alone
         without = own_role(batch) != 1
         return negatives, without if alone is None else alone | without
+
+
+@dataclasses.dataclass(frozen=True)
+class SoftmaxLoss(SoftmaxTemperature, PairLoss):
+    """Softmax loss with negative logits ``S_ik/τ`` and ratio 1: ``L_i = -log σ(A_i - LSE_i)``.
+
+    The positive logit ``A_i = p_i/τ`` gives InfoNCE. Other losses override `positive_logit`, and
+    `ratio` if the derivative of the logit is not ``1/τ``.
+    """
+
+    takes_hardness: ClassVar[bool] = True
+
+    def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
+        """Return ``A_i = p_i/τ``."""
+        return positive.cosine / self.temperature
+
+    def summary(self, negatives: Negatives) -> Float[Array, "*n"]:
+        """Return ``LSE_i = log Σ_k exp(S_ik/τ)``."""
+        return negatives.log_sum_exp(self.temperature)
+
+    def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
+        """Return ``-log σ(A_i - LSE_i)``."""
+        return -log_sigmoid(self.positive_logit(positive) - self.summary(negatives))
+
+    def dissipation(
+        self, positive: PairSimilarity, summary: Float[Array, "*#n"]
+    ) -> Float[Array, "*n"]:
+        """Return ``σ(LSE_i - A_i)``."""
+        return sigmoid(summary - self.positive_logit(positive))
+
+    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
+        """Return ``softmax_j(S_ij/τ)/τ`` over the negatives."""
+        return negatives.softmax(self.temperature) * (1 / self.temperature)
+
+    def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
+        """Return 1; a positive logit with a slope other than ``1/τ`` needs another ratio."""
+        return array_namespace(positive.chord).ones_like(positive.chord)
+
+    def exact_gate(self) -> ExactGate:
+        """Return a `SoftGate`; losses of one temperature share their cached negative logits."""
+        logit = CosineLogit(self.temperature)
+        return SoftGate(logit, lambda angle: self.positive_logit(AngleSimilarity(angle)))
 
 
 def unless(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gradlab.arrays import Array, Float
+from gradlab.losses.link_loss import LinkLoss
 from gradlab.losses.registry import register
-from gradlab.losses.softmax_family import LinkLoss, SoftmaxTemperature
+from gradlab.losses.temperature import SoftmaxTemperature
 from gradlab.settings import setting
 
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from gradlab.errors import GradlabError
-from gradlab.losses.softmax_family import OF_TRAINING
+from gradlab.losses.temperature import OF_TRAINING
 from gradlab.plotting.colours import COLORMAP, signed_colormap
 from gradlab.plotting.style import (
     LABELS,

@@ -1,55 +1,19 @@
-"""Base classes of softmax losses: learnable temperature, and softmax against one positive logit."""
+"""`LinkLoss`: base class of InfoNCE with another function of the cosine than ``cos θ / τ``."""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from gradlab.arrays import Array, Float, log_sigmoid, sigmoid
 from gradlab.batch.similarity import AngleSimilarity, Negatives, PairSimilarity
-from gradlab.errors import GradlabError
-from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
-from gradlab.losses.exact_gates import CosineLogit, ExactGate, SoftGate
+from gradlab.losses.exact_gates import ExactGate, SoftGate
 from gradlab.losses.pair_loss import PairLoss
-from gradlab.settings import setting
-
-# Settings that affect training but neither value nor components.
-OF_TRAINING = ("learnable", "clamp")
-
-
-@dataclasses.dataclass(frozen=True)
-class SoftmaxTemperature(Loss):
-    """Base class with a temperature.
-
-    It is trained by `gradlab.learnable`, and by all trainers if ``learnable``.
-    """
-
-    temperature: float = setting(0.05, "softmax temperature τ", rule="positive")
-    _: dataclasses.KW_ONLY
-    learnable: bool = setting(False, "whether training also learns the temperature")
-    clamp: float = setting(
-        0.0, "smallest temperature that training reaches; open_clip's is 0.01", rule="non-negative"
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.clamp > self.temperature:
-            raise GradlabError(
-                f"clamp={self.clamp:g} is the smallest temperature of {self.name}, "
-                f"which starts from {self.temperature:g}"
-            )
-
-    def with_learned_temperatures(self) -> Self:
-        return dataclasses.replace(super().with_learned_temperatures(), learnable=True)
-
-    @property
-    def learned(self) -> tuple[str, ...]:
-        return ("temperature",) if self.learnable else ()
 
 
 class LogitSummary(NamedTuple):
@@ -148,45 +112,3 @@ class LogitOfAngle:
 
     def __call__(self, angle: np.ndarray) -> np.ndarray:
         return np.asarray(self.loss.negative_logits(Negatives.from_angles(angle)))
-
-
-@dataclasses.dataclass(frozen=True)
-class SoftmaxLoss(SoftmaxTemperature, PairLoss):
-    """Softmax loss with negative logits ``S_ik/τ`` and ratio 1: ``L_i = -log σ(A_i - LSE_i)``.
-
-    The positive logit ``A_i = p_i/τ`` gives InfoNCE. Other losses override `positive_logit`, and
-    `ratio` if the derivative of the logit is not ``1/τ``.
-    """
-
-    takes_hardness: ClassVar[bool] = True
-
-    def positive_logit(self, positive: PairSimilarity) -> Float[Array, "*n"]:
-        """Return ``A_i = p_i/τ``."""
-        return positive.cosine / self.temperature
-
-    def summary(self, negatives: Negatives) -> Float[Array, "*n"]:
-        """Return ``LSE_i = log Σ_k exp(S_ik/τ)``."""
-        return negatives.log_sum_exp(self.temperature)
-
-    def value(self, positive: PairSimilarity, negatives: Negatives) -> Float[Array, "*n"]:
-        """Return ``-log σ(A_i - LSE_i)``."""
-        return -log_sigmoid(self.positive_logit(positive) - self.summary(negatives))
-
-    def dissipation(
-        self, positive: PairSimilarity, summary: Float[Array, "*#n"]
-    ) -> Float[Array, "*n"]:
-        """Return ``σ(LSE_i - A_i)``."""
-        return sigmoid(summary - self.positive_logit(positive))
-
-    def weight(self, negatives: Negatives) -> Float[Array, "*n k"]:
-        """Return ``softmax_j(S_ij/τ)/τ`` over the negatives."""
-        return negatives.softmax(self.temperature) * (1 / self.temperature)
-
-    def ratio(self, positive: PairSimilarity, summary: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
-        """Return 1; a positive logit with a slope other than ``1/τ`` needs another ratio."""
-        return array_namespace(positive.chord).ones_like(positive.chord)
-
-    def exact_gate(self) -> ExactGate:
-        """Return a `SoftGate`; losses of one temperature share their cached negative logits."""
-        logit = CosineLogit(self.temperature)
-        return SoftGate(logit, lambda angle: self.positive_logit(AngleSimilarity(angle)))
