@@ -17,7 +17,7 @@ from gradlab.data import Roles, TrainingFile
 from gradlab.data.tokens import tokenize
 from gradlab.encoder.model import Encoder
 from gradlab.train.augment import augmentation_names, get_augmentation
-from gradlab.train.augment.places import draw_places
+from gradlab.train.augment.changed_positions import draw_positions
 from gradlab.train.augment.words import mistype
 from tests.tiny_models import make_bert, make_roberta, make_sentences
 
@@ -52,7 +52,7 @@ def test_every_augmentation_is_tested_here():
 @pytest.mark.parametrize(("length", "rate"), [(1, 0.32), (7, 0.6), (30, 0.32)])
 def test_number_of_places_has_the_law_of_the_paper(length, rate):
     generator, draws = np.random.default_rng(1), 20_000
-    counts = Counter(len(draw_places(length, rate, generator)) for _ in range(draws))
+    counts = Counter(len(draw_positions(length, rate, generator)) for _ in range(draws))
     most = max(2, int(rate * length))
     law = Counter()
     for number in range(most + 1):  # uniform on the integers 0..most, at most N
@@ -63,7 +63,7 @@ def test_number_of_places_has_the_law_of_the_paper(length, rate):
 
 def test_places_are_uniform_subsets():
     generator = np.random.default_rng(2)
-    draws = Counter(tuple(draw_places(6, 0.5, generator).tolist()) for _ in range(40_000))
+    draws = Counter(tuple(draw_positions(6, 0.5, generator).tolist()) for _ in range(40_000))
     for size in (1, 2, 3):
         subsets = list(itertools.combinations(range(6), size))
         # Ascending and distinct.
@@ -78,7 +78,7 @@ def test_edits_against_a_loop(name, length, tokenizer):
     edited = get_augmentation(name, tokenizer=tokenizer, rate=0.5).ids(
         ids, np.random.default_rng(length)
     )
-    places = draw_places(length, 0.5, np.random.default_rng(length))
+    places = draw_positions(length, 0.5, np.random.default_rng(length))
     expected = [CLS]
     for place, token in enumerate(ids[1:-1]):
         after = {
@@ -150,7 +150,7 @@ def test_special_tokens_stay_and_nothing_exceeds_the_encoder(name, start, tmp_pa
 @pytest.mark.parametrize("seed", range(3))
 def test_words_against_loops(seed):
     words = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
-    places = draw_places(8, 0.5, np.random.default_rng(seed)).tolist()
+    places = draw_positions(8, 0.5, np.random.default_rng(seed)).tolist()
 
     def changed(name, **settings):
         view = get_augmentation(name, rate=0.5, **settings)

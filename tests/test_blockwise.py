@@ -150,13 +150,13 @@ def test_all_stored_similarities_take_no_more_than_one_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Six prefixes stored six blocks: 100 MiB instead of 20 at 2,048 sentences."""
-    stored, backward = [], log_sums.Laps.backward
+    stored, backward = [], log_sums.StreamedComparison.backward
 
-    def measured(self: log_sums.Laps, *arguments: Any) -> None:
+    def measured(self: log_sums.StreamedComparison, *arguments: Any) -> None:
         stored.append(sum(tile.numel() for tiles in self._stored.values() for *_, tile in tiles))
         backward(self, *arguments)
 
-    monkeypatch.setattr(log_sums.Laps, "backward", measured)
+    monkeypatch.setattr(log_sums.StreamedComparison, "backward", measured)
     loss = gradlab.get_loss("per_prefix(symmetric(infonce), dims=3+6+12)")
     assert_equal_to_autograd(loss, views(20), 20, 1e-12)
     # Blocks of 20 rows take one product, the default of 512 rows takes all three.

@@ -110,12 +110,12 @@ def test_nothing_of_an_evaluation_outlives_it(spec: str, monkeypatch: pytest.Mon
     """Not even until the next collection of circles, or large batches would pile up."""
     references = []
 
-    class Watched(block_loop.Laps):
+    class Watched(block_loop.StreamedComparison):
         def __init__(self, *arguments, **options):
             super().__init__(*arguments, **options)
             references.append(weakref.ref(self))
 
-    monkeypatch.setattr(block_loop, "Laps", Watched)
+    monkeypatch.setattr(block_loop, "StreamedComparison", Watched)
     rows = views(530, 0, 6)
     gc.disable()
     try:
@@ -134,12 +134,12 @@ def test_nothing_of_a_refused_evaluation_outlives_it(monkeypatch: pytest.MonkeyP
 
     laps = []
 
-    class Watched(block_loop.Laps):
+    class Watched(block_loop.StreamedComparison):
         def __init__(self, *arguments, **options):
             super().__init__(*arguments, **options)
             laps.append(weakref.ref(self))
 
-    monkeypatch.setattr(block_loop, "Laps", Watched)
+    monkeypatch.setattr(block_loop, "StreamedComparison", Watched)
     rows = views(530, 0, 6)
     gc.disable()
     try:

@@ -374,7 +374,7 @@ def test_interrupt_saves_and_resumes(bert, whole, tmp_path, step):
 
 
 def hold(folder, seconds):
-    with RunFolder(folder).held():
+    with RunFolder(folder).locked():
         print("held", flush=True)
         time.sleep(seconds)
 

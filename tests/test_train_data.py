@@ -331,7 +331,7 @@ def test_chunks_of_tokens_go_to_a_device_as_one_tensor(tokens):
     for group, following in itertools.pairwise(packed.groups):
         assert (len(group.input_ids) + 1) * group.input_ids.shape[1] > tokens, following
     flat = torch.cat([tensor.flatten() for tensor in packed._tensors()])
-    moved = packed._with(flat)
+    moved = packed._with_entries(flat)
     assert [group.padded for group in moved.groups] == [group.padded for group in packed.groups]
     for tensor, expected in zip(moved._tensors(), packed._tensors(), strict=True):
         assert torch.equal(tensor, expected)

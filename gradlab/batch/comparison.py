@@ -84,18 +84,18 @@ class Comparison:
 
     def take(self, blocks: list[Block], index: Int[Array, "n"]) -> Float[Array, "n d"]:
         """Return the vector in column ``index[r]`` of the joined blocks for each row r."""
-        xp, taken = array_namespace(index), blocks[0].vectors
+        xp, rows = array_namespace(index), blocks[0].vectors
         for block in blocks:
             column = xp.clip(index - block.columns.start, 0, block.vectors.shape[-2] - 1)
             if block.vectors.ndim == 3:
                 vectors = block.vectors[xp.arange(index.shape[0], device=index.device), column]
             else:
-                vectors = self.taken(block.vectors, column)
+                vectors = self.rows_at(block.vectors, column)
             inside = (index >= block.columns.start)[:, None]
-            taken = vectors if block is blocks[0] else xp.where(inside, vectors, taken)
-        return taken
+            rows = vectors if block is blocks[0] else xp.where(inside, vectors, rows)
+        return rows
 
-    def taken(self, vectors: Float[Array, "k d"], index: Int[Array, "n"]) -> Float[Array, "n d"]:
+    def rows_at(self, vectors: Float[Array, "k d"], index: Int[Array, "n"]) -> Float[Array, "n d"]:
         """Return the rows ``index`` of ``vectors``."""
         return vectors[index]
 

@@ -205,7 +205,7 @@ def check_repeats(loss: CheckedLoss, evaluated: ValueAndGradient) -> None:
         )
 
 
-def turn(loss: CheckedLoss) -> tuple[Rows, ValueAndGradient]:
+def in_turned_axes(loss: CheckedLoss) -> tuple[Rows, ValueAndGradient]:
     """Rotate all rows together; return them and the loss there, with its gradient rotated back.
 
     The rotation acts in a random subspace of at most `TURNED` dimensions. It changes every

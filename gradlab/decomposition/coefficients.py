@@ -63,14 +63,14 @@ class Reading:
         return self.coefficients.abs().amax(dim=1)
 
     @property
-    def badness(self) -> PerAnchor:
+    def uncertainty(self) -> PerAnchor:
         """Error plus norm of the residual of each anchor."""
-        badness: Tensor = self.error + self.residual.norm(dim=1)
-        return badness
+        uncertainty: Tensor = self.error + self.residual.norm(dim=1)
+        return uncertainty
 
     def or_better(self, reading: Reading) -> Reading:
-        """Return this reading with the other one for the anchors whose `badness` it lowers."""
-        better = reading.badness < self.badness
+        """Return this reading with the other one for the anchors whose `uncertainty` it lowers."""
+        better = reading.uncertainty < self.uncertainty
         return Reading(
             *(
                 torch.where(better[:, None] if current.ndim == 2 else better, candidate, current)
@@ -121,7 +121,7 @@ def read_lifted(loss: CheckedLoss, turned: Rows, tangent: Gradient) -> Reading:
         diverges = fine.abs().sum(dim=1) > DIVERGENCE * coarse.abs().sum(dim=1)
         reading = Reading(extrapolated, error, _residual(tangent, extrapolated, rows), diverges)
         best = reading if best is None else best.or_better(reading)
-        if bool((best.badness <= GOOD * best.scale).all()):
+        if bool((best.uncertainty <= GOOD * best.scale).all()):
             break
     assert best is not None
     return best

@@ -26,8 +26,8 @@ from gradlab.decomposition.batch_arguments import (
 from gradlab.decomposition.checked_loss import (
     CheckedLoss,
     check_repeats,
+    in_turned_axes,
     obstacle_to_lifting,
-    turn,
 )
 from gradlab.decomposition.coefficients import Gradient, Reading, read_lifted, read_span
 from gradlab.decomposition.displaced_push import displaced_push_of
@@ -178,7 +178,7 @@ def _decompose(
     """Decompose the gradient of the first view."""
     evaluated = loss(loss.rows)
     check_repeats(loss, evaluated)
-    turned_rows, turned = turn(loss)
+    turned_rows, turned = in_turned_axes(loss)
     change = evaluated.difference(turned)
     if evaluated.agrees_with(turned, tolerance):
         obstacle = obstacle_to_lifting(loss, evaluated, tolerance)

@@ -87,7 +87,7 @@ def findings_of(
         main = _main(by_kind)
         most = by_kind[main]
         sentences += [
-            _minor(kind, *block, angles, attraction_is_known=bool(sentences[1]))
+            _of_weaker_kind(kind, *block, angles, attraction_is_known=bool(sentences[1]))
             for kind, block in by_kind.items()
             if kind != main
         ]
@@ -260,7 +260,7 @@ def _two_temperatures(
     )
 
 
-def _minor(
+def _of_weaker_kind(
     kind: str,
     block: Block,
     cosines: Block,

@@ -196,7 +196,10 @@ def nearest_losses(target: Target) -> list[Match]:
         return least, len(names - set(OF_TRAINING)), rounded, match.base.table_order
 
     ranked = sorted((match for match in matches if match.factor), key=rank)
-    ranked[:1] = [dataclasses.replace(match, free=_free(match, target)) for match in ranked[:1]]
+    ranked[:1] = [
+        dataclasses.replace(match, free=_undetermined_settings(match, target))
+        for match in ranked[:1]
+    ]
     return ranked
 
 
@@ -227,7 +230,7 @@ def _projected(
         return factor * scaled, float(np.float64(factor) / unit)
 
 
-def _free(match: Match, target: Target) -> tuple[str, ...]:
+def _undetermined_settings(match: Match, target: Target) -> tuple[str, ...]:
     """Return the hyper-parameters that can change without a larger mismatch.
 
     All negatives at one angle, say, leave nothing but a factor for a temperature to change.

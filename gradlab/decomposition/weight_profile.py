@@ -304,7 +304,7 @@ def _curve(profile: _Profile, degree: int, most: float) -> str:
             "nearer negatives are pushed less."
         )
     if not rises.all():
-        return _waves(heights, grid) or _thirds(heights, grid)
+        return _waves(heights, grid) or _growth_by_thirds(heights, grid)
     sharpness = float(slope(far)), float(slope(near))
     return _growth(sharpness, (f"at a cosine of {far:.2g}", f"at {near:.2g}"))
 
@@ -320,7 +320,7 @@ def _growth(sharpness: tuple[float, float], places: tuple[str, str]) -> str:
     )
 
 
-def _thirds(heights: Entries, grid: Entries) -> str:
+def _growth_by_thirds(heights: Entries, grid: Entries) -> str:
     """Return a sentence on a weight that grows but for dips too small to matter.
 
     Its sharpness is that of straight lines over the far and the near third of the negatives.

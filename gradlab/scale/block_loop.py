@@ -31,8 +31,8 @@ from gradlab.scale.combinator_terms import (
     needs_all_rows,
     terms_of,
 )
-from gradlab.scale.kernels import KernelBlocks, KernelLaps, Operands, rows_in_slice
-from gradlab.scale.log_sums import Laps
+from gradlab.scale.kernels import KernelBlocks, KernelStreamedComparison, Operands, rows_in_slice
+from gradlab.scale.log_sums import StreamedComparison
 from gradlab.scale.matrix_products import (
     fixed_reference,
     in_tf32,
@@ -54,7 +54,7 @@ class Evaluation:
         block_size: rows in a block, or None for the default.
         learned: the settings that are tensors, as leaves.
         processes: the processes that share the batch.
-        shares: the number of anchors, and of extra negatives, on each process.
+        local_counts: the number of anchors, and of extra negatives, on each process.
         kernels: the dtype in which kernels multiply the rows; None to use blocks.
         bfloat16: whether the rows are bfloat16, or torch would multiply them in it; TF32 then
             rounds 8 times finer.
@@ -66,7 +66,7 @@ class Evaluation:
     block_size: int | None
     learned: tuple[Tensor, ...]
     processes: Processes
-    shares: tuple[list[int], list[int]]
+    local_counts: tuple[list[int], list[int]]
     kernels: torch.dtype | None
     bfloat16: bool
     unchecked: bool = False
@@ -74,12 +74,12 @@ class Evaluation:
     @property
     def anchor_slice(self) -> slice:
         """Slice of this process's anchors and positives in the batch."""
-        return self._share(self.shares[0])
+        return self._slice_of_process(self.local_counts[0])
 
     @property
     def extra_slice(self) -> slice:
         """Slice of this process's extra negatives in the batch."""
-        return self._share(self.shares[1])
+        return self._slice_of_process(self.local_counts[1])
 
     @property
     def uncopied(self) -> list[Tensor]:
@@ -87,7 +87,7 @@ class Evaluation:
         arguments = self.batch.mask, self.batch.owners, self.batch.sentences
         return [argument for argument in arguments if argument is not None]
 
-    def _share(self, sizes: list[int]) -> slice:
+    def _slice_of_process(self, sizes: list[int]) -> slice:
         rank = self.processes.rank
         return slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
 
@@ -101,12 +101,12 @@ class Evaluation:
             return self._evaluate(self.batch, None)[0]
 
     def differentiate(
-        self, scale: Tensor, needed: tuple[bool, ...]
+        self, grad_output: Tensor, needed: tuple[bool, ...]
     ) -> tuple[Tensor, list[Tensor | None]]:
         """Return the values, and gradients of ``Σ_i scale_i L_i`` over all anchors or of a scalar.
 
         Args:
-            scale: factors of this process's anchors, (n,); a scalar is not scaled.
+            grad_output: factors of this process's anchors, (n,); a scalar is not scaled.
             needed: whether to compute gradients of anchors, positives, extra and own negatives.
 
         Returns:
@@ -124,7 +124,7 @@ class Evaluation:
         with torch.enable_grad(), self._precisely():
             rows: dict[str, Any] = dict(zip(KINDS, leaves, strict=True))
             batch = dataclasses.replace(self.batch, **rows)
-            values, gradients, settings = self._evaluate(batch, scale)
+            values, gradients, settings = self._evaluate(batch, grad_output)
         local_gradients: list[Tensor | None] = []
         local_slices = (
             (self.anchor_slice, self.anchor_slice, self.extra_slice, slice(None))
@@ -157,53 +157,65 @@ class Evaluation:
             yield
 
     def _evaluate(
-        self, batch: Batch, scale: Tensor | None
+        self, batch: Batch, grad_output: Tensor | None
     ) -> tuple[Tensor, list[Tensor | None], list[Tensor]]:
         """Return the values and the gradients of all rows, by kind, and of the learned settings."""
         gradients = Gradients()
-        by_settings = [torch.zeros_like(setting) for setting in self.learned]
-        terms = terms_of(self.loss, batch, 1.0)
+        setting_gradients = [torch.zeros_like(setting) for setting in self.learned]
+        terms = terms_of(self.loss, batch, weight=1.0)
         operands = None if self.kernels is None else Operands(self.kernels)
-        # Blocks share cosines between softmaxes of any temperatures, kernels between equal logits.
-        shares = is_softmax if operands is None else is_default_pair
-        sharing = [term for term in terms if len(terms) > 1 and shares(term)]
-        equal = operands is not None
-        on_all_rows = [needs_all_rows(term, sharing, equal) for term in terms]
-        pair_terms = [term for term, needed in zip(terms, on_all_rows, strict=True) if not needed]
-        batch_terms = list(itertools.compress(terms, on_all_rows))
-        laps = self._new_laps(operands) if batch_terms else None
-        with contextlib.nullcontext() if laps is None else contextlib.closing(laps):
-            values = self._sum_in_blocks(pair_terms, scale, gradients, by_settings, operands)
-            total = None if laps is None else self._sum_in_laps(batch_terms, laps)
+        # Blocks share cosines between softmaxes of any temperatures, kernels
+        # between equal logits.
+        can_share_cosines = is_softmax if operands is None else is_default_pair
+        sharing = [term for term in terms if len(terms) > 1 and can_share_cosines(term)]
+        needs_batch = [
+            needs_all_rows(term, sharing, only_equal_losses=operands is not None) for term in terms
+        ]
+        pair_terms = [term for term, needed in zip(terms, needs_batch, strict=True) if not needed]
+        batch_terms = list(itertools.compress(terms, needs_batch))
+        streamed = self._new_comparison(operands) if batch_terms else None
+        with contextlib.nullcontext() if streamed is None else contextlib.closing(streamed):
+            values = self._sum_in_blocks(
+                pair_terms, grad_output, gradients, setting_gradients, operands
+            )
+            total = None if streamed is None else self._value_on_all_rows(batch_terms, streamed)
             if total is not None:
                 values = values + (
                     total.detach()[self.anchor_slice] if total.ndim else total.detach()
                 )
-            if scale is None:
+            if grad_output is None:
                 self._check_values(values)
                 return values, [], []
-            if self._reads_at_once:
+            if self._reading_is_free:
                 self._check_values(values)
-            if total is None:
-                upstream = scale
-            elif not total.ndim and not pair_terms:
-                upstream = torch.ones_like(total)
-            else:
-                upstream = self.processes.gather(scale, self.shares[0])
-                upstream = upstream if total.ndim else upstream.sum()
-            by_rows, by_laps = self._through(batch, total, upstream, gradients, laps)
+            upstream = self._upstream(grad_output, total, alone=not pair_terms)
+            row_gradients, batch_setting_gradients = self._backward(
+                batch, total, upstream, gradients, streamed
+            )
         settings = [
-            self.processes.total(in_blocks).add_(in_laps)
-            for in_blocks, in_laps in zip(by_settings, by_laps, strict=True)
+            self.processes.total(in_blocks).add_(in_batch)
+            for in_blocks, in_batch in zip(setting_gradients, batch_setting_gradients, strict=True)
         ]
-        return values, by_rows, settings
+        return values, row_gradients, settings
+
+    def _upstream(self, grad_output: Tensor, total: Tensor | None, *, alone: bool) -> Tensor:
+        """Return the derivative of what is differentiated with respect to losses on all rows.
+
+        ``alone``: whether there is no loss of pairs beside them; a scalar is not scaled then.
+        """
+        if total is None:
+            return grad_output
+        if not total.ndim and alone:
+            return torch.ones_like(total)
+        upstream = self.processes.gather(grad_output, self.local_counts[0])
+        return upstream if total.ndim else upstream.sum()
 
     def _sum_in_blocks(
         self,
         terms: list[Term],
-        scale: Tensor | None,
+        grad_output: Tensor | None,
         gradients: Gradients,
-        by_settings: list[Tensor],
+        setting_gradients: list[Tensor],
         operands: Operands | None,
     ) -> Any:
         """Return the weighted sum of losses of pairs; an error is raised on all processes."""
@@ -211,7 +223,9 @@ class Evaluation:
         error = None
         try:
             for term in terms:
-                in_blocks = self._term_in_blocks(term, scale, gradients, by_settings, operands)
+                in_blocks = self._term_in_blocks(
+                    term, grad_output, gradients, setting_gradients, operands
+                )
                 values = values + term.weight * in_blocks
         except GradlabError as problem:
             if self.processes.count == 1:
@@ -221,12 +235,12 @@ class Evaluation:
             self.processes.check(self.batch.anchors, error)
         return values
 
-    def _new_laps(self, operands: Operands | None) -> Laps:
+    def _new_comparison(self, operands: Operands | None) -> StreamedComparison:
         if operands is None:
-            return Laps(self.processes, self.block_size)
-        return KernelLaps(self.processes, self.block_size, operands, self.loss.name)
+            return StreamedComparison(self.processes, self.block_size)
+        return KernelStreamedComparison(self.processes, self.block_size, operands, self.loss.name)
 
-    def _sum_in_laps(self, terms: list[Term], laps: Laps) -> Tensor:
+    def _value_on_all_rows(self, terms: list[Term], streamed: StreamedComparison) -> Tensor:
         """Return the weighted sum of losses that run once on all rows.
 
         Raises:
@@ -235,7 +249,7 @@ class Evaluation:
         total: Any = None
         state = torch.get_rng_state() if self.processes.count > 1 else None
         for term in terms:
-            batch = dataclasses.replace(term.batch, comparison=laps)
+            batch = dataclasses.replace(term.batch, comparison=streamed)
             try:
                 value = term.weight * term.loss.value_of(batch)
             except AttributeError as error:
@@ -246,9 +260,9 @@ class Evaluation:
                     "blocks never hold; see gradlab.BatchLoss for what they answer"
                 ) from error
             total = value if total is None else total + value
-        if isinstance(laps, KernelLaps) and not laps.used:
-            laps.refuse()
-        if state is not None and not torch.equal(state, torch.get_rng_state()):
+        if isinstance(streamed, KernelStreamedComparison) and not streamed.used:
+            streamed.refuse()
+        if state is not None and not torch.only_equal_losses(state, torch.get_rng_state()):
             raise GradlabError(
                 f"{self.loss.name} draws random numbers, which processes cannot share"
             )
@@ -258,13 +272,13 @@ class Evaluation:
     def _term_in_blocks(
         self,
         term: Term,
-        scale: Tensor | None,
+        grad_output: Tensor | None,
         gradients: Gradients,
-        by_settings: list[Tensor],
+        setting_gradients: list[Tensor],
         operands: Operands | None,
     ) -> Tensor:
         """Return this process's ``L_i`` of a loss of pairs, see `_in_blocks`."""
-        arguments = term, scale, gradients, by_settings
+        arguments = term, grad_output, gradients, setting_gradients
         if operands is not None:
             return self._in_blocks(*arguments, KernelBlocks(gradients, operands, self.loss.name))
         if is_softmax(term) and fixed_reference(term.batch.anchors, term.loss.temperature):  # type: ignore[attr-defined]  # every softmax has one
@@ -280,17 +294,20 @@ class Evaluation:
     def _in_blocks(
         self,
         term: Term,
-        scale: Tensor | None,
+        grad_output: Tensor | None,
         gradients: Gradients,
-        by_settings: list[Tensor],
+        setting_gradients: list[Tensor],
         blocks: Blocks,
     ) -> Tensor:
-        """Return this process's ``L_i`` of a loss of pairs, (n,); add gradients if ``scale``."""
+        """Return this process's ``L_i`` of a loss of pairs, (n,); add gradients, if asked."""
         whole = dataclasses.replace(
             term.batch.mapped(lambda _, rows: gradients.detached(rows)), comparison=blocks
         )
         anchor_slice = self.anchor_slice
-        first, size = anchor_slice.start, self._rows_in_block(whole, blocks, scale is not None)
+        first, size = (
+            anchor_slice.start,
+            self._rows_in_block(whole, blocks, grad_output is not None),
+        )
         values = whole.anchors.new_empty(anchor_slice.stop - first)
         row_kinds = term.batch.anchors, term.batch.positives, term.batch.own_negatives
         totals = [None if rows is None else gradients.by(rows) for rows in row_kinds]
@@ -311,17 +328,17 @@ class Evaluation:
             )
             value = term.loss.value_of(block)
             values[local_slice] = value.detach()
-            if scale is None or not value.requires_grad:
+            if grad_output is None or not value.requires_grad:
                 continue
             inputs = [leaf for leaf in leaves if leaf is not None and leaf.requires_grad]
             derivatives = torch.autograd.grad(
                 value,
                 [*inputs, *self.learned, blocks.trigger],
-                scale[local_slice] * term.weight,
+                grad_output[local_slice] * term.weight,
                 allow_unused=True,
             )
             of_inputs = [total for total in accumulators if total is not None]
-            for total, derivative in zip(of_inputs + by_settings, derivatives, strict=False):
+            for total, derivative in zip(of_inputs + setting_gradients, derivatives, strict=False):
                 if derivative is not None:
                     total += derivative
             del value, derivatives
@@ -338,16 +355,16 @@ class Evaluation:
         return self.block_size or rows_in_slice(columns, whole.anchors, blocks.operands.dtype)
 
     @torch.no_grad()
-    def _through(
+    def _backward(
         self,
         batch: Batch,
         value: Tensor | None,
         upstream: Tensor,
         gradients: Gradients,
-        laps: Laps | None,
+        streamed: StreamedComparison | None,
     ) -> tuple[list[Tensor | None], list[Tensor]]:
-        """Return the gradients of rows and learned settings, summed over laps and blocks."""
-        answers, embeddings = [] if laps is None else laps.answers, batch.embeddings
+        """Return the gradients of rows and learned settings, summed over both laps and blocks."""
+        answers, embeddings = [] if streamed is None else streamed.answers, batch.embeddings
         leaves = [rows for rows in embeddings if rows is not None and rows.requires_grad]
         inputs = [*answers, *leaves, *self.learned]
         derivatives: list[Tensor | None] = [None] * len(inputs)
@@ -356,20 +373,22 @@ class Evaluation:
             derivatives = list(
                 torch.autograd.grad(value, inputs, upstream, allow_unused=True, retain_graph=retain)
             )
-        if laps is not None:
-            laps.backward(derivatives[: len(answers)], gradients)
+        if streamed is not None:
+            streamed.backward(derivatives[: len(answers)], gradients)
         from_value = derivatives[len(answers) : len(answers) + len(leaves)]
         accumulated = gradients.accumulated()
         from_derived = self._from_derived(leaves, accumulated)
-        by_rows = {id(rows): total for rows, total in accumulated}
+        row_gradients = {id(rows): total for rows, total in accumulated}
         by_leaf = {}
         for leaf, of_value, of_derived in zip(leaves, from_value, from_derived, strict=True):
-            total = by_rows.get(id(leaf))
+            total = row_gradients.get(id(leaf))
             if of_derived is not None:
                 total = of_derived if total is None else total.add_(of_derived)
             total = torch.zeros_like(leaf) if total is None else total.contiguous()
             if leaf is not batch.own_negatives and self.processes.count > 1:
-                total = self.processes.to_owners(total, self.shares[leaf is batch.extra_negatives])
+                total = self.processes.to_owners(
+                    total, self.local_counts[leaf is batch.extra_negatives]
+                )
             by_leaf[id(leaf)] = total if of_value is None else total.add_(of_value)
         settings = [
             torch.zeros_like(setting) if derivative is None else derivative
@@ -411,7 +430,7 @@ class Evaluation:
         if self.unchecked:
             return
         sums = [gradient.sum() for gradient in gradients]
-        if not self._reads_at_once:
+        if not self._reading_is_free:
             total, *sums = torch.stack([values.sum(), *sums]).tolist()  # one wait for all
             if not math.isfinite(total):
                 self._check_values(values)
@@ -421,7 +440,7 @@ class Evaluation:
             self.processes.check(self.batch.anchors, error)
 
     @functools.cached_property
-    def _reads_at_once(self) -> bool:
+    def _reading_is_free(self) -> bool:
         """Whether values are read before the gradient is made, rather than together with it."""
         free = self.processes.count > 1 or reading_is_free(self.batch.anchors)
         return not self.unchecked and free

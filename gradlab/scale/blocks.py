@@ -101,12 +101,12 @@ class Blocks(Comparison):
         """Build the negatives, which share the memory of this block."""
         return BlockCosines(*arguments, **options, memory=self._memory, learned=self._learned)
 
-    def taken(self, vectors: Tensor, index: Tensor) -> Tensor:
+    def rows_at(self, vectors: Tensor, index: Tensor) -> Tensor:
         """Return the rows ``index`` of ``vectors``."""
         total = self._gradients.by(vectors)
         if total is None:
             return vectors[index]
-        rows: Tensor = _Taken.apply(vectors, index, total, self.trigger)
+        rows: Tensor = _IndexedRows.apply(vectors, index, total, self.trigger)
         return rows
 
 
@@ -286,7 +286,7 @@ class _Chords(torch.autograd.Function):
         return *returned, None, None
 
 
-class _Taken(torch.autograd.Function):
+class _IndexedRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, columns: Tensor, index: Tensor, total: Tensor, trigger: Tensor) -> Tensor:
         ctx.index, ctx.total = index, total
@@ -360,26 +360,26 @@ class _Sum(torch.autograd.Function):
     ) -> Tensor:
         ctx.negatives, ctx.quantity, ctx.learned = negatives, quantity, learned
         ctx.slopes, sums = memory.take(cosine, *cosine.shape), []
-        ctx.by_settings = [torch.zeros_like(setting) for setting in learned]
+        ctx.setting_gradients = [torch.zeros_like(setting) for setting in learned]
         for rows, few, of_few in _few_sums(negatives, quantity):
             sums.append(of_few.detach())
-            ctx.slopes[rows], *by_settings = _gradients(
+            ctx.slopes[rows], *setting_gradients = _gradients(
                 of_few, [few, *learned], torch.ones_like(of_few)
             )
-            _add(ctx.by_settings, by_settings)
+            _add(ctx.setting_gradients, setting_gradients)
         return torch.cat(sums)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         slopes, ctx.slopes = ctx.slopes, None
-        by_settings = ctx.by_settings
-        if by_settings and reading_is_free(upstream) and (upstream == upstream[0]).all():
-            by_settings = [total * upstream[0] for total in by_settings]
-        elif by_settings:
-            by_settings = [torch.zeros_like(setting) for setting in ctx.learned]
+        setting_gradients = ctx.setting_gradients
+        if setting_gradients and reading_is_free(upstream) and (upstream == upstream[0]).all():
+            setting_gradients = [total * upstream[0] for total in setting_gradients]
+        elif setting_gradients:
+            setting_gradients = [torch.zeros_like(setting) for setting in ctx.learned]
             for rows, _, of_few in _few_sums(ctx.negatives, ctx.quantity):
-                _add(by_settings, _gradients(of_few, ctx.learned, upstream[rows]))
-        return slopes.mul_(upstream[:, None]), None, None, None, *by_settings
+                _add(setting_gradients, _gradients(of_few, ctx.learned, upstream[rows]))
+        return slopes.mul_(upstream[:, None]), None, None, None, *setting_gradients
 
 
 def _add(totals: Sequence[Tensor], addends: Sequence[Tensor]) -> None:

@@ -33,10 +33,10 @@ def terms_of(loss: Loss, batch: Batch, weight: float) -> list[Term]:
     ]
 
 
-def needs_all_rows(term: Term, sharing: list[Term], equal: bool) -> bool:
+def needs_all_rows(term: Term, sharing: list[Term], *, only_equal_losses: bool) -> bool:
     """Whether a term runs on all rows at once: a batch loss, or one of two ``sharing`` directions.
 
-    ``equal``: whether only equal losses can share their cosines.
+    ``only_equal_losses``: whether only equal losses can share their cosines.
     """
     if not isinstance(term.loss, PairLoss | CandidateLoss):
         return True
@@ -44,7 +44,7 @@ def needs_all_rows(term: Term, sharing: list[Term], equal: bool) -> bool:
     return any(term is direction for direction in sharing) and any(
         anchors is opposite.batch.positives
         and positives is opposite.batch.anchors
-        and (not equal or term.loss == opposite.loss)
+        and (not only_equal_losses or term.loss == opposite.loss)
         for opposite in sharing
     )
 

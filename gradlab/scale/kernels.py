@@ -33,7 +33,7 @@ from gradlab.batch.similarity import Negatives, OfEach
 from gradlab.errors import GradlabError
 from gradlab.scale.block_size import default_block_size
 from gradlab.scale.blocks import Blocks, Gradients
-from gradlab.scale.log_sums import Laps
+from gradlab.scale.log_sums import StreamedComparison
 from gradlab.scale.logit_translation import Link, NotServed, link_at, link_of
 from gradlab.scale.matrix_products import in_tf32, slices, tf32_allowed
 from gradlab.scale.processes import Processes
@@ -144,7 +144,7 @@ class Operands:
         self._operands.clear()
 
 
-class Served:
+class KernelInterface:
     """What kernels serve: log-sum-exps of negatives as they are.
 
     Attributes:
@@ -178,7 +178,7 @@ class Served:
         return KernelNegatives(self, blocks, None)  # type: ignore[arg-type]  # one of its two subclasses
 
 
-class KernelBlocks(Served, Blocks):
+class KernelBlocks(KernelInterface, Blocks):
     """Compares some rows with all columns by a kernel; their exponentials make the gradient."""
 
     def __init__(self, gradients: Gradients, operands: Operands, loss_name: str) -> None:
@@ -201,10 +201,10 @@ class KernelBlocks(Served, Blocks):
         return own_cosines(block.rows, block.vectors)
 
 
-class KernelLaps(Served, Laps):
+class KernelStreamedComparison(KernelInterface, StreamedComparison):
     """Compares all rows with all columns by kernels, for losses that use log-sum-exps of negatives.
 
-    Where `Laps` takes a temperature, it takes a `Link`.
+    Where `StreamedComparison` takes a temperature, it takes a `Link`.
     """
 
     def __init__(
@@ -303,15 +303,15 @@ class KernelNegatives(Negatives):
 
     def __init__(
         self,
-        laps: KernelLaps | KernelBlocks,
+        streamed: KernelStreamedComparison | KernelBlocks,
         blocks: list[Block],
         own: tuple[Block, int] | None,
     ) -> None:
         """Store blocks of columns, and own negatives with the index of their first row.
 
-        ``laps`` computes the answers, for all rows or for some.
+        ``streamed`` computes the answers, for all rows or for some.
         """
-        self._laps, self._blocks, self._own = laps, blocks, own
+        self._streamed, self._blocks, self._own = streamed, blocks, own
 
     def __repr__(self) -> str:
         return f"KernelNegatives({[block.name for block in self._blocks]})"
@@ -332,50 +332,50 @@ class KernelNegatives(Negatives):
 
     def shares_of_all(self, temperature: float) -> Tensor:
         """Return each anchor's share of a softmax over all pairs, (n,), without gradient."""
-        if isinstance(self._laps, KernelBlocks):
-            self._laps.refuse()
+        if isinstance(self._streamed, KernelBlocks):
+            self._streamed.refuse()
         link: Any = link_at(temperature)
-        return torch.softmax(self._laps.fixed_log_sum_exp(self._blocks, link), 0)
+        return torch.softmax(self._streamed.fixed_log_sum_exp(self._blocks, link), 0)
 
     @cached_property
     def count(self) -> Tensor:
         """Number of negatives of each anchor, (n,)."""
         if self._own is not None:  # their number may differ between processes
-            self._laps.refuse()
+            self._streamed.refuse()
         count = sum(len(block.vectors) - (block.own is not None) for block in self._blocks)
         rows = self._blocks[0].rows
         return rows.new_full((len(rows),), count)
 
     def sum_of(self, quantity: OfEach) -> NoReturn:
         """Refuse the loss: kernels make no other sums."""
-        self._laps.refuse()
+        self._streamed.refuse()
 
     def mean_of(self, quantity: OfEach, logit: OfEach) -> NoReturn:
         """Refuse the loss: kernels make no means."""
-        self._laps.refuse()
+        self._streamed.refuse()
 
     def weighted_by(self, batch: Any, weight: Any) -> NoReturn:
         """Refuse the loss: kernels compute no weights."""
-        self._laps.refuse()
+        self._streamed.refuse()
 
     @property
     def hardest_index(self) -> NoReturn:
         """Refuse the loss: kernels look for no largest cosine."""
-        self._laps.refuse()
+        self._streamed.refuse()
 
     @property
     def hardest(self) -> NoReturn:
         """Refuse the loss: kernels look for no largest cosine."""
-        self._laps.refuse()
+        self._streamed.refuse()
 
     def _log_sum_exp(self, link: Any, logit: OfEach) -> Tensor:
         if self._own is None:
-            return self._laps.log_sum_exp(self._blocks, link)
-        own = Negatives.from_cosines(self._laps.own_cosines(*self._own))
+            return self._streamed.log_sum_exp(self._blocks, link)
+        own = Negatives.from_cosines(self._streamed.own_cosines(*self._own))
         of_own = torch.logsumexp(logit(own), -1)
         if not self._blocks:
             return of_own
-        return torch.logaddexp(self._laps.log_sum_exp(self._blocks, link), of_own)
+        return torch.logaddexp(self._streamed.log_sum_exp(self._blocks, link), of_own)
 
 
 def _in_tf32(rows: Tensor) -> Tensor:

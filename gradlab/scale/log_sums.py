@@ -41,7 +41,7 @@ HALVES = 4
 Backward = Callable[[Gradients, Tensor], None]
 
 
-class Laps(Comparison):
+class StreamedComparison(Comparison):
     """Compares all rows with all columns, for losses that need only a few numbers per row.
 
     Attributes:
@@ -67,7 +67,7 @@ class Laps(Comparison):
             return StreamedNegatives(self, blocks[:-1], (blocks[-1], batch.own_start))
         return StreamedNegatives(self, blocks)
 
-    def sharing(self) -> Laps:
+    def sharing(self) -> StreamedComparison:
         """Return this object, which already shares products."""
         return self
 

@@ -21,16 +21,16 @@ class StreamedNegatives(Negatives):
     """Negatives of all rows of a batch, never stored; requests are computed block by block."""
 
     def __init__(
-        self, laps: Any, blocks: list[Block], own: tuple[Block, int] | None = None
+        self, streamed: Any, blocks: list[Block], own: tuple[Block, int] | None = None
     ) -> None:
         """Store blocks of all rows; own negatives serve only the log-sum-exp.
 
         Args:
-            laps: the `gradlab.scale.log_sums.Laps` that computes the answers.
+            streamed: the `gradlab.scale.log_sums.StreamedComparison` that computes the answers.
             blocks: columns that all rows share.
             own: own negatives, and the index of the first row that has some here.
         """
-        self._laps, self._blocks, self._own = laps, blocks, own
+        self._streamed, self._blocks, self._own = streamed, blocks, own
 
     def __repr__(self) -> str:
         return f"StreamedNegatives({len(self._blocks[0].rows)} rows)"
@@ -38,14 +38,14 @@ class StreamedNegatives(Negatives):
     def log_sum_exp(self, temperature: float) -> Tensor:
         """Return ``log Σ_k exp(cos θ_k / τ)``, (n,)."""
         if self._own is not None:
-            shared = StreamedNegatives(self._laps, self._blocks).log_sum_exp(temperature)
+            shared = StreamedNegatives(self._streamed, self._blocks).log_sum_exp(temperature)
             return torch.logaddexp(
-                shared, torch.logsumexp(self._laps.own_cosines(*self._own) / temperature, -1)
+                shared, torch.logsumexp(self._streamed.own_cosines(*self._own) / temperature, -1)
             )
         if isinstance(temperature, Tensor):
             rows = self.log_sum_exp(float(temperature.detach()))
             return rows + self._slope(temperature.detach()) * (temperature - temperature.detach())
-        return self._laps.log_sum_exp(self._blocks, temperature)
+        return self._streamed.log_sum_exp(self._blocks, temperature)
 
     def log_sum_exp_of_all(self, temperature: float) -> Tensor:
         """Return ``log Σ_ik exp(cos θ_ik / τ)``."""
@@ -55,7 +55,7 @@ class StreamedNegatives(Negatives):
                 self.shares_of_all(float(temperature.detach())) * self._slope(temperature.detach())
             ).sum()
             return rows + slope * (temperature - temperature.detach())
-        return self._laps.log_sum_exp_of_all(self._blocks, temperature)
+        return self._streamed.log_sum_exp_of_all(self._blocks, temperature)
 
     def _slope(self, temperature: Tensor) -> Tensor:
         """Return the derivative of `log_sum_exp` with respect to a learned temperature, (n,)."""
@@ -68,7 +68,7 @@ class StreamedNegatives(Negatives):
 
     def shares_of_all(self, temperature: float) -> Tensor:
         """Return each anchor's share of a softmax over all pairs, (n,), without gradient."""
-        return torch.softmax(self._laps.fixed_log_sum_exp(self._blocks, temperature), 0)
+        return torch.softmax(self._streamed.fixed_log_sum_exp(self._blocks, temperature), 0)
 
     def log_sum_exp_of(self, logit: OfEach) -> Tensor:
         """Return ``log Σ_k exp(φ_k)``, (n,)."""
@@ -93,30 +93,30 @@ class StreamedNegatives(Negatives):
         with torch.no_grad():
             rows = self._blocks[0].rows
             indices = [self._of_rows(block_slice).hardest_index for block_slice in self._slices()]
-            return self._laps.gather(torch.cat(indices), len(rows))
+            return self._streamed.gather(torch.cat(indices), len(rows))
 
     @cached_property
     def hardest(self) -> PairSimilarity:
         """Similarity to the hardest negative, measured by chords."""
-        return self._laps.pair(*self._laps._pairs(self._blocks, self.hardest_index))
+        return self._streamed.pair(*self._streamed._pairs(self._blocks, self.hardest_index))
 
     def weighted_by(self, batch: Any, weight: Callable[[Any], Tensor]) -> tuple[Tensor, Tensor]:
         """Return ``Σ_k sg(W_k)`` and ``Σ_k sg(W_k) cos θ_k``, (n,) each."""
-        laps, blocks = self._laps, self._blocks
+        streamed, blocks = self._streamed, self._blocks
         rows = blocks[0].rows
         totals, sums = [], []
         with torch.no_grad():
-            for _, block_rows in laps.blocks(batch):
+            for _, block_rows in streamed.blocks(batch):
                 weights = weight(block_rows)
                 totals.append(weights.sum(-1))
                 sums.append(sum(weights[:, block.columns] @ block.vectors for block in blocks))
-            total = laps.gather(torch.cat(totals), len(rows))
-            vectors = laps.gather(torch.cat(sums), len(rows))
+            total = streamed.gather(torch.cat(totals), len(rows))
+            vectors = streamed.gather(torch.cat(sums), len(rows))
         cosines = torch.linalg.vecdot(rows, vectors)
         if any(block.vectors.requires_grad for block in blocks):
 
             def backward(gradients: Gradients, upstream: Tensor) -> None:
-                for block_slice, block_rows in laps.blocks(batch):
+                for block_slice, block_rows in streamed.blocks(batch):
                     weights = weight(block_rows).mul(upstream[block_slice, None])
                     for block in blocks:
                         by_vectors = gradients.by(block.vectors)
@@ -125,11 +125,11 @@ class StreamedNegatives(Negatives):
                                 weights[:, block.columns].T, rows.detach()[block_slice]
                             )
 
-            cosines = cosines + laps.answer(torch.zeros_like(total), backward)
+            cosines = cosines + streamed.answer(torch.zeros_like(total), backward)
         return total, cosines
 
     def _slices(self) -> list[slice]:
-        return self._laps.row_slices(self._blocks[0].rows, self._blocks[-1].columns.stop)
+        return self._streamed.row_slices(self._blocks[0].rows, self._blocks[-1].columns.stop)
 
     def _of_rows(
         self,
@@ -164,10 +164,10 @@ class StreamedNegatives(Negatives):
 
     def _ask(self, question: Callable[[Negatives], Tensor]) -> Tensor:
         """Return any function of each row's negatives, (n,), as an answer."""
-        laps, rows = self._laps, self._blocks[0].rows
+        streamed, rows = self._streamed, self._blocks[0].rows
         with torch.no_grad():
             answers = [question(self._of_rows(block_slice)) for block_slice in self._slices()]
-            answer = laps.gather(torch.cat(answers), len(rows))
+            answer = streamed.gather(torch.cat(answers), len(rows))
 
         def backward(gradients: Gradients, upstream: Tensor) -> None:
             total = gradients.by(rows)
@@ -186,4 +186,4 @@ class StreamedNegatives(Negatives):
                     if total is not None and by_leaf is not None:
                         total[block_slice] += by_leaf
 
-        return laps.answer(answer, backward)
+        return streamed.answer(answer, backward)

@@ -72,13 +72,13 @@ class Packed:
         flat = torch.cat([tensor.flatten() for tensor in self._tensors()])
         if device.type == "cuda":
             flat = flat.pin_memory()
-        return self._with(flat.to(device, non_blocking=True))
+        return self._with_entries(flat.to(device, non_blocking=True))
 
     def _tensors(self) -> list[Tensor]:
         views = [tensor for group in self.groups for tensor in group[:2]]
         return [*views, self.order]
 
-    def _with(self, flat: Tensor) -> Packed:
+    def _with_entries(self, flat: Tensor) -> Packed:
         """Return the same layout with the entries of ``flat``."""
         tensors = self._tensors()
         pieces = iter(flat.split([tensor.numel() for tensor in tensors]))

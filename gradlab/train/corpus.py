@@ -74,7 +74,7 @@ class Corpus:
         columns = _tokenised(file, encoder, config.max_length, processes)
         count = len(columns[0])
         loss_inputs = _loss_inputs(file, count)
-        held_out, order, steps = _dealt(config, count)
+        held_out, order, steps = _split_and_order(config, count)
         if len(set(processes.collect(columns[0].data_hash))) > 1:
             raise GradlabError(f"the processes have different files {config.train_file!r}")
         return cls(file, columns, held_out, order, steps, loss_inputs)
@@ -104,7 +104,7 @@ def check_data(config: TrainConfig) -> None:
     count = sum(1 for _ in itertools.islice(training_file(config).examples(), least + 1))
     if not count:
         raise GradlabError(f"the training file {config.train_file!r} holds no sentence")
-    _dealt(config, count)
+    _split_and_order(config, count)
 
 
 def training_file(config: TrainConfig) -> TrainingFile:
@@ -231,7 +231,7 @@ def _tokenised(
     return columns
 
 
-def _dealt(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrder, int]:
+def _split_and_order(config: TrainConfig, count: int) -> tuple[NDArray[np.int64], BatchOrder, int]:
     """Return the held-out rows of ``count`` sentences, the order of the rest and the step count."""
     training, held_out = split_held_out(count, config.held_out, config.seed)
     if config.held_out and len(held_out) < 2:

@@ -208,20 +208,25 @@ def share_batch(
     (anchors, positives, extra), share = views, processes.share
     size = len(anchors)
 
-    def beside(rows: Tensor) -> Tensor:
+    def of_extra(rows: Tensor) -> Tensor:
         """Return hard negatives that this process embedded, and an equal part of the others."""
         columns = [share(column) for column in rows[: hard * size].split(size)]
         return torch.cat([*columns, rows[hard * size :][processes.rank :: processes.count]])
 
     def own(rows: Any) -> Any:
         if not isinstance(rows, tuple):
-            return torch.cat([share(rows[:size]), beside(rows[size:])])
+            return torch.cat([share(rows[:size]), of_extra(rows[size:])])
         extra_index = None if extra is None else 2
         return tuple(
-            beside(view) if index == extra_index else share(view) for index, view in enumerate(rows)
+            of_extra(view) if index == extra_index else share(view)
+            for index, view in enumerate(rows)
         )
 
-    own_views = share(anchors), share(positives), None if extra is None else beside(extra)
+    own_views = (
+        share(anchors),
+        share(positives),
+        None if extra is None else of_extra(extra),
+    )
     return own_views, {name: own(rows) for name, rows in context.items()}
 
 

@@ -281,30 +281,40 @@ class Objective(nn.Module):
         """
         context, ages = dict(context or {}), None
         in_batch = self.config.in_batch_negatives
-        own = len(hard) > 0 and self.config.hard_negatives == "own"
-        shared = 0 if own else len(hard)
-        if own:
+        has_own_hard = len(hard) > 0 and self.config.hard_negatives == "own"
+        shared_columns = 0 if has_own_hard else len(hard)
+        if has_own_hard:
             context["own_negatives"] = torch.stack(list(hard), dim=1)
-        pools = [*hard[:shared], *([] if extra_negatives is None else [extra_negatives])]
+        extra_parts = [
+            *hard[:shared_columns],
+            *([] if extra_negatives is None else [extra_negatives]),
+        ]
         if self.queue is not None:
-            queued, ages, numbers = self.queue.contents()
+            queued, ages, sentence_numbers = self.queue.contents()
             if "sentences" in context:
-                unknown = ages.new_full((sum(map(len, pools)),), -1)
-                context["sentences"] = torch.cat([context["sentences"], unknown, numbers])
-            pools += [queued.to(anchors.dtype)] if len(queued) else []
-        extra = torch.cat(pools) if pools else None
-        if extra is not None and self.loss.is_combinator and (shared or self._asks_for_owners):
+                unknown = ages.new_full((sum(map(len, extra_parts)),), -1)
+                context["sentences"] = torch.cat([context["sentences"], unknown, sentence_numbers])
+            extra_parts += [queued.to(anchors.dtype)] if len(queued) else []
+        extra = torch.cat(extra_parts) if extra_parts else None
+        # Only combinators, such as hardness(), ask which negatives belong to which anchor.
+        if (
+            extra is not None
+            and self.loss.is_combinator
+            and (shared_columns or self._asks_for_owners)
+        ):
             # A column has one row per anchor; the other extra negatives have no owner.
             rows = torch.arange(len(extra), device=anchors.device)
-            context["owners"] = torch.where(rows < shared * len(anchors), rows % len(anchors), -1)
+            context["owners"] = torch.where(
+                rows < shared_columns * len(anchors), rows % len(anchors), -1
+            )
         views = anchors, positives, extra
-        if extra is None and not (in_batch or own) and self.queue is not None:
+        if extra is None and not (in_batch or has_own_hard) and self.queue is not None:
             # The queue is still empty: without negatives, the gradient is zero.
             loss = 0 * (anchors.sum() + positives.sum())
         else:
-            loss = self._value(views, context, shared, gathered)
-        learned = self.loss if self._criterion.values else None
-        return Output(loss, *views, in_batch, ages, context=context, learned=learned)
+            loss = self._value(views, context, shared_columns, gathered)
+        learned_loss = self.loss if self._criterion.values else None
+        return Output(loss, *views, in_batch, ages, context=context, learned=learned_loss)
 
     def after_batch(self, output: Output) -> None:
         """Called after the backward pass of each batch; a step may have several batches."""

@@ -117,7 +117,7 @@ class RunFolder:
                 f"{place} holds {name}, which a run would overwrite; give another --output"
             )
 
-    def held(self) -> AbstractContextManager[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Keep other processes from training here; GradlabError if one does already."""
         refusal = (
             f"another process trains in {str(self.path)!r}; wait for it, or give another --output"

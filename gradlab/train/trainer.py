@@ -119,7 +119,7 @@ class Trainer:
         """Train to the end and return the result; for errors see :func:`train`."""
         if not self.processes.is_main:
             return self._run()
-        with self.folder.held():
+        with self.folder.locked():
             if not self._resume:  # another process may have trained here since
                 self.folder.check_free()
             try:

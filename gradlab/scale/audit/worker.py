@@ -44,7 +44,7 @@ class GivenModel(nn.Module):
         return self
 
 
-class Share:
+class ProcessBatch:
     """The sentences that one process holds, or the whole batch for rank -1.
 
     Attributes:
@@ -82,58 +82,58 @@ def measure(
     """
     loss, count = build(), job["processes"]
 
-    def on(share: Share, **options: Any) -> dict[str, Any]:
+    def on(batch: ProcessBatch, **options: Any) -> dict[str, Any]:
         try:
             fresh = copy.deepcopy(loss)
         except Exception:  # some losses cannot be copied
             fresh = build()
-        return evaluate(fresh, share, **options)
+        return evaluate(fresh, batch, **options)
 
     for case in job["cases"]:
-        share = Share(job, case, rank)
-        measured = on(share)
+        batch = ProcessBatch(job, case, rank)
+        measured = on(batch)
         # The cube root of the rounding error balances it with the error of a central difference.
         step = torch.finfo(getattr(torch, measured["dtype"])).eps ** (1 / 3)
-        measured["slopes"] = np.zeros((count, len(share.columns)))
+        measured["slopes"] = np.zeros((count, len(batch.columns)))
         for owner, column in np.ndindex(measured["slopes"].shape):
-            change = torch.zeros_like(share.columns)
-            own = share.owners == owner
-            change[column, own] = step * share.along[column, own]
+            change = torch.zeros_like(batch.columns)
+            own = batch.owners == owner
+            change[column, own] = step * batch.along[column, own]
             up, down = (
-                on(share, change=sign * change, backward=False)["value"] for sign in (1, -1)
+                on(batch, change=sign * change, backward=False)["value"] for sign in (1, -1)
             )
             measured["slopes"][owner, column] = (up - down) / (2 * step)
         if rank < 0:
-            alone = [on(Share(job, case, process))["gradient"] for process in range(count)]
+            alone = [on(ProcessBatch(job, case, process))["gradient"] for process in range(count)]
             measured["separate"] = np.concatenate(alone, axis=1)
         else:
             measured["contributions"] = np.stack(
-                [on(share, weight=float(rank == p))["gradient"] for p in range(count)]
+                [on(batch, weight=float(rank == p))["gradient"] for p in range(count)]
             )
         yield case.name, measured
     if rank < 0:
-        yield "again", on(Share(job, job["cases"][0], rank), seed=1)
+        yield "again", on(ProcessBatch(job, job["cases"][0], rank), seed=1)
 
 
 def evaluate(
     loss: Any,
-    share: Share,
+    batch: ProcessBatch,
     *,
     change: Tensor | float = 0.0,
     weight: float = 1.0,
     seed: int = 0,
     backward: bool = True,
 ) -> dict[str, Any]:
-    """Return value and gradients of ``weight`` times the loss on a share.
+    """Return value and gradients of ``weight`` times the loss on the batch of a process.
 
-    ``change`` is added to the columns of the share.
+    ``change`` is added to the columns of the batch.
 
     Raises:
         GradlabError: the loss cannot be called, or is not a scalar with a gradient.
     """
     torch.manual_seed(seed)
-    criterion = _criterion(loss, share)
-    leaves = [rows.clone().requires_grad_() for rows in share.columns + change]
+    criterion = _criterion(loss, batch)
+    leaves = [rows.clone().requires_grad_() for rows in batch.columns + change]
     value = criterion(leaves)
     if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
         shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
@@ -193,29 +193,29 @@ def _gradient(leaf: Tensor) -> Tensor:
     return torch.zeros_like(leaf) if leaf.grad is None else leaf.grad.clone()
 
 
-def _criterion(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
+def _criterion(loss: Any, batch: ProcessBatch) -> Callable[[list[Tensor]], Tensor]:
     """Wrap a loss of any kind as a function of columns of embeddings."""
     if any(isinstance(getattr(loss, name, None), nn.Module) for name in MODEL):
-        if share.own:
+        if batch.own:
             raise GradlabError(
                 "a loss of sentence-transformers has its own negatives in columns; "
                 "give columns instead"
             )
-        return _on_sentences(loss, share)
+        return _on_sentences(loss, batch)
     if not callable(loss):
         raise GradlabError(
             f"the loss must be callable on columns of embeddings, not {type(loss).__name__}"
         )
-    if not share.own:
+    if not batch.own:
         return lambda columns: loss(*columns)
     return lambda columns: loss(
-        *columns[: -share.own], own_negatives=torch.stack(columns[-share.own :], dim=1)
+        *columns[: -batch.own], own_negatives=torch.stack(columns[-batch.own :], dim=1)
     )
 
 
-def _on_sentences(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
+def _on_sentences(loss: Any, batch: ProcessBatch) -> Callable[[list[Tensor]], Tensor]:
     table, guide = GivenModel(), GivenModel()
-    guide.rows = share.guide.flatten(0, 1)
+    guide.rows = batch.guide.flatten(0, 1)
     for module in loss.modules():
         for names, model in ((MODEL, table), (("guide",), guide)):
             for name in names:
@@ -225,7 +225,7 @@ def _on_sentences(loss: Any, share: Share) -> Callable[[list[Tensor]], Tensor]:
     two = {
         base.__name__ for module in loss.modules() for base in type(module).__mro__
     } & OF_TWO_LABELS
-    labels = share.numbers.repeat(len(share.guide)) if of_classes else share.scores
+    labels = batch.numbers.repeat(len(batch.guide)) if of_classes else batch.scores
     labels = (labels > 0.5).long() if two else labels
 
     def criterion(columns: list[Tensor]) -> Tensor:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gradlab.errors import GradlabError
 from gradlab.settings import setting
 from gradlab.train.augment.base import Ids, SentenceAugmentation
-from gradlab.train.augment.places import draw_places
+from gradlab.train.augment.changed_positions import draw_positions
 from gradlab.train.augment.registry import register
 
 
@@ -25,7 +25,7 @@ class SubwordEdit(SentenceAugmentation):
 
     def places(self, tokens: Ids, generator: np.random.Generator) -> NDArray[np.int64]:
         """Return the drawn places, ascending."""
-        return draw_places(len(tokens), self.rate, generator)
+        return draw_positions(len(tokens), self.rate, generator)
 
 
 @register("subword_repetition")

@@ -15,7 +15,7 @@ from gradlab.errors import GradlabError
 from gradlab.settings import setting
 from gradlab.settings.objects import import_object
 from gradlab.train.augment.base import TextAugmentation
-from gradlab.train.augment.places import draw_places
+from gradlab.train.augment.changed_positions import draw_positions
 from gradlab.train.augment.registry import register
 
 # Words with little meaning; the paper does not give its list.
@@ -40,7 +40,7 @@ class WordRepetition(TextAugmentation):
 
     def text(self, sentence: str, generator: np.random.Generator) -> str:
         words = sentence.split()
-        repeated = set(draw_places(len(words), self.rate, generator).tolist())
+        repeated = set(draw_positions(len(words), self.rate, generator).tolist())
         return " ".join(
             f"{word} {word}" if place in repeated else word for place, word in enumerate(words)
         )
@@ -66,7 +66,7 @@ class StopwordInsertion(TextAugmentation):
 
     def text(self, sentence: str, generator: np.random.Generator) -> str:
         words, stop_words = sentence.split(), self.words.split()
-        places = draw_places(len(words), self.rate, generator)
+        places = draw_positions(len(words), self.rate, generator)
         choices = generator.integers(len(stop_words), size=len(places))
         drawn = [stop_words[choice] for choice in choices]
         return " ".join(np.insert(np.array(words, dtype=object), places + 1, drawn))
