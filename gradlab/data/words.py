@@ -35,6 +35,15 @@ BROKEN = re.compile(
     r"[^\W\d_]{2,}(?:-\s+|\u00ad\s*)(?!(?:and|or|to|nor|but|und|oder|bis|et|ou|e|o|y|u|en|of)\b)"
     r"[^\W\d_]{2,}"
 )
+# Signs of code, and how many of them a text of code holds at least: its names repeat.
+CODE, FEWEST_SIGNS = re.compile(r"[(){}=;]"), 3
+# Placeholders and masks of words, and the share of the words of a text that they must be for its
+# words to be replaced. Braces behind a word, as in LaTeX, or behind a closing one are no blank.
+BLANK = re.compile(
+    r"\[(MASK|UNK)\]|<(mask|unk)>|(?<![\w)}^\\])(?<!\)\s)\{\w*\}|\{\{.*?\}\}|\b[xX]{3,}\b|\*{3,}"
+    r"|█+|<[A-Z_]{3,}>|\[[A-Z_]{3,}\]|\[[a-z_]{3,}\]"
+)
+MANY_BLANKS = 0.15
 Overlap = Callable[[int, int, int, int], float]
 
 
@@ -99,6 +108,24 @@ def misread(texts: Sequence[str]) -> tuple[float, str]:
 def broken(texts: Sequence[str]) -> tuple[float, str]:
     """Return the share of texts with words that are broken by hyphens, and a word of one."""
     return _share_of(BROKEN, texts)
+
+
+def is_code(text: str) -> bool:
+    """Return whether a text has the signs of code."""
+    return len(CODE.findall(text)) >= FEWEST_SIGNS
+
+
+def has_blanks(text: str) -> bool:
+    """Return whether placeholders or masks stand in place of words; in code they are names."""
+    signs = len(BLANK.findall(text))
+    many = signs >= MANY_BLANKS * max(1, len(text.split()))
+    return many and not is_code(BLANK.sub(" ", text))
+
+
+def blanks(texts: Sequence[str]) -> tuple[float, str]:
+    """Return the share of texts with words replaced by placeholders, and one of them."""
+    replaced = [*filter(has_blanks, texts)]
+    return len(replaced) / max(len(texts), 1), replaced[0] if replaced else ""
 
 
 def word_overlap(columns: Sequence[Sequence[str]]) -> Overlap:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gradlab.errors import counted
-from gradlab.inspection.findings import spaced_wrongly, without_words, words_broken
+from gradlab.inspection.text_findings import spaced_wrongly, without_words, words_broken
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 

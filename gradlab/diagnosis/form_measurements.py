@@ -7,12 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gradlab.data.words import UNSPACED, shares_of_identifiers, words_of
+from gradlab.data.words import UNSPACED, has_blanks, is_code, shares_of_identifiers, words_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 
 READ_ROWS = 2000
-# Share of the words of a text that blanks must be for its words to be replaced.
-MANY_BLANKS = 0.15
 # Characters of a text below which its length says nothing; fewest words of it; fewest such texts of
 # a column; the end of a text that is whole.
 SHORT, FEWEST_WORDS, FEWEST_DIFFERENT = 10, 3, 24
@@ -32,12 +30,6 @@ PIECE = re.compile(r"(^|\s)##\w|(^|\s)[ĠĊ▁]\w|\w▁\w")
 ELLIPSIS = re.compile(
     r"(\.\.\.|…|\[\.\.\.\]|\[truncated\]|\[?(read|show) more\]?)\W*$", re.IGNORECASE
 )
-BLANK = re.compile(
-    r"\[(MASK|UNK)\]|<(mask|unk)>|\{\w*\}|\{\{.*?\}\}|\b[xX]{3,}\b|\*{3,}|█+|<[A-Z_]{3,}>"
-    r"|\[[A-Z_]{3,}\]"
-)
-# Signs of code, and how many of them a text of code holds at least: its names repeat.
-CODE, FEWEST_SIGNS = re.compile(r"[(){}=;]"), 3
 LOST = re.compile(r"[^\W\d_]\?[^\W\d_]")
 Numbers = dict[str, Any]
 
@@ -129,7 +121,7 @@ def _filler(texts: Sequence[str]) -> tuple[str, float, float]:
 
     Of code there is none: names such as ``x`` and ``self`` repeat there.
     """
-    if sum(len(CODE.findall(text)) >= FEWEST_SIGNS for text in texts) > len(texts) / 2:
+    if sum(map(is_code, texts)) > len(texts) / 2:
         return "", 0.0, 0.0
     counts = Counter(word for text in texts for word in words_of(text))
     if not counts:
@@ -138,17 +130,13 @@ def _filler(texts: Sequence[str]) -> tuple[str, float, float]:
     return word, times / counts.total(), times / len(texts)
 
 
-def _has_blanks(text: str) -> bool:
-    return len(BLANK.findall(text)) >= MANY_BLANKS * max(1, len(text.split()))
-
-
 KINDS: dict[str, Callable[[str], bool]] = {
     "object": lambda text: bool(OBJECT.search(text)),
     "escape": lambda text: bool(ESCAPE.search(text)),
     "joined": lambda text: bool(JOINED.fullmatch(text.strip())),
     "piece": lambda text: bool(PIECE.search(text)),
     "ellipsis": lambda text: bool(ELLIPSIS.search(text)),
-    "blank": _has_blanks,
+    "blank": has_blanks,
     "lost": lambda text: bool(LOST.search(text)) and "://" not in text,
 }
 OF_LOSS = (forms, spelling)

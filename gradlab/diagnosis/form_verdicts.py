@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gradlab.inspection.text_findings import BLANK
 from gradlab.numbers import percent
 from gradlab.verdict import WATCH, Verdict
 
@@ -42,10 +43,7 @@ KINDS = {
         "end with an ellipsis, as where a text was shortened for display: what follows is cut off",
         "Read the whole texts again: a preview or a printed table was taken.",
     ),
-    "blank": (
-        "have placeholders or masks in place of words: what tells the texts apart is gone",
-        "Fill the template, and take the texts before words were masked or made anonymous.",
-    ),
+    "blank": BLANK,
     "lost": (
         "have question marks within words, where letters were lost by a wrong encoding",
         "Read the source again as UTF-8, without errors='replace'.",

@@ -36,7 +36,8 @@ def steps_of(
     steps: list[tuple[str, str]] = []
     if numbers.get("sampled_from") and file is not None and command:
         return _whole_steps(file, command)
-    if file is not None and file.roles.positive is not None and numbers["duplicates"]:
+    pairs = file is not None and file.roles.positive is not None
+    if pairs and (numbers["duplicates"] or numbers["shared_lines"]):
         steps.append(
             (
                 "Keep equal texts out of each batch, in sentence-transformers; no row is lost",

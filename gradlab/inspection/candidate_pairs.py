@@ -81,6 +81,22 @@ class CandidatePairs:
         in_rows = np.unique(own * self.count + np.arange(len(own)) % self.count)
         return len(in_rows) - len(np.unique(own))
 
+    def shared(self, batch_size: int) -> NDArray[np.bool_]:
+        """Return which lines are texts that a sampler can keep apart, (lines,).
+
+        Such a text stands in several rows that do not repeat each other, as an answer to several
+        questions does, and in so few that batches of ``batch_size`` can be filled without two of
+        them.
+        """
+        repeated = set(self.rows_left_out()[REPEATS].tolist())
+        shared = (self.lines["kind"] == DUPLICATE).to_numpy(copy=True)
+        for place in np.flatnonzero(shared):
+            group = self.groups.group[self.lines[SIDES[0]].iloc[place]]
+            rows = np.unique(self.groups.texts_of(group) % self.count)
+            fits = len(rows) * batch_size <= self.count
+            shared[place] = fits and repeated.isdisjoint(rows.tolist())
+        return shared
+
     def to_mask(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return what `gradlab.losses.mask` must leave out, without repetitions.
 

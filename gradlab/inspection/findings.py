@@ -12,6 +12,7 @@ from typing import Any
 
 from gradlab.errors import counted
 from gradlab.inspection.candidate_pairs import TRUST
+from gradlab.inspection.text_findings import unreadable
 from gradlab.numbers import percent, percent_exactly, short
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Grade, Verdict
 
@@ -21,12 +22,6 @@ NEGLIGIBLE, LARGE = 0.01, 0.1
 # of positives that repeat their anchor, from which on each is worth a remark; and share of the last
 # from which on the two columns are views by dropout, on purpose.
 MANY_CUT, MANY_EASY, MANY_NEARER, MANY_REPEAT, MOST_REPEAT = 0.25, 0.5, 0.5, 0.05, 0.9
-# Shares of numbers or identifiers, and of texts whose spaces are wrong, from which on a column is
-# not one of texts.
-MOSTLY_NUMBERS, MOSTLY_SPACED = 0.9, 0.3
-# Shares of texts with letters of a wrong encoding, and with words broken by hyphens, that remain of
-# files and are no quotation.
-MANY_MISREAD, MANY_BROKEN = 0.1, 0.25
 # Push of the sentences that are pushed most, as a multiple of an equal share, that is named.
 MANY_TIMES = 5
 # Cosine of two different sentences, on average, above which an encoder makes all of them alike.
@@ -43,10 +38,12 @@ Steps = Sequence[tuple[str, str]]
 
 def findings_of(numbers: Numbers, steps: Steps = ()) -> list[Verdict]:
     """Return all findings that apply; those on copies and on a sample come with the steps."""
+    copies = _copies(numbers, steps)
     findings = (
-        _unreadable(numbers),
+        unreadable(numbers),
         _sample(numbers, steps),
-        _copies(numbers, steps),
+        copies,
+        _shared(numbers, steps if copies is None else ()),
         _false_hard_negatives(numbers, steps),
         _alike_when_cut(numbers),
         _alike_behind_prompts(numbers),
@@ -58,90 +55,6 @@ def findings_of(numbers: Numbers, steps: Steps = ()) -> list[Verdict]:
         _mask(numbers),
     )
     return [finding for finding in findings if finding is not None]
-
-
-def without_words(column: str, share: float) -> Verdict | None:
-    """Return a verdict on a column of numbers or identifiers; ``share`` is that of such texts."""
-    if share < MOSTLY_NUMBERS:
-        return None
-    part = "numbers only" if share == 1 else f"numbers in {percent(share)} of its rows"
-    finding = (
-        f"Column {column!r} holds {part}, or identifiers: ids, dates, addresses (links), paths, "
-        "scores or tokens, and no text."
-    )
-    change = "Remove the column, give a score as the column label, and texts as words."
-    name = "columns in another order"
-    return Verdict("texts", BAD, finding, change, name, "loss-at-chance", {"numbers": share})
-
-
-def spaced_wrongly(column: str, share: float, text: str) -> Verdict | None:
-    """Return a verdict on a column whose texts lack spaces, or have some between letters.
-
-    Args:
-        column: name of the column.
-        share: share of such texts.
-        text: one of them.
-    """
-    if share < MOSTLY_SPACED:
-        return None
-    words = text.split()
-    further_letters = len("".join(words)) - len(words)
-    fault = "have lost their spaces"
-    if len(words) > further_letters:
-        fault = "have spaces between letters"
-    finding = (
-        f"{percent(share)} of the texts of column {column!r} {fault}, such as {text[:40]!r}: the "
-        "tokenizer reads other words than people do."
-    )
-    change = "Extract the texts again: some tools that read PDF files lose spaces."
-    return Verdict("texts", WATCH, finding, change, "spaces lost", "score-does-not-rise",
-                   {"spaced wrongly": share})  # fmt: skip
-
-
-def letters_misread(column: str, share: float, word: str) -> Verdict | None:
-    """Return a verdict on a column with letters of a wrong encoding.
-
-    Args:
-        column: name of the column.
-        share: share of its texts with such letters.
-        word: a word with one.
-    """
-    if share < MANY_MISREAD:
-        return None
-    finding = (
-        f"{percent(share)} of the texts of column {column!r} hold letters that were read in a "
-        f"wrong encoding, such as {word[:40]!r}: the tokenizer reads other words than people do."
-    )
-    change = "Read the file again as UTF-8 (encoding='utf-8'), or repair the texts (ftfy)."
-    return Verdict("texts", WATCH, finding, change, "letters misread", "score-does-not-rise",
-                   {"misread": share})  # fmt: skip
-
-
-def words_broken(column: str, share: float, word: str) -> Verdict | None:
-    """Return a verdict on a column with words that are broken by hyphens; arguments as above."""
-    if share < MANY_BROKEN:
-        return None
-    finding = (
-        f"{percent(share)} of the texts of column {column!r} hold words that a hyphen breaks, as "
-        f"at the end of a line, such as {word[:40]!r}: the tokenizer reads two pieces in place of "
-        "the word."
-    )
-    change = "Join broken words: re.sub(r'(\\w)-\\s+(\\w)', r'\\1\\2', text)."
-    return Verdict("texts", WATCH, finding, change, "words broken", "score-does-not-rise",
-                   {"broken": share})  # fmt: skip
-
-
-def _unreadable(numbers: Numbers) -> Verdict | None:
-    """On the first column that holds no texts, or texts that were read wrongly."""
-    for column, (without, spaced, text) in numbers.get("unreadable", {}).items():
-        verdict = without_words(column, without) or spaced_wrongly(column, spaced, text)
-        if verdict is not None:
-            return verdict
-    for column, (share, letters, broken, word) in numbers.get("damaged", {}).items():
-        verdict = letters_misread(column, share, letters) or words_broken(column, broken, word)
-        if verdict is not None:
-            return verdict
-    return None
 
 
 def _sample(numbers: Numbers, steps: Steps) -> Verdict | None:
@@ -165,12 +78,14 @@ def _sample(numbers: Numbers, steps: Steps) -> Verdict | None:
 
 
 def _copies(numbers: Numbers, steps: Steps) -> Verdict | None:
-    """On texts that likely say the same, in all rows or in a sample of them."""
+    """On texts that likely say the same, in all rows or in a sample of them; not `_shared` ones."""
     lines, share = numbers["candidate_lines"], numbers["candidate_share_of_push"]
+    if numbers["shared_lines"]:
+        lines, share = lines - numbers["shared_lines"], numbers["unshared_share_of_push"]
     if not lines:
         return None
     pairs = counted(lines, "pair")
-    error = numbers["candidate_share_error"]
+    error = 0 if numbers["shared_lines"] else numbers["candidate_share_error"]
     precision = ""
     if error and not math.isnan(error):
         precision = f" (standard error {percent_exactly(error)})"
@@ -200,6 +115,26 @@ def _copies(numbers: Numbers, steps: Steps) -> Verdict | None:
     )
 
 
+def _shared(numbers: Numbers, steps: Steps) -> Verdict | None:
+    """On texts of several rows that differ otherwise, which the table alone does not condemn."""
+    if not (count := numbers["shared_lines"]):
+        return None
+    share = percent_exactly(numbers["shared_share_of_push"])
+    finding = (
+        f"{counted(count, 'text')} stand{_s(count)} in several rows that differ otherwise, such as "
+        "an answer to several questions, or the positive of a row among the hard negatives of "
+        "another. Where such rows meet, the loss pushes the text away from its own anchor: "
+        f"{share} of all push, in random batches of {numbers['batch_size']}."
+    )
+    change = 'Keep equal texts out of each batch: batch_sampler="no_duplicates".'
+    return Verdict(
+        *("equal texts", NOT_JUDGED, finding, change),
+        name="texts of several rows",
+        symptom="false-negatives",
+        steps=() if numbers["sampled_from"] else steps,
+    )
+
+
 def _repeats(numbers: Numbers) -> str:
     if not (copies := numbers["duplicates"]):
         return ""
@@ -210,7 +145,9 @@ def _repeats(numbers: Numbers) -> str:
 def _meetings(numbers: Numbers) -> str:
     """Return how often copies meet in a batch, on average."""
     count, size = numbers["sentences"], numbers["batch_size"]
-    pairs = numbers["candidate_row_pairs"] * size * (size - 1) / (count * (count - 1))
+    shared = numbers["shared_lines"]
+    row_pairs = numbers["unshared_row_pairs" if shared else "candidate_row_pairs"]
+    pairs = row_pairs * size * (size - 1) / (count * (count - 1))
     if pairs < 0.7:
         return f"One batch of {size} in {round(1 / pairs):,} has such a pair"
     return f"A batch of {size} has {short(pairs)} such pairs on average"

@@ -144,6 +144,7 @@ class Inspection(Drawable):
             "alike_behind_prompts": 0 if self.texts is None else self.texts.alike_behind_prompts,
             "unreadable": {} if self.texts is None else self.texts.unreadable,
             "damaged": {} if self.texts is None else self.texts.damaged,
+            "blanks": {} if self.texts is None else self.texts.blanks,
             "mask_above": candidates.mask_above,
             "mask_removes": self.push_above(candidates.mask_above),
             "cosine_levels": self._cosine_levels(),
@@ -268,7 +269,9 @@ class Inspection(Drawable):
     def _candidate_numbers(self) -> dict[str, Any]:
         """Return how many likely false negatives there are, and what part of the push is theirs."""
         totals, candidates, lines = self.totals, self.candidates, self.candidates.lines
-        share, error = share_of_candidates(lines, totals, self.batch_size)
+        share_of = functools.partial(share_of_candidates, totals=totals, batch_size=self.batch_size)
+        share, error = share_of(lines)
+        shared = candidates.shared(self.batch_size)
         hidden = float("nan")
         if self.texts is not None and self.texts.positives is None:
             hidden = float(lines["hidden"][lines["kind"] == DUPLICATE].mean())
@@ -285,6 +288,10 @@ class Inspection(Drawable):
             "neighbours_from": float(candidates.threshold),
             "candidate_share_of_push": share,
             "candidate_share_error": error,
+            "shared_lines": int(shared.sum()),
+            "shared_share_of_push": share_of(lines[shared])[0],
+            "unshared_row_pairs": int(lines["rows"][~shared].sum()),
+            "unshared_share_of_push": share_of(lines[~shared])[0],
             "candidate_share_when_met": float(lines["share"].median()),
             "pair_share_on_average": 1 / totals.negatives,
             "hidden_by_dropout": hidden,

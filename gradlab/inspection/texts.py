@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlab.data.training_file import TrainingFile
-from gradlab.data.words import broken, misread, shares_of_identifiers, spaced_wrongly
+from gradlab.data.words import blanks, broken, misread, shares_of_identifiers, spaced_wrongly
 from gradlab.errors import GradlabError
 
 # Rows whose texts are read for numbers and spaces.
@@ -155,6 +155,11 @@ class Texts:
         """
         columns = {name: column[:READ_ROWS] for name, column in self.columns.items()}
         return {name: (*misread(column), *broken(column)) for name, column in columns.items()}
+
+    @functools.cached_property
+    def blanks(self) -> dict[str, tuple[float, str]]:
+        """For each column the share of texts with words replaced by placeholders, and one text."""
+        return {name: blanks(column[:READ_ROWS]) for name, column in self.columns.items()}
 
     @property
     def count(self) -> int:

@@ -19,7 +19,9 @@ BAD, WATCH, GOOD, NOT_JUDGED = "bad", "watch", "good", "not judged"
 HISTOGRAMS, DIGITS = 9, 5
 TIMES = ("seconds", "run_seconds")
 # Numbers of questions that inspections did not ask yet when a case was frozen.
-NOT_ASKED = {"alike_behind_prompts": 0, "prompts": [], "positives_that_are_equal": 0}
+NOT_ASKED = {
+    "alike_behind_prompts": 0, "prompts": [], "positives_that_are_equal": 0, "shared_lines": 0,
+}  # fmt: skip
 # Between a fault of an audit and its cause, which is no measurement.
 USUAL_CAUSE = ". Usual cause: "
 

@@ -26,6 +26,11 @@ SOUND: Numbers = {
     "hard_negatives_false": 0, "hard_negatives_false_share": 0.0,
 }  # fmt: skip
 COPIES = {"candidate_lines": 9, "candidate_row_pairs": 200}
+SHARED = {
+    "candidate_lines": 9, "shared_lines": 9, "shared_share_of_push": 0.5, "unshared_row_pairs": 0,
+    "unshared_share_of_push": 0.0,
+}  # fmt: skip
+ALSO_COPIES = {"candidate_lines": 10, "unshared_row_pairs": 1, "unshared_share_of_push": 0.14}
 CUT = {"cut": 9}
 EQUAL = {"positives_that_repeat": 950}
 FALSE = {"hard_negatives_false": 6}
@@ -70,6 +75,9 @@ ROWS: list[tuple[Numbers, str, str, str]] = [
     (COPIES | {"candidate_row_pairs": 300}, "copies", "good", r"A batch of 50 has 0\.736"),
     (COPIES | {"hidden_by_dropout": 0.14}, "copies", "good", "would miss many"),
     (COPIES | {"hidden_by_dropout": 0.07}, "copies", "good", r"of all push\.$"),
+    (SHARED, "copies", "", ""),
+    (SHARED, "equal texts", "not judged", "^Keep equal texts out .* 50% of all push"),
+    (SHARED | ALSO_COPIES, "copies", "bad", "1 pair"),
     (CUT | {"cut_share": 0.18}, "length", "good", ""),
     (CUT | {"cut_share": 0.35}, "length", "watch", ""),
     (_gates(negative_cosine=0.7), "temperature", "", ""),
@@ -105,6 +113,8 @@ ROWS: list[tuple[Numbers, str, str, str]] = [
     (COPIES | _masks(level=0.3, share=0.014), "mask", "good", "Do not mask by a cosine"),
     (FALSE | {"hard_negatives_false_share": 0.007}, "hard negatives", "good", "^Remove"),
     (FALSE | {"hard_negatives_false_share": 0.14}, "hard negatives", "bad", "^Remove"),
+    ({"blanks": {"positive": [0.06, "[topic]"]}}, "texts", "", ""),
+    ({"blanks": {"positive": [0.1, "[topic]"]}}, "texts", "watch", "have placeholders or masks"),
     (_unreadable(0.85, 0.0), "texts", "", ""),
     (_unreadable(0.93, 0.0), "texts", "bad", "numbers in 93% of its rows"),
     (_unreadable(1.0, 0.0), "texts", "bad", "numbers only"),
