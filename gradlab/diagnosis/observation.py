@@ -276,7 +276,7 @@ def _trials(trainer: Any, capture: Capture, views: Views) -> tuple[dict[str, Any
         "accumulation": trials.accumulation(trainer, inputs),
         "apart": trials.embedding_in_half_a_batch(trainer, inputs, capture, views),
         "tokens": trials.tokens(trainer.model, columns_of(trainer, inputs)[0]),
-        "beside": trials.beside(trainer.model, texts),
+        "beside": trials.batch_dependence(trainer.model, texts),
         "schedule": trials.schedule(trainer, batches),
         "aside": weight_trials.penalty(trainer, inputs, float(trainer.args.learning_rate)),
     }

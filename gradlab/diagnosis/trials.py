@@ -200,11 +200,11 @@ def tokens(model: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any] |
     return {"share": float(torch.cat(reached).mean()), "last": float(torch.cat(ends).mean())}
 
 
-def beside(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
-    """Return cosines of a text's embeddings, beside itself and other texts, in eval mode.
+def batch_dependence(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
+    """Return cosines of embeddings of the same text in different batches, in eval mode.
 
-    ``cosine`` is the lower one of a text beside a longer one, and of that beside a short one.
-
+    ``cosine`` is the lower one of two: of a text beside a copy and beside a longer text, and of the
+    longer text alone and beside a short one. ``half`` tells whether weights are in half precision,
     ``twice`` is the cosine of two embeddings of the same text, ``moved`` the share of texts in a
     batch that have the embedding that another one has alone, ``convolves`` whether the model
     convolves over tokens, and ``by_padding`` the cosine of its embeddings with some padding and
@@ -215,35 +215,36 @@ def beside(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
     )
     if not hasattr(model, "encode") or len(candidates) < 2:
         return None
+    # A short text, but not the shortest, and a text that is longer than all others.
     text, longer = candidates[len(candidates) // 4], " ".join(candidates[-3:])
     try:
         encode = {"convert_to_tensor": True, "show_progress_bar": False, "device": model.device}
         with torch.no_grad():
-            single = model.encode([text, text], **encode)[0].double()
-            padded = model.encode([text, longer], **encode)[0].double()
+            with_copy = model.encode([text, text], **encode)[0].double()
+            with_longer = model.encode([text, longer], **encode)[0].double()
             alone = model.encode([longer], **encode)[0].double()
-            cut = model.encode([longer, candidates[0]], **encode)[0].double()
-            little = model.encode([text, candidates[-1]], **encode)[0].double()
-            again = model.encode([text, text], **encode)[0].double()
-            moved = _moved(model, candidates, encode)
+            longer_with_shortest = model.encode([longer, candidates[0]], **encode)[0].double()
+            with_little_padding = model.encode([text, candidates[-1]], **encode)[0].double()
+            with_copy_again = model.encode([text, text], **encode)[0].double()
+            swapped = _swapped(model, candidates, encode)
     except Exception:  # a model whose inputs are no texts
         return None
     finally:
         model.train()
     cosine = min(
         float(nn.functional.cosine_similarity(*rows, dim=0))
-        for rows in ((single, padded), (alone, cut))
+        for rows in ((with_copy, with_longer), (alone, longer_with_shortest))
     )
     if not math.isfinite(cosine):
         return None
-    twice = float(nn.functional.cosine_similarity(single, again, dim=0))
+    twice = float(nn.functional.cosine_similarity(with_copy, with_copy_again, dim=0))
     by_padding = min(
         float(nn.functional.cosine_similarity(*rows, dim=0))
-        for rows in ((little, padded), (alone, cut))
+        for rows in ((with_little_padding, with_longer), (alone, longer_with_shortest))
     )
     convolves = any(isinstance(module, nn.Conv1d) for module in model.modules())
     return {
-        "cosine": cosine, "half": _is_half(model), "twice": twice, "moved": moved,
+        "cosine": cosine, "half": _is_half(model), "twice": twice, "moved": swapped,
         "convolves": convolves, "by_padding": by_padding,
     }  # fmt: skip
 
@@ -370,7 +371,7 @@ def _first_rows(rows: Any, most: int) -> Any:
     return rows[:most] if isinstance(rows, Tensor) and rows.ndim else rows
 
 
-def _moved(model: Any, texts: Sequence[str], encode: Mapping[str, Any]) -> float:
+def _swapped(model: Any, texts: Sequence[str], encode: Mapping[str, Any]) -> float:
     """Return the share of some texts whose embedding in a batch is another one's alone."""
     few = list(texts[:: max(1, len(texts) // MOVED_TEXTS)][:MOVED_TEXTS])
     random.Random(0).shuffle(few)

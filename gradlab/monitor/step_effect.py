@@ -31,7 +31,7 @@ class StepEffect:
     def __init__(self, weights: Sequence[Tensor | None]) -> None:
         """Keep samples of the gradients of weights, and which are in half precision."""
         present = [weight for weight in weights if weight is not None]
-        self._places = [id(weight) for weight in present]
+        self._weight_ids = [id(weight) for weight in present]
         self._gradients = [_gradient_of(weight) for weight in present]
         self._half = [weight.dtype in (torch.float16, torch.bfloat16) for weight in present]
         self._sizes: dict[int, int] = {}
@@ -56,58 +56,66 @@ class StepEffect:
             rates: learning rate of each weight that an optimizer holds.
             own: weights of the loss itself.
         """
-        if not len(before) == len(after) == len(self._gradients):
+        if not len(before) == len(after) == len(self._gradients):  # weights have come or gone
             return {}
-        held = {place: rate for place, rate in rates.items() if place not in own}
-        largest, total = max(held.values(), default=0.0), sum(map(self._size, held))
-        small = [place for place, rate in held.items() if rate < NO_RATE * largest]
-        share = sum(map(self._size, small)) / max(1, total)
+        encoder_rates = {weight: rate for weight, rate in rates.items() if weight not in own}
+        share = self._share_without_rate(encoder_rates)
         numbers = {WITHOUT_RATE: share} if share else {}
-        rows = [
-            (new - old, old, gradient, place, half)
-            for new, old, gradient, place, half in zip(
-                after, before, self._gradients, self._places, self._half, strict=True
+        samples = [
+            (new - old, old, gradient, weight_id, is_half)
+            for new, old, gradient, weight_id, is_half in zip(
+                after, before, self._gradients, self._weight_ids, self._half, strict=True
             )
-            if gradient is not None and len(gradient) == len(old) and place in rates
+            if gradient is not None and len(gradient) == len(old) and weight_id in rates
         ]
-        if not rows:
+        if not samples:
             return numbers
-        measured, in_half, device = [], 0, rows[0][0].device
-        for change, old, gradient, place, half in rows:
-            alive = gradient != 0
-            adapts = place in self._adaptive and rates[place] > 0
-            values = [
+        sums, device = [], samples[0][0].device
+        for change, old, gradient, weight_id, _ in samples:
+            has_gradient, rate = gradient != 0, rates[weight_id]
+            # Steps of other optimizers grow with the gradient, so that only these tell in rates.
+            adapts = weight_id in self._adaptive and rate > 0
+            adapted = change.masked_fill(~has_gradient, 0).square().sum()
+            sums_of_weight = [
                 change.square().sum(), old.square().sum(), gradient.square().sum(),
-                -(change * gradient).sum(), alive.sum(), (alive & (change == 0)).sum(),
-                adapts * change.masked_fill(~alive, 0).square().sum() / (rates[place] or 1) ** 2,
-                adapts * alive.sum(),
+                -(change * gradient).sum(), has_gradient.sum(),
+                (has_gradient & (change == 0)).sum(),
+                adapts * adapted / (rate or 1) ** 2, adapts * has_gradient.sum(),
             ]  # fmt: skip
-            measured.append(torch.stack([value.double() for value in values]).to(device))
-            in_half += half * len(old)
-        *sums, of_rate, adapted = torch.stack(measured).sum(0).tolist()  # the only wait for a GPU
-        sums, relative = [*sums, in_half], [of_rate, adapted]
-        return numbers | _ratios(sums, relative, sum(len(row[1]) for row in rows))
+            sums.append(torch.stack([total.double() for total in sums_of_weight]).to(device))
+        totals = torch.stack(sums).sum(0).tolist()  # the only wait for a GPU
+        in_half = sum(len(old) for _, old, *_, is_half in samples if is_half)
+        return numbers | _ratios(totals, in_half / sum(len(old) for _, old, *_ in samples))
 
-    def _size(self, place: int) -> int:
-        return self._sizes.get(place, 0)
+    def _share_without_rate(self, rates: Mapping[int, float]) -> float:
+        """Return the share of the weights whose rate is nearly none beside the largest."""
+        largest = max(rates.values(), default=0.0)
+        without_rate = [weight for weight, rate in rates.items() if rate < NO_RATE * largest]
+        return sum(map(self._size, without_rate)) / max(1, sum(map(self._size, rates)))
+
+    def _size(self, weight_id: int) -> int:
+        return self._sizes.get(weight_id, 0)
 
 
-def _ratios(sums: Sequence[float], relative: Sequence[float], count: int) -> dict[str, float]:
-    """Return the numbers of a step from sums over the sampled weights."""
-    moved, size, gradient, downhill, alive, unchanged, half = sums
+def _ratios(sums: Sequence[float], half: float) -> dict[str, float]:
+    """Return the numbers of a step from sums over the sampled weights.
+
+    ``half`` is the share of the weights that are in half precision.
+    """
+    moved, size, gradient, downhill, with_gradient, unchanged, in_rates, adaptive = sums
     numbers: dict[str, float] = {}
     if size > 0:
         numbers[STEP_SIZE] = math.sqrt(moved / size)
-    if relative[1]:
-        numbers[STEP_OF_RATE] = math.sqrt(relative[0] / relative[1])
+    if adaptive:
+        numbers[STEP_OF_RATE] = math.sqrt(in_rates / adaptive)
     if moved > 0 and gradient > 0:
         numbers[STEP_COSINE] = downhill / math.sqrt(moved * gradient)
-    if alive:
-        numbers[STEP_GRADIENT] = math.sqrt(gradient / alive)
-    if alive and unchanged:
-        numbers[UNCHANGED] = unchanged / alive
+    if with_gradient:
+        numbers[STEP_GRADIENT] = math.sqrt(gradient / with_gradient)
+    if with_gradient and unchanged:
+        numbers[UNCHANGED] = unchanged / with_gradient
     if half:
-        numbers[HALF] = half / count
+        numbers[HALF] = half
     return numbers
 
 

@@ -262,7 +262,7 @@ class Evaluation:
             total = value if total is None else total + value
         if isinstance(streamed, KernelStreamedComparison) and not streamed.used:
             streamed.refuse()
-        if state is not None and not torch.only_equal_losses(state, torch.get_rng_state()):
+        if state is not None and not torch.equal(state, torch.get_rng_state()):
             raise GradlabError(
                 f"{self.loss.name} draws random numbers, which processes cannot share"
             )
