@@ -70,6 +70,26 @@ def test_a_sound_loop_has_its_own_gradient_and_no_sign(tmp_path: Path) -> None:
     assert not unusual & numbers.keys()
 
 
+def test_a_step_that_computes_the_loss_by_a_closure(tmp_path: Path) -> None:
+    encoder = nn.Linear(6, 8)
+    watched = gradlab.watch(infonce, every=1, output=tmp_path, total_steps=STEPS)
+    steps = torch.optim.SGD(encoder.parameters(), lr=0.01)
+    rows = torch.randn(6, 6)
+
+    def closure() -> torch.Tensor:
+        encoder.zero_grad()
+        value: torch.Tensor = watched(encoder(rows), encoder(rows.flip(1)))
+        value.backward()
+        return value
+
+    for _ in range(STEPS):
+        steps.step(closure)
+    watched.finish()
+    names = set(watched.to_frame().columns)
+    assert any("optimizer_rate" in name for name in names)
+    assert not [name for name in names if "step_unchanged" in name or "batches_without" in name]
+
+
 def test_weights_outside_of_the_optimizer(tmp_path: Path) -> None:
     numbers = numbers_of(tmp_path, lambda encoder: torch.optim.Adam(encoder[2].parameters()))
     share = (6 * 8 + 8) / (6 * 8 + 8 + 8 * 8 + 8)

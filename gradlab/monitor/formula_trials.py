@@ -84,10 +84,11 @@ def reaction_to_negatives(
 
     Returns:
         ``others``, N - 1; ``nearer``, how many of them raise the loss by coming nearer to the first
-        anchor (to a cosine of 0.8) than its positive (0.6); ``all_nearer``, the change of the loss
-        where all do; ``rest``, the loss where none does; the norms of its gradient there,
-        ``slope``, and at random rows, ``random_slope``, of which ``positive_slope`` is that of the
-        positives. Empty where the loss draws numbers of its own, or cannot be computed.
+        anchor (to a cosine of 0.8) than its positive (0.6), and ``changed``, how many change it at
+        all, as with a layer as the score; ``all_nearer``, the change of the loss where all do;
+        ``rest``, the loss where none does; the norms of its gradient there, ``slope``, and at
+        random rows, ``random_slope``, of which ``positive_slope`` is that of the positives. Empty
+        where the loss draws numbers of its own, or cannot be computed.
     """
     # Each at a cosine of 0.6 to its own anchor, and of 0 to all others.
     positives = 0.6 * anchors + 0.8 * directions
@@ -113,6 +114,7 @@ def reaction_to_negatives(
         if finite and abs(repeated - settled) <= rounding:
             return {
                 "others": count - 1.0, "nearer": float(sum(c > rounding for c in changes)),
+                "changed": float(sum(abs(c) > rounding for c in changes)),
                 "all_nearer": together - settled if abs(together - settled) > rounding else 0.0,
                 "rest": settled, "slope": slopes[0], "random_slope": slopes[1],
                 "positive_slope": random_slopes[1],

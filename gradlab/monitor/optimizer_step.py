@@ -129,6 +129,8 @@ class NextStep:
     def _after_step(self, optimizer: Optimizer) -> None:
         if not self._holds(optimizer):
             return
+        if not self._before:  # the batch came from a closure, in the middle of this step
+            self.end()
         self._after = self._samples()
         groups = [
             (group, [w for w in group["params"] if id(w) in self._sizes])

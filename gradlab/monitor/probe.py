@@ -122,8 +122,9 @@ class Snapshot:
         """Return a snapshot without positives that do not fit, extra negatives and context."""
         positives = self.positives if self.fits else None
         return Snapshot(
-            self.anchors, positives, half=self.half, encoded=self.encoded, order=self.order
-        )
+            self.anchors, positives, half=self.half, encoded=self.encoded, order=self.order,
+            ignores_labels=self.ignores_labels, rows_have_labels=self.rows_have_labels,
+        )  # fmt: skip
 
     def views(self, *, on_cpu: bool = False) -> Batch:
         """Return the batch as float64 unit rows (on the CPU if need be); one view stands for both.

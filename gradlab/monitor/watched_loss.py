@@ -70,7 +70,10 @@ class WatchedLoss:
             sources = rows if len(rows) == 1 else []  # views that are cut from the only argument
         count = len(snapshot.anchors)
         ignores = not self.watch.begun and self._ignores_labels(args, kwargs, count)
-        has_labels = any(_are_labels(entry, count) for entry in (*args, *kwargs.values()))
+        # Views may be cut from the rows of one argument, each of which has a label.
+        counts = {count, *(len(entry) for entry in rows if entry.ndim == 2)}
+        arguments = (*args, *kwargs.values())
+        has_labels = any(_are_labels(entry, n) for entry in arguments for n in counts)
         return dataclasses.replace(
             snapshot, detached=detached, sources=sources, ignores_labels=ignores,
             rows_have_labels=has_labels and not ignores,

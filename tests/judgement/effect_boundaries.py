@@ -96,6 +96,8 @@ EFFECT_RUNS = [
     Run("a large rate", shares(0.01, 0.01, set_to=0.35), "Schedule", "watch"),
     Run("weights that go back to 40%", returning(0.1, 0.04), "Weights", "bad", "went back"),
     Run("weights that go back to 60%", returning(0.1, 0.06), "Weights", ""),
+    Run("weights that go back where others join", returning(0.1, 0.04)
+        | {"optimizer_rate": RATE, "new_weights": [0.5] * 3}, "Weights", ""),
     Run("weights near the beginning", returning(0.7e-3, 0.1e-3), "Weights", ""),
     Run("weights a little away from it", returning(1.4e-3, 0.1e-3), "Weights", "bad"),
     Run("a recording that begins anew", returning(0.1, 0.0) | {"watch": {"resumed": 20}},

@@ -22,6 +22,7 @@ Series = dict[str, Any]
 COUNT = 40  # records of a run
 GROUPS = {"loss": "train", "learning_rate": "train", "weights_moved": "train", "stale": "train",
           "eval_a_cosine_ndcg@10": "evaluation", "eval_loss": "evaluation",
+          "eval_a_pearson_cosine": "evaluation", "eval_a_spearman_cosine": "evaluation",
           "repeated_rows": "train", "alternating_rows": "train", "opposed_pairs": "train",
           "anchor_drift": "train", "constant_drift": "train", "weights_left": "train",
           "rows_without_gradient": "train", "grad_norm": "train",

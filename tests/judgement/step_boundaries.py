@@ -44,6 +44,12 @@ def saw(peak: float, falls_to: float, falls: int) -> Series:
     return STEPS | {"rate_share": [*teeth, *[peak * falls_to] * (COUNT - len(teeth))]}
 
 
+def outweighed(cosine: float, size: float, last: float = 2.0) -> Series:
+    """A gradient that arrives with others, and a loss that goes from 1 to its last value."""
+    arriving = {"arriving_cosine": cosine, "arriving_gradient": size}
+    return STEPS | arriving | {"batch_loss": steadily(1.0, last)}
+
+
 def decay(rate: float) -> Series:
     return APART | {"optimizer_rate": rate, "weight_decay": 10.0}
 
@@ -79,6 +85,10 @@ STEP_RUNS = [
     Run("a gradient of something else", ARRIVES | {"arriving_cosine": 0.07}, "Gradient", "watch",
         "another loss or term"),
     Run("a loss among others", ARRIVES | {"arriving_cosine": 0.14}, "Gradient", ""),
+    Run("a loss that a term outweighs", outweighed(0.3, 3.0), "Gradient", "watch", "outweighs it"),
+    Run("a loss that a term does not outweigh", outweighed(0.6, 3.0), "Gradient", ""),
+    Run("a loss beside another one", outweighed(0.3, 1.5), "Gradient", ""),
+    Run("a term that outweighs a loss that falls", outweighed(0.3, 3.0, 0.8), "Gradient", ""),
     Run("a gradient a little against the loss", ARRIVES | {"arriving_cosine": -0.4}, "Gradient",
         "watch", "is not that of the watched loss"),
     Run("a loss that is maximised", ARRIVES | {"arriving_cosine": -0.7}, "Gradient", "bad",
@@ -108,8 +118,8 @@ STEP_RUNS = [
         "70% of what a step changes"),
     Run("a decay of .4 by layer", STEPS | {"rate_factor": 0.4}, "Schedule", ""),
     Run("a decay of .2 by layer", STEPS | {"rate_factor": 0.2}, "Schedule", "watch", "to 20%"),
-    Run("a weight decay of 10 at a low rate", decay(7e-6), "Optimizer", ""),
-    Run("a weight decay of 10", decay(1.4e-5), "Optimizer", "watch", "Weight decay is 10"),
+    Run("a weight decay of 10 at a low rate", decay(3.6e-4), "Optimizer", ""),
+    Run("a weight decay of 10", decay(7.2e-4), "Optimizer", "watch", "by 24%"),
     Run("an epsilon of 7e-5", STEPS | {"epsilon": 7e-5}, "Optimizer", ""),
     Run("an epsilon of 1.4e-4", STEPS | {"epsilon": 1.4e-4}, "Optimizer", "watch", "epsilon"),
     Run("an optimizer of each step", STEPS | {"state_steps": 1.0}, "Optimizer", "watch", "anew"),

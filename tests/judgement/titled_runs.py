@@ -64,9 +64,10 @@ def negatives(near: float, between: float = 0.0, centre: float = 0.1, edge: floa
     }  # fmt: skip
 
 
-def reaction(nearer: float) -> Series:
-    """A loss of 8 rows that heeds so many of an anchor's 7 negatives."""
+def reaction(nearer: float, changed: float = 0.0) -> Series:
+    """A loss of 8 rows that so many of an anchor's 7 negatives raise, or change."""
     values = {"others": 7, "nearer": nearer, "all_nearer": 7, "rest": 1.0, "slope": 0.1}
+    values["changed"] = changed
     values |= {"random_slope": 0.1, "positive_slope": 0.1}
     return APART | {"watch": {"trials": {"": values}, "known": {"": False}}}
 
@@ -92,6 +93,18 @@ TITLED = [
     Run("4 records of opposite pairs", few(4, **APART, opposed_pairs=0.14), "Pairs", ""),
     Run("7 records of opposite pairs", few(7, **APART, opposed_pairs=0.14), "Pairs", "watch"),
     Run("a new head, in 4 records", few(4, **NEW_HEAD), "Spread", "watch", "hardly", TRAIN),
+    Run("close cosines in 2 records", few(2, **CLOSE), "Spread", "not judged", "2 records are too"),
+    Run("close cosines in 5 records", few(5, **CLOSE), "Spread", "watch", "hardly told apart"),
+    Run("a score that rises in 7 steps", APART | {NDCG: [0.3, 0.5]}, "Run", "good", "",
+        {"steps": 7}),
+    Run("pairs at chance that hardly come apart", CLOSE
+        | {"positive_cosine": at_once(0.775, 0.8)}, "Spread", "watch", "raise the learning rate"),
+    Run("Spearman's correlation rises alone", APART | {"eval_a_spearman_cosine": [0.5, 0.6],
+        "eval_a_pearson_cosine": [0.5, 0.495]}, "Scores", "good", "Spearman"),
+    Run("Spearman's correlation rises, and Pearson's falls", APART | {"eval_a_spearman_cosine":
+        [0.5, 0.6], "eval_a_pearson_cosine": [0.5, 0.45]}, "Scores", "bad", "Pearson"),
+    Run("neither correlation rises", APART | {"eval_a_spearman_cosine": [0.5, 0.495],
+        "eval_a_pearson_cosine": [0.5, 0.495]}, "Scores", "watch", "has not improved"),
     Run("a new head that stays so", few(7, **NEW_HEAD), "Spread", "bad", "own view", TRAIN),
     Run("cosines .1 apart", APART | {"negative_cosine": 0.7}, "Spread", "good", "not by much"),
     Run("cosines .25 apart", APART | {"negative_cosine": 0.55}, "Spread", "good", "told apart: an"),
@@ -112,6 +125,7 @@ TITLED = [
     Run("labels smoothed over a batch", APART | own(8, 3.5, LOG_8, 4.0, 3.6), "Formula", "watch"),
     Run("labels smoothed a little", APART | own(8, 2.6, LOG_8, 4.0, 2.7), "Formula", ""),
     Run("a batch in chunks of 4", reaction(3), "Formula", "watch", "only 3 negatives"),
+    Run("a layer that compares rows", reaction(3, 7), "Formula", ""),
     Run("a batch in chunks of 5", reaction(4), "Formula", ""),
     Run("6% learn", ALIVE | {"active": 0.07}, "Learning", "good", "usual for a loss that works"),
     Run("14% learn", ALIVE | {"active": 0.14}, "Learning", "good", r"negatives\. *$"),
@@ -170,6 +184,10 @@ TITLED = [
         steadily(1.0, 0.3)}, "Spread", "not judged", "rows have labels", LABELLED),
     Run("close cosines of rows with labels, and a loss that stays", CLOSE | {"batch_loss":
         steadily(1.0, 0.98)}, "Spread", "watch", "hardly told apart", LABELLED),
+    Run("a view that hardly leaves its place", DRIFT | {"constant_drift": steadily(0.15, 0.25)},
+        "Views", "watch"),
+    Run("a view that follows slowly", DRIFT | {"constant_drift": steadily(0.13, 0.28)}, "Views",
+        ""),
     Run("a constant view of a distillation", few(7, **DRIFT, constant_drift=0.2), "Views", "",
         "", DISTILLED),
     Run("a score that keeps a tenth of its gain", APART | {"negative_cosine": 0.77,

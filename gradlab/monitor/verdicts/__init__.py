@@ -26,7 +26,7 @@ from gradlab.monitor.verdicts import (
 )
 from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.monitor.verdicts.headline import headline_of
-from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, Records
+from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, Records
 from gradlab.monitor.verdicts.scores import judge_scores
 from gradlab.monitor.verdicts.status import judge_status
 from gradlab.monitor.verdicts.training_loss import judge_loss
@@ -97,7 +97,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         )
         for name in (
             *("another gradient", "embeddings unused", "weights blown up", "weights made anew"),
-            "empty steps",
+            *("empty steps", "loss outweighed"),
             *("weights still", "loss maximised", "steps undone", "second view unused"),
             *("warm-up begins again", "warm-up never ends", "rates fall by layer"),
             *("much weight decay", "large epsilon", "temperature too low"),
@@ -348,12 +348,19 @@ def _why_unmeasured(run: Recording) -> str:
 
 
 def _too_early(verdict: Verdict, records: int) -> Verdict:
-    """Return a verdict without *good* on few records; facts about the run itself stay."""
-    if verdict.grade != GOOD or verdict.subject == "Scores":
+    """Return a verdict without *good* on few records; facts about the run itself stay.
+
+    Sentences that are hardly told apart in a few records may come apart after them.
+    """
+    is_trend = verdict.name == "hardly told apart" and records <= PERSISTENT
+    if not is_trend and (verdict.grade != GOOD or verdict.subject == "Scores"):
         return verdict
     few = f"{counted(records, 'record')} {'is' if records == 1 else 'are'}"
     finding = f"{verdict.finding} {few} too few to judge this."
-    return dataclasses.replace(verdict, grade=NOT_JUDGED, finding=finding)
+    change, symptom = ("", "") if is_trend else (verdict.change, verdict.symptom)
+    return dataclasses.replace(
+        verdict, grade=NOT_JUDGED, finding=finding, change=change, symptom=symptom
+    )
 
 
 def _of_few_steps(verdict: Verdict) -> Verdict:

@@ -385,6 +385,9 @@ def _apart_by(records: Records, is_worse: bool) -> str:
             "read to the words by which they differ (max_seq_length), and lower the learning rate. "
             f"{PAIRS_MAY_NOT_FIT}"
         )
+    if records.begins_at_chance:
+        columns = f"{_columns_first(records)} {PAIRS_AT_CHANCE}".lstrip()
+        return f"{columns} If they do, raise the learning rate."
     return f"Train longer, or at a higher learning rate. {PAIRS_MAY_NOT_FIT}"
 
 

@@ -151,7 +151,8 @@ def reaction(values: Mapping[str, Any], is_spread: bool = False) -> Verdict | No
         change = "Leave out detach() and no_grad(), unless a second encoder follows the first."
         return Verdict("Formula", WATCH, finding, change, "one-sided gradient",
                        "score-does-not-rise", numbers)  # fmt: skip
-    negatives, nearer = numbers["others"], numbers["nearer"]
+    negatives = numbers["others"]
+    nearer = max(numbers["nearer"], float(values.get("changed", 0.0)))
     if 0 < nearer < FEW_NEGATIVES * negatives:
         count = "1 negative" if nearer == 1 else f"{nearer:.0f} negatives"
         finding = (

@@ -42,14 +42,22 @@ def judge_scores(
     of_scores = {
         score.name: _one_score(score, history, running, background) for score in history.scores()
     }
-    problems = [verdict for verdict in of_scores.values() if verdict.is_problem]
+    # Spearman's correlation speaks for Pearson's as well where this is no problem, or only stays
+    # while Spearman's rises, as with a loss of the order of pairs.
+    by_spearman = {
+        name: spearman for name in of_scores
+        if "pearson" in name and (spearman := name.replace("pearson", "spearman")) in of_scores
+    }  # fmt: skip
+    problems = [
+        verdict for name, verdict in of_scores.items()
+        if verdict.is_problem and not (
+            verdict.name == "score does not improve"
+            and name in by_spearman and of_scores[by_spearman[name]].grade == GOOD
+        )
+    ]  # fmt: skip
     if problems:
         return min(problems, key=lambda verdict: verdict.grade != BAD)
-    # Where Pearson's correlation is no problem, Spearman's speaks for both.
-    verdicts = [
-        verdict for name, verdict in of_scores.items()
-        if "pearson" not in name or name.replace("pearson", "spearman") not in of_scores
-    ]  # fmt: skip
+    verdicts = [verdict for name, verdict in of_scores.items() if name not in by_spearman]
     judged = [verdict for verdict in verdicts if verdict.grade == GOOD]
     if judged:
         finding = " ".join(verdict.finding for verdict in [*judged, *_open(verdicts)])

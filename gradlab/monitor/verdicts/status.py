@@ -10,7 +10,7 @@ import numpy as np
 from gradlab.errors import counted
 from gradlab.monitor.history import History
 from gradlab.monitor.run_reader import CRASHED, ENDED, FINISHED, RUNNING, STOPPED, Recording
-from gradlab.monitor.verdicts.records import ENOUGH_RECORDS
+from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, Records
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
 # A run is silent after so many usual pauses between records, and at least so many seconds.
@@ -102,7 +102,7 @@ def judge_status(run: Recording, records: int, silence: float) -> Verdict:
         return Verdict("Run", WATCH, finding, change, "stopped early", "score-does-not-rise")
     if run.status in (FINISHED, ENDED):
         end = total if total is not None and not unfinished else step
-        if 0 < end < FEWEST_STEPS:
+        if 0 < end < FEWEST_STEPS and not Records(run.history).score_rises():
             return _too_short(end, run.manifest.get("config", {}).get("max_steps"))
     return _sound_status(run.status, place, step, total if not unfinished else None, records)
 

@@ -7,7 +7,13 @@ import statistics
 
 from gradlab.monitor.arriving_gradient import ARRIVING
 from gradlab.monitor.history import TRAIN, History
-from gradlab.monitor.movement import FOLLOWING_STALE, FROZEN, STALE_GRADIENT, WEIGHTS_MOVED
+from gradlab.monitor.movement import (
+    FOLLOWING_STALE,
+    FROZEN,
+    NEW_WEIGHTS,
+    STALE_GRADIENT,
+    WEIGHTS_MOVED,
+)
 from gradlab.monitor.optimizer_step import RATE, RATE_SHARE
 from gradlab.monitor.setting_advice import USUAL_RATES, sentence
 from gradlab.monitor.step_effect import (
@@ -196,14 +202,19 @@ LEFT, MOVED = 0.5, 1e-3
 
 
 def goes_back(history: History, resumed: int = 0) -> Verdict | None:
-    """Judge whether weights were set back to where they were; a recording may begin anew."""
+    """Judge whether weights were set back to where they were; a recording may begin anew.
+
+    Where weights join those that are trained, as of an encoder behind a head that was trained
+    first, they have not moved yet, and so the mean distance falls.
+    """
     for name in history.names(TRAIN):
         points = history.points(TRAIN, name) if name.startswith(WEIGHTS_MOVED) else {}
+        joined = history.points(TRAIN, name.replace(WEIGHTS_MOVED, NEW_WEIGHTS))
         falls = [
             (before, step)
             for before, step in itertools.pairwise(points)
             if points[before] > MOVED and points[step] < LEFT * points[before]
-            and not before < resumed <= step
+            and not before < resumed <= step and step not in joined
         ]  # fmt: skip
         if falls:
             before, step = falls[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 
 from gradlab.monitor.arriving_gradient import (
@@ -25,6 +26,7 @@ from gradlab.monitor.optimizer_step import (
     UNDONE,
 )
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT
+from gradlab.monitor.verdicts.training_loss import rises
 from gradlab.numbers import percent, short
 from gradlab.verdict import BAD, WATCH, Verdict
 
@@ -92,6 +94,9 @@ def second_view(history: History) -> Verdict | None:
 # Cosine of the gradient that arrives with that of the loss below which it is of something else, or
 # of the loss with the other sign. A loss beside others of the same weight has 0.3 and more.
 UNRELATED, REVERSED = 0.1, -0.5
+# Cosine below which, and size relative to the gradient of the loss above which, another term
+# outweighs a loss that rises.
+SMALL_PART, LARGER = 0.4, 2.0
 
 
 def arriving(history: History) -> Verdict | None:
@@ -107,6 +112,16 @@ def arriving(history: History) -> Verdict | None:
         )
         change = "Check the sign before backward(), and maximize of the optimizer."
         return Verdict("Gradient", BAD, finding, change, "loss maximised", "score-falls", evidence)
+    size = statistics.median(sizes) if sizes else 0.0
+    if UNRELATED <= cosine < SMALL_PART and size > LARGER and rises(_losses(history)):
+        finding = (
+            "A term that is added to the watched loss outweighs it, and this loss rises: the "
+            f"gradient that arrives at the embeddings is {short(size)} times as large as that of "
+            f"the loss (cosine {cosine:.2f})."
+        )
+        change = "Lower the weight of the other term until the watched loss falls as well."
+        return Verdict("Gradient", WATCH, finding, change, "loss outweighed", "score-does-not-rise",
+                       evidence | {"size": size})  # fmt: skip
     if cosine >= UNRELATED:
         return None
     finding = (
@@ -260,18 +275,25 @@ def by_layer(history: History) -> Verdict | None:
     )
 
 
-# Weight decay that is larger than any published one, and its product with the learning rate; an
+# Weight decay that is larger than any published one of AdamW, and its product with the learning
+# rates of all steps, by which weights shrink: Lion is used with a decay of 1 at a low rate. An
 # epsilon that is no rounding error beside a gradient.
-MUCH_DECAY, SHRINKS, LARGE_EPSILON = 1.0, 1e-4, 1e-4
+MUCH_DECAY, SHRINKS, LARGE_EPSILON = 1.0, 0.2, 1e-4
 
 
 def settings(history: History) -> Verdict | None:
     """Judge weight decay, epsilon and state of the optimizer of a loop of one's own."""
-    decays, rates = late_values(history, DECAY), late_values(history, RATE)
-    if decays and rates and max(decays) >= MUCH_DECAY and max(decays) * max(rates) >= SHRINKS:
+    decays = late_values(history, DECAY)
+    if decays and max(decays) >= MUCH_DECAY:
+        rates = values_of(history, RATE)
+        shrunk = max(decays) * statistics.fmean(rates) * history.last_step()
+    else:
+        shrunk = 0.0
+    if shrunk >= SHRINKS:
         finding = (
-            f"Weight decay is {short(max(decays))}; published settings use 0 to 0.1. It shrinks "
-            "weights more than the loss moves them."
+            f"Weight decay is {short(max(decays))}; published settings of AdamW use 0 to 0.1. "
+            f"Without the loss, it would have shrunk the weights by {percent(-math.expm1(-shrunk))}"
+            " in this run."
         )
         return Verdict("Optimizer", WATCH, finding, "Set weight_decay=0.01.", "much weight decay",
                        "score-falls", {"decay": max(decays)})  # fmt: skip
@@ -311,3 +333,7 @@ def late_values(history: History, name: str) -> list[float]:
         points = history.points(TRAIN, of_dataset(name, dataset))
         values += [points.get(step, 0.0) for step in steps[len(steps) // 2 :]]
     return values
+
+
+def _losses(history: History) -> list[float]:
+    return [value for value in values_of(history, BATCH_LOSS) if math.isfinite(value)]

@@ -46,7 +46,7 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
     course = course_of(ends)
     if jumped := _jumps(run, names, evidence):
         return jumped
-    if _rises(losses) and not _may_rise(run, dataset):
+    if rises(losses) and not _may_rise(run, dataset):
         finding = f"The loss rises: it {course}."
         change = "Lower the learning rate. A loss that rises from the start may have a wrong sign."
         return Verdict("Loss", WATCH, finding, change, "loss rises", "score-falls", evidence)
@@ -72,6 +72,12 @@ def course_of(ends: tuple[float, float]) -> str:
     if first == last:
         return f"stayed at {first}"
     return f"went from {first} in the first record to {last} (median of the last three)"
+
+
+def rises(losses: list[float]) -> bool:
+    """Return whether all losses of the last third are clearly above all of the first third."""
+    third = len(losses) // 3
+    return third >= PERSISTENT and min(losses[-third:]) > WORSE * max(losses[:third]) > 0
 
 
 def _of_guessing(count: int, last: float, guessing: float, evidence: dict[str, float]) -> Verdict:
@@ -204,11 +210,6 @@ def _jumps(run: Recording, names: list[str], evidence: dict[str, float]) -> Verd
     )
     evidence |= {"before": was, "after": became}
     return Verdict("Loss", WATCH, finding, change, "jump on resuming", "", evidence)
-
-
-def _rises(losses: list[float]) -> bool:
-    third = len(losses) // 3
-    return third >= PERSISTENT and min(losses[-third:]) > WORSE * max(losses[:third]) > 0
 
 
 def _may_rise(run: Recording, dataset: str) -> bool:
