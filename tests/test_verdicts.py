@@ -789,14 +789,14 @@ def noisy(*pieces, width=0.12):
         ([0.5] + [0.55] * 19, NOT_JUDGED),
         ([0.9] + [0.7] * 19, NOT_JUDGED),
         ([0.72] + [0.7] * 19, GOOD),
-        ([0.5] + [0.3] * 19, WATCH),
-        (noisy(0.4, 0.4), WATCH),  # distances as labels, of which the loss makes little
+        ([0.5] + [0.3] * 19, BAD),
+        (noisy(0.4, 0.4), BAD),  # distances as labels, of which the loss makes little
         (noisy(0.48, 0.48), NOT_JUDGED),  # below half, but not clearly
         ([0.5] * 18 + [0.3] * 3, NOT_JUDGED),  # the last batches alone
         (noisy(0.4, 0.4)[:7], NOT_JUDGED),  # of few records
         (noisy(0.15, 0.28), WATCH),  # distances as labels, fitted slowly
         (noisy(0.2, 0.3, 0.45), NOT_JUDGED),  # mined negatives, which are being learned
-        (noisy(0.45, 0.2), WATCH),
+        (noisy(0.45, 0.2), BAD),
     ],
 )
 def test_the_order_of_labels_is_judged_without_components(shares, grade):

@@ -10,8 +10,10 @@ import torch
 
 import gradlab
 from gradlab import GradlabError
+from gradlab.monitor.run_reader import read_recording
 from gradlab.monitor.summaries import BLOCKS, sparkline
 from gradlab.monitor.watch import TrainingWarning
+from gradlab.report.run_page import render_run
 from tests.sentence_training import columns_of, losses, make_trainer, weights
 from tests.test_watch import hugging_face_trainer, mnrl
 
@@ -278,3 +280,22 @@ def test_a_model_card_needs_sentence_transformers(tmp_path):
         gradlab.watch(hugging_face_trainer(tmp_path), views="both", model_card=True)
     with pytest.raises(GradlabError, match="sentence-transformers"):
         gradlab.watch(losses.MultipleNegativesRankingLoss, model_card=True)
+
+
+@pytest.mark.parametrize("clip", [1e-6, 1e6])
+def test_a_page_says_how_many_rows_and_which_labels_there_are_and_what_is_clipped(
+    bert, tmp_path, clip
+):
+    first, second = columns_of(48).values()
+    labels = [at % 6 for at in range(48)]
+    table = {"sentence1": first, "sentence2": second, "score": list(map(float, labels))}
+    trainer = make_trainer(
+        bert, tmp_path, losses.CoSENTLoss, table,
+        max_steps=9, logging_steps=1, max_grad_norm=clip,
+    )  # fmt: skip
+    gradlab.watch(trainer, every=1)
+    trainer.train()
+    page = render_run(read_recording(tmp_path), markdown=True)
+    assert "48 rows" in page
+    assert "labels 0 to 5" in page
+    assert ("All logged gradients were clipped" in page) == (clip < 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from types import FrameType
@@ -26,6 +27,7 @@ from gradlab.monitor.model_card import add_to_card
 from gradlab.monitor.probe import Snapshot
 from gradlab.monitor.trackers import PREFIX, Trackers
 from gradlab.monitor.watch import Watch, caution
+from gradlab.numbers import short
 from gradlab.seeds import random_state, restore_random_state
 
 require("transformers", "accelerate")
@@ -37,6 +39,8 @@ SETTINGS = (
     "learning_rate", "lr_scheduler_type", "warmup_steps", "warmup_ratio", "weight_decay",
     "max_grad_norm", "optim", "seed", "fp16", "bf16",
 )  # fmt: skip
+# Columns of labels, and most rows in which their range is looked up.
+LABELS, MOST_LABELS = ("label", "labels", "score", "scores"), 10_000
 # Numbers that trainers log about themselves, not about training.
 BOOKKEEPING = ("epoch", "total_flos", "step")
 
@@ -254,4 +258,18 @@ def _settings(trainer: Any) -> dict[str, Any]:
     config = getattr(trainer.model, "config", None)
     card = getattr(trainer.model, "model_card_data", None)
     model = getattr(card, "base_model", None) or getattr(config, "_name_or_path", None)
+    plain |= _of_rows(getattr(trainer, "train_dataset", None))
     return {"model": str(model), **plain} if model else plain
+
+
+def _of_rows(table: Any) -> dict[str, Any]:
+    """Return the number of training rows, and the range of their labels, as far as is known."""
+    described: dict[str, Any] = {}
+    with contextlib.suppress(Exception):  # a stream has no length; a data set may be of any kind
+        tables = list(table.values()) if isinstance(table, dict) else [table]
+        described["training_rows"] = sum(map(len, tables))
+        names = [name for name in LABELS if len(tables) == 1 and name in tables[0].column_names]
+        labels = [float(label) for name in names for label in tables[0][:MOST_LABELS][name]]
+        if labels:
+            described["labels"] = f"{short(min(labels))} to {short(max(labels))}"
+    return described

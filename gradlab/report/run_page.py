@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gradlab.gradient.diagnostics import ACTIVE
 from gradlab.monitor.expected_loss import loss_at_first
-from gradlab.monitor.history import Score, readable
+from gradlab.monitor.history import TRAIN, Score, readable
 from gradlab.monitor.run_reader import FINISHED, RUNNING, Recording
 from gradlab.monitor.verdicts import judge_run
-from gradlab.monitor.verdicts.records import Records
+from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, Records
 from gradlab.monitor.verdicts.training_loss import course_of
 from gradlab.numbers import percent, short
 from gradlab.numbers import score as number
@@ -56,7 +57,12 @@ def render_run(run: Recording, refresh: int | None = None, markdown: bool = Fals
         "score": scores[0].title if scores else "",
         "ends": _ends(scores[0]) if scores else [],
         "judgement": judgement,
-        "notes": [*run.watch.get("notes", []), *([run.damage] if run.damage else []), *_cost(run)],
+        "notes": [
+            *run.watch.get("notes", []),
+            *([run.damage] if run.damage else []),
+            *_clipping(run),
+            *_cost(run),
+        ],
     }
     if markdown:
         return render("gradlab.report", "run.md", **content, settings=run.settings)
@@ -128,6 +134,8 @@ def _facts(run: Recording) -> str:
     facts = [
         f"loss {settings['loss']}" if "loss" in settings else "",
         *(f"{name} {short(of_loss[name])}" for name in HEADING if name in of_loss),
+        f"{int(rows):,} rows" if (rows := settings.get("training_rows", "")).isdigit() else "",
+        f"labels {settings['labels']}" if "labels" in settings else "",
         f"batches of {size}" if size else "",
         f"learning rate {settings['learning_rate']}" if "learning_rate" in settings else "",
         settings.get("model", ""),
@@ -135,6 +143,22 @@ def _facts(run: Recording) -> str:
         "finished" if run.status == FINISHED else "not finished" if run.status else "",
     ]
     return " · ".join(fact for fact in facts if fact)
+
+
+def _clipping(run: Recording) -> list[str]:
+    """Say that all logged gradients were clipped, if so; that is no fault with Adam."""
+    limit = run.manifest.get("config", {}).get("max_grad_norm")
+    norms = run.history.points(TRAIN, "grad_norm").values()
+    finite = [norm for norm in norms if math.isfinite(norm)]
+    if not isinstance(limit, int | float) or len(finite) < ENOUGH_RECORDS or not limit > 0:
+        return []
+    if min(finite) <= limit:
+        return []
+    return [
+        f"All logged gradients were clipped: their norms are {short(min(finite))} to "
+        f"{short(max(finite))}, and max_grad_norm is {short(limit)}. That is harmless with Adam; "
+        "with SGD, steps are that much smaller."
+    ]
 
 
 def _cost(run: Recording) -> list[str]:

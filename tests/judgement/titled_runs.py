@@ -82,6 +82,7 @@ NEW_HEAD = {"positive_cosine": 0.52, "negative_cosine": 0.5, "effective_rank": 2
 COLLAPSE = {"negative_cosine": steadily(0.2, 0.985, 0.985),
             "effective_rank": steadily(20.0, 5.0, 5.0)}  # fmt: skip
 STIFF = {"weights_moved": at_once(0.0, 0.7e-4), "grad_norm": 100.0, "learning_rate": 1e-4}
+FALLS_EARLY = APART | {"learning_rate": [1e-4] * 20 + [2e-6] * 20}
 FLOODED = PUSHED | {"hardest_share": 0.93}
 LATE = ALIVE | {"active": halves(0.5, 0.0)}
 CLOSE = APART | {"negative_cosine": 0.77}
@@ -129,6 +130,12 @@ TITLED = [
     Run("a batch in chunks of 5", reaction(4), "Formula", ""),
     Run("6% learn", ALIVE | {"active": 0.07}, "Learning", "good", "usual for a loss that works"),
     Run("14% learn", ALIVE | {"active": 0.14}, "Learning", "good", r"negatives\. *$"),
+    Run("weights of a few that learn", PUSHED | {"active": 0.35}, "Hard negatives", "good",
+        "Only 35% of the sentences still learn"),
+    Run("weights of most sentences", PUSHED | {"active": 0.7}, "Hard negatives", "good",
+        "^(?!.*still learn)"),
+    Run("a score that rises beside a problem", FALLS_EARLY | {NDCG: [0.3, 0.5]}, "headline",
+        "watch", r"The score rose all the same, from 0\.300 to 0\.500"),
     Run("1 in 700 learns", ALIVE | {"active": 0.0014}, "Learning", "good", r"^\S+ 0\.1% of"),
     Run("1 in 1,400 learns", ALIVE | {"active": 0.0007}, "Learning", "good", r"Fewer than 0\.1%"),
     Run("all but 1 in 140 learn", ALIVE | {"active": 0.993}, "Learning", "good", "99% of"),

@@ -231,7 +231,10 @@ def order(records: Records) -> Verdict | None:
             "Check what is called alike: labels may be distances, columns exchanged, hard "
             "negatives right answers, or the loss may have the wrong sign."
         )
-        return Verdict("Order", WATCH, finding, change, "order reversed", "labels-do-not-fit",
+        early, late = map(statistics.fmean, records.parts("order"))
+        stays = late < min(REVERSED, early + NARROW)
+        grade = BAD if stays or records.score_falls() else WATCH
+        return Verdict("Order", grade, finding, change, "order reversed", "labels-do-not-fit",
                        evidence)  # fmt: skip
     grade = GOOD if last > max(IN_ORDER, first - NARROW) else NOT_JUDGED
     if grade == GOOD and _wanders(records):

@@ -32,8 +32,9 @@ VANISHED = 1e-8
 MOVES = 1e-3
 # Cosine by which positives are nearer than other sentences where the training data are learned.
 SOLVED = 0.3
-# Share of sentences that learn: below the first it is worth a remark, above the second all learn.
-FEW_LEARN, ALL_LEARN = 0.1, 0.995
+# Share of sentences that learn: below the first it is worth a remark, above the second all learn;
+# below the third most have stopped.
+FEW_LEARN, ALL_LEARN, MANY_LEARN = 0.1, 0.995, 0.5
 # Negatives weigh alike if the hardest one has less than this multiple of an equal share; with fewer
 # than ENOUGH negatives the hardest one has a large share at any temperature.
 NEAR_UNIFORM, ENOUGH = 2.5, 8
@@ -137,7 +138,7 @@ def hard_negatives(records: Records, unmeasured: str) -> Verdict:
     if temperature is not None and temperature <= COLD and share > NEARLY_ALL and count > 2:
         finding = (
             f"The hardest of {count:.0f} negatives receives {percent(share)} of the weight: only "
-            "that one counts."
+            f"that one counts.{_still_learning(records)}"
         )
         change = sentence(setting_change(records.used, HARDEST, raises=False))
         name = "only the hardest counts"
@@ -156,7 +157,7 @@ def hard_negatives(records: Records, unmeasured: str) -> Verdict:
         return Verdict(subject, NOT_JUDGED, finding, name="negatives close", evidence=evidence)
     finding = (
         f"The hardest of {count:.0f} negatives receives {percent(share)} of the weight; an equal "
-        f"share would be {percent(equal)}."
+        f"share would be {percent(equal)}.{_still_learning(records)}"
     )
     return Verdict(subject, GOOD, finding, name="hard negatives count more", evidence=evidence)
 
@@ -207,6 +208,14 @@ def pull_and_push(records: Records, unmeasured: str) -> Verdict:
     steps = "Steps" if share >= NEARLY_ALL else "Most steps"
     finding = f"{steps} bring sentences closer to their positives."
     return Verdict("Pull and push", GOOD, finding, name="steps bring closer", evidence=evidence)
+
+
+def _still_learning(records: Records) -> str:
+    """Return how many sentences still learn, where most have stopped."""
+    active = records.end("active")
+    if not active < MANY_LEARN:
+        return ""
+    return f" Only {percent(active)} of the sentences still learn."
 
 
 def _unmeasured_name(why: str) -> str:

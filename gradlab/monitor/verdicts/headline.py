@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
 from gradlab.monitor.verdicts.gradient import NOT_APPLICABLE
+from gradlab.numbers import score as number
 from gradlab.verdict import BAD, GOOD, WATCH, Verdict, graded, subjects, unjudged
 
 
@@ -19,6 +21,7 @@ def headline_of(verdicts: Sequence[Verdict], running: bool) -> str:
     if bad or watch:
         first = verdicts[0]
         sentences.append(f"{first.title}: {_briefly(first.finding)} {first.change}".strip())
+        sentences += _rising_score(verdicts)
         further = [verdict for verdict in bad if verdict.title != first.title]
         watched = [verdict for verdict in watch if verdict.title != first.title]
         sentences += [f"Also bad: {subjects(further)}."] if further else []
@@ -35,6 +38,15 @@ def headline_of(verdicts: Sequence[Verdict], running: bool) -> str:
         sentences += [_briefly(v.finding) for v in verdicts if v.name == "gain within swing"]
     applicable = [verdict for verdict in verdicts if verdict.name != NOT_APPLICABLE]
     return " ".join([*sentences, unjudged(applicable)]).strip()
+
+
+def _rising_score(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return by how much the score rose, whatever else is wrong."""
+    for verdict in graded(verdicts, GOOD):
+        before, last = (verdict.evidence.get(name, math.nan) for name in ("before", "last"))
+        if verdict.name == "score" and last > before:
+            return [f"The score rose all the same, from {number(before)} to {number(last)}."]
+    return []
 
 
 def _briefly(finding: str) -> str:
