@@ -9,7 +9,6 @@ from tests.judgement.run_boundaries import (
     APART,
     COUNT,
     LOG_8,
-    NDCG,
     Series,
     frozen,
     own,
@@ -46,14 +45,6 @@ def returning(before: float, after: float, place: int = 20) -> Series:
     """Weights that go back from one distance to another."""
     first = [before * (at + 1) / place for at in range(place)]
     return APART | {"weights_moved": first + [after] * (COUNT - place)}
-
-
-def spike(size: float, place: int = 20, after: float = 1.5) -> Series:
-    """A gradient so many times as large as others at one step, and a loss that is 1 before it."""
-    norms = [1.0] * COUNT
-    norms[place] = size
-    losses = [1.0] * (place + 1) + [after] * (COUNT - place - 1)
-    return APART | {"grad_norm": norms, "batch_loss": losses, NDCG: [0.5, 0.25]}
 
 
 def falling(share: float) -> list[float]:
@@ -107,15 +98,6 @@ EFFECT_RUNS = [
     Run("weights that go back to 60%", returning(0.1, 0.06), "Weights", ""),
     Run("weights that go back where others join", returning(0.1, 0.04)
         | {"optimizer_rate": RATE, "new_weights": [0.5] * 3}, "Weights", ""),
-    Run("a gradient 14 times as large", spike(14.0), "Gradient", "watch", "Clip the gradient norm"),
-    Run("a gradient 14 times as large that is clipped", spike(14.0), "Gradient", "watch",
-        "clipped at 2 already", {"config": {"max_grad_norm": 2.0}}),
-    Run("a gradient 7 times as large", spike(7.0), "Gradient", ""),
-    Run("a large gradient after 4 others", spike(14.0, 4), "Gradient", ""),
-    Run("a large gradient after 7 others", spike(14.0, 7), "Gradient", "watch", "a spike"),
-    Run("a large gradient and the same loss", spike(14.0, after=0.9), "Gradient", ""),
-    Run("a large gradient and a score that rises", spike(14.0, after=1.05) | {NDCG: [0.3, 0.5]},
-        "Gradient", ""),
     Run("weights near the beginning", returning(0.7e-3, 0.1e-3), "Weights", ""),
     Run("weights a little away from it", returning(1.4e-3, 0.1e-3), "Weights", "bad"),
     Run("a recording that begins anew", returning(0.1, 0.0) | {"watch": {"resumed": 20}},

@@ -97,7 +97,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         )
         for name in (
             *("another gradient", "embeddings unused", "weights blown up", "weights made anew"),
-            *("empty steps", "loss outweighed", "gradient spike"),
+            *("empty steps", "loss outweighed"),
             *("weights still", "loss maximised", "steps undone", "second view unused"),
             *("warm-up begins again", "warm-up never ends", "rates fall by layer"),
             *("much weight decay", "large epsilon", "temperature too low"),
@@ -265,10 +265,6 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
     suffers = any(verdict.name in SUFFERING for verdict in of_outcome)
     if (fast := step_effects.too_fast(run.history, suffers)) is not None:
         yield fast
-    clip = run.manifest.get("config", {}).get("max_grad_norm")
-    clipped_at = float(clip) if isinstance(clip, int | float) else 0.0
-    if (spike := step_effects.spike(run.history, suffers, clipped_at)) is not None:
-        yield spike
     if of_scores.name in ("training hurts", "score fell"):
         for dataset, records in failures.records.items():
             at_chance = None if batches.unrelated(records) else embeddings.pairs_at_chance(records)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import math
 import statistics
 
 from gradlab.monitor.arriving_gradient import ARRIVING
-from gradlab.monitor.history import BATCH_LOSS, TRAIN, History
+from gradlab.monitor.history import TRAIN, History
 from gradlab.monitor.movement import (
     FOLLOWING_STALE,
     FROZEN,
@@ -297,45 +296,3 @@ def too_fast(history: History, suffers: bool) -> Verdict | None:
     )
     return Verdict("Optimizer", WATCH, finding, sentence(USUAL_RATES), "rate too high",
                    "score-falls", {"rate": max(rates)})  # fmt: skip
-
-
-# Norm of a gradient, relative to the median of those before it, that is a spike, and fewest norms
-# before it: those of sound runs vary by a factor of 4.
-SPIKE, BEFORE_SPIKE = 10.0, 5
-
-
-def spike(history: History, suffers: bool, clipped_at: float = 0.0) -> Verdict | None:
-    """Judge whether a bad outcome follows a single huge gradient.
-
-    Args:
-        history: what was recorded.
-        suffers: whether there is a bad outcome.
-        clipped_at: norm to which the trainer clips gradients; 0 if it does not.
-    """
-    norms = history.points(TRAIN, "grad_norm") or history.points(TRAIN, STEP_GRADIENT)
-    norms = {step: norm for step, norm in norms.items() if math.isfinite(norm)}
-    if not suffers or len(norms) <= BEFORE_SPIKE:
-        return None
-    largest = max(norms, key=lambda step: norms[step])
-    median = statistics.median([norm for step, norm in norms.items() if step < largest] or [0.0])
-    earlier = sum(step < largest for step in norms)
-    losses = history.points(TRAIN, BATCH_LOSS) or history.points(TRAIN, "loss")
-    before = [loss for step, loss in losses.items() if step <= largest][-PERSISTENT:]
-    after = [loss for step, loss in losses.items() if step > largest][:PERSISTENT]
-    if earlier < BEFORE_SPIKE or not median > 0 or norms[largest] < SPIKE * median:
-        return None
-    if min(len(before), len(after)) < PERSISTENT or not min(after) > max(before):
-        return None
-    finding = (
-        f"At step {largest} the gradient was {norms[largest] / median:.0f} times as large as usual "
-        f"(a spike: {short(norms[largest])}, before {short(median)}), and the loss is higher "
-        f"since: {short(statistics.median(after))} after {short(statistics.median(before))}."
-    )
-    change = "Clip the gradient norm at 1 (max_grad_norm=1), and look at the batch of that step."
-    if clipped_at > 0:
-        change = (
-            f"Look at the batch of that step. Gradients are clipped at {short(clipped_at)} "
-            "already: lower the learning rate."
-        )
-    return Verdict("Gradient", WATCH, finding, change, "gradient spike", "score-falls",
-                   {"spike": norms[largest], "median": median})  # fmt: skip
