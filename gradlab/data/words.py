@@ -40,7 +40,7 @@ CODE, FEWEST_SIGNS = re.compile(r"[(){}=;]"), 3
 # Placeholders and masks of words, and the share of the words of a text that they must be for its
 # words to be replaced. Braces behind a word, as in LaTeX, or behind a closing one are no blank.
 BLANK = re.compile(
-    r"\[(MASK|UNK)\]|<(mask|unk)>|(?<![\w)}^\\])(?<!\)\s)\{\w*\}|\{\{.*?\}\}|\b[xX]{3,}\b|\*{3,}"
+    r"\[(MASK|UNK)\]|<(mask|unk)>|(?<![\w)}\]^\\])(?<!\)\s)\{\w*\}|\{\{.*?\}\}|\b[xX]{3,}\b|\*{3,}"
     r"|█+|<[A-Z_]{3,}>|\[[A-Z_]{3,}\]|\[[a-z_]{3,}\]"
 )
 MANY_BLANKS = 0.15

@@ -12,6 +12,7 @@ from typing import Any
 
 from gradlab.diagnosis.data_verdicts import is_above_chance
 from gradlab.diagnosis.label_agreement_verdicts import REVERSED
+from gradlab.diagnosis.plan_verdicts import role_of
 from gradlab.errors import counted
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Grade, Verdict
@@ -199,10 +200,8 @@ def sign_of(metric: str) -> int:
 
 
 # Words by which a prompt or the name of a column says which role it plays.
-ROLE_WORDS = {
-    "a query": ("query", "question", "anchor", "search_query"),
-    "a document": ("passage", "document", "doc", "answer", "positive", "negative", "context"),
-}
+# Words from which on a prompt is an instruction.
+INSTRUCTION = 3
 
 
 def prompts(
@@ -240,9 +239,11 @@ def prompts(
         change = "Leave the prompt out of prompts={...}, or out of the texts."
         yield Verdict(subject, WATCH, finding, change, "prompt twice", symptom)
         return
+    # A label such as "query:" names the role of its text; "Find the answer" that of another one.
     wrong = [
         (name, prompt, role_of(prompt)) for name, prompt in prompts.items()
-        if role_of(name) and role_of(prompt) and role_of(name) != role_of(prompt)
+        if len(prompt.split()) < INSTRUCTION
+        and role_of(name) and role_of(prompt) and role_of(name) != role_of(prompt)
     ]  # fmt: skip
     if wrong:
         name, prompt, role = wrong[0]
@@ -253,13 +254,6 @@ def prompts(
     elif prompts:
         finding = f"Prompts are put before the texts of {', '.join(map(repr, prompts))}."
         yield Verdict(subject, GOOD, finding, name="prompts used")
-
-
-def role_of(text: str) -> str:
-    """Return the role that a text names; empty if it names none or both."""
-    words = set(text.lower().replace("_", " ").replace(":", " ").split()) | {text.lower().strip()}
-    roles = [role for role, names in ROLE_WORDS.items() if words.intersection(names)]
-    return roles[0] if len(roles) == 1 else ""
 
 
 def unmeasured(failures: Mapping[str, str]) -> Iterator[Verdict]:

@@ -34,7 +34,10 @@ Numbers = dict[str, Any]
 
 
 def balance(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
-    """Return the commonest label, and the lowest and highest one beside the range of the others."""
+    """Return the commonest label, and the lowest and highest one beside the range of the others.
+
+    ``equal`` is the share of the rows with the highest label whose texts have the same words.
+    """
     cells = _labels(observation, dataset)
     name = name_of_loss(batches[0].loss)
     if not cells or name not in RATING:
@@ -47,9 +50,13 @@ def balance(observation: Observation, dataset: str, batches: list[ObservedBatch]
         distance = min((abs(end - label) for label in levels), default=0.0)
         if len(levels) > 3 and spread and distance / spread > gap:
             edge, gap, share = end, distance / spread, counts[end] / len(cells)
+    rows = zip(cells, *_texts(observation, dataset)[:2], strict=False)
+    highest = [[set(words_of(text)) for text in texts] for label, *texts in rows
+               if label == max(counts)]  # fmt: skip
     return {
         "loss": name,
         "rows": len(cells),
+        "equal": sum(words[0] == words[-1] for words in highest) / max(1, len(highest)),
         "label": float(commonest),
         "commonest": times / len(cells),
         "whole": all(float(cell).is_integer() for cell in cells),

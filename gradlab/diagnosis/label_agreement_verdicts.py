@@ -18,12 +18,14 @@ SYMPTOM = "labels-do-not-fit"
 # rare; share of labels at one end, and their distance from the others relative to the range of
 # these, that mark rows without a label.
 MOSTLY_EQUAL, MOSTLY_ONE_OF_TWO, MANY_AT_EDGE, FAR_AWAY = 0.85, 0.95, 0.03, 0.5
+# Share of texts with the same words among those of the highest score, where only these kept it.
+MANY_SAME = 0.5
 OF_TWO_LABELS = ("ContrastiveLoss", "OnlineContrastiveLoss")
 
 
 def balance(
     loss: str, rows: int, label: float, commonest: float, whole: bool,
-    edge: float, gap: float, at_edge: float,
+    edge: float, gap: float, at_edge: float, equal: float = 1.0,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge how labels are distributed.
 
@@ -36,12 +38,15 @@ def balance(
         edge: the lowest or highest label, whichever is farther from the others.
         gap: its distance from the nearest other label, relative to the range of the others.
         at_edge: share of the labels that have it.
+        equal: share of the rows with the highest label whose texts have the same words, as scores
+            that were cast to integers leave it.
     """
-    most = MOSTLY_ONE_OF_TWO if loss in OF_TWO_LABELS else MOSTLY_EQUAL
+    of_two = loss in OF_TWO_LABELS or (whole and equal < MANY_SAME)
+    most = MOSTLY_ONE_OF_TWO if of_two else MOSTLY_EQUAL
     if most <= commonest < 1:
         finding = f"{percent(commonest)} of the labels are {label:g}."
         change = "Add rows with other labels, or leave out some of these."
-        if whole and loss not in OF_TWO_LABELS:
+        if whole and not of_two:
             finding += " All are whole numbers: scores may have been rounded or cast to integers."
             change = "Give the scores as they are, such as 0.73."
         yield Verdict("labels", WATCH, finding, change, "labels mostly equal", SYMPTOM,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from gradlab.diagnosis.data_verdicts import is_above_chance
 from gradlab.errors import counted
 from gradlab.numbers import percent
-from gradlab.verdict import BAD, GOOD, WATCH, Verdict
+from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
 # Lowest and highest labels of losses that compare them with cosines or take them for yes and no.
 RANGES = {
@@ -319,10 +319,10 @@ def teaching(
     if lengths and unit and abs(lengths[0] - 1) > OTHER_LENGTH:
         finding = (
             f"The teacher's embeddings have a length of {lengths[0]:.3g}, and those of the student "
-            "always 1: MSELoss compares entries, which the student can never reach."
+            "always 1: MSELoss stays above 0, and teaches the direction all the same."
         )
         change = "Normalise the teacher's embeddings, or leave models.Normalize() out."
-        yield Verdict("teacher", WATCH, finding, change, "teacher of another length",
+        yield Verdict("teacher", NOT_JUDGED, finding, change, "teacher of another length",
                       "labels-do-not-fit", {"length": lengths[0]})  # fmt: skip
 
 

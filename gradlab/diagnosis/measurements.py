@@ -157,7 +157,11 @@ def learning_rate(observation: Observation) -> Numbers:
     existing = getattr(observation.trainer, "optimizer", None)
     rate, kind = observation.args.learning_rate, observation.args.optim
     if existing is not None:
-        rate, kind = max(group["lr"] for group in existing.param_groups), type(existing).__name__
+        # A trainer that has trained makes a new schedule, which begins at the first rate again.
+        again = getattr(observation.trainer, "_created_lr_scheduler", False)
+        rates = [group.get("initial_lr" if again else "lr", group["lr"])
+                 for group in existing.param_groups]  # fmt: skip
+        rate, kind = max(rates), type(existing).__name__
     inputs = {
         name: module.in_features for name, module in observation.trainer.model.named_modules()
         if isinstance(module, nn.Linear)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gradlab.diagnosis.evaluation_verdicts import role_of
 from gradlab.errors import counted
 from gradlab.monitor.setting_advice import USUAL_RATES
 from gradlab.numbers import percent
@@ -106,6 +105,12 @@ def last_batch(batches: int, single: float, largest: int) -> Iterator[Verdict]:
                   {"single": single, "batches": float(batches)})  # fmt: skip
 
 
+ROLE_WORDS = {
+    "a query": ("query", "question", "anchor", "search_query"),
+    "a document": ("passage", "document", "doc", "answer", "positive", "negative", "context"),
+}
+
+
 def routes(
     routes: Sequence[str], mapping: Mapping[str, str], columns: Sequence[str]
 ) -> Iterator[Verdict]:
@@ -138,6 +143,13 @@ def routes(
         )
         change = "Exchange the routes in router_mapping, or rename the columns."
         yield Verdict(subject, BAD, finding, change, "routes exchanged", symptom)
+
+
+def role_of(text: str) -> str:
+    """Return the role that a text names; empty if it names none or both."""
+    words = set(text.lower().replace("_", " ").replace(":", " ").split()) | {text.lower().strip()}
+    roles = [role for role, names in ROLE_WORDS.items() if words.intersection(names)]
+    return roles[0] if len(roles) == 1 else ""
 
 
 def accumulation(steps: int, left_to_loss: bool, divides: bool) -> Iterator[Verdict]:
@@ -232,8 +244,9 @@ def schedule(
                   evidence)  # fmt: skip
 
 
-# Batches of rows below which a data set is small; passes over it that teach it by heart.
-FEW_BATCHES, MANY_PASSES = 4, 20
+# Batches of rows below which a data set is small; passes over it that teach it by heart; rows from
+# which on a single batch of all of them is no remainder of debugging.
+FEW_BATCHES, MANY_PASSES, MANY_ROWS = 4, 20, 64
 
 
 def passes(rows: int, batch: int, passes: float) -> Iterator[Verdict]:
@@ -244,7 +257,8 @@ def passes(rows: int, batch: int, passes: float) -> Iterator[Verdict]:
         batch: rows of a batch.
         passes: how often the planned run sees each row.
     """
-    if rows <= FEW_BATCHES * batch and passes > MANY_PASSES:
+    one_batch = MANY_ROWS <= rows <= batch  # as chosen on purpose
+    if rows <= FEW_BATCHES * batch and not one_batch and passes > MANY_PASSES:
         finding = (
             f"The data hold {rows:,} rows, of which the run sees each {passes:.0f} times, in "
             "nearly the same batches."

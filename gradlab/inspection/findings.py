@@ -282,14 +282,14 @@ def _hard_negatives(numbers: Numbers) -> Verdict | None:
         f"are pushed more than the average negative, and {easy:,} ({percent(easy / met)}) less. "
         "Each costs a forward pass."
     )
-    grade: Grade = WATCH
+    # An encoder that makes all texts alike does not tell which are hard.
+    alike = numbers["negative_cosine"] > ENCODER_ALIKE
+    grade: Grade = NOT_JUDGED if alike else WATCH
     if easy > met * MANY_EASY:
         name, change = "negatives easy", "Find harder negatives: most of these are too easy."
         finding = f"{pushed}"
     elif nearer > met / 10:
-        grade = WATCH if nearer > met * MANY_NEARER else GOOD
-        if grade == WATCH and numbers["negative_cosine"] > ENCODER_ALIKE:
-            grade = NOT_JUDGED
+        grade = grade if nearer > met * MANY_NEARER else GOOD
         name = "negatives nearer"
         change = "Read some of the hard negatives that are nearer than the positive."
         finding = (

@@ -70,7 +70,12 @@ def alternating(records: Records) -> Verdict | None:
 
 
 def unrelated(records: Records) -> Verdict | None:
-    """Judge whether positives are no nearer than other rows, from the first record to the last."""
+    """Judge whether positives are no nearer than other rows, from the first record to the last.
+
+    With labels or scores, the texts of a row need not be alike.
+    """
+    if records.used.is_rated:
+        return None
     first = _nearness(records.first("positive_cosine"), records.first("negative_cosine"))
     late = [_nearness(*row) for row in records.recent("positive_cosine", "negative_cosine")]
     if not late or not first < NO_NEARER or not max(late) < HARDLY_NEARER:

@@ -321,6 +321,10 @@ def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
             "are learned. Training longer would teach no more; harder negatives would."
         )
         return Verdict("Learning", GOOD, finding, name="all is learned", evidence=evidence)
+    early = list(records.points("active").values())[:PERSISTENT]
+    if records.used.has_labels and any(early) and records.score_suffers() is not True:
+        finding += " Earlier ones did: pairs have come into the order of their labels."
+        return Verdict("Learning", NOT_JUDGED, finding, name="labels fulfilled", evidence=evidence)
     return Verdict("Learning", WATCH, finding, change, "none learns", "loss-zero", evidence)
 
 
