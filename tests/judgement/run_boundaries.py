@@ -195,6 +195,7 @@ PUSHED = ALIVE | {"hardest_share": 0.5, "uniform_share": 1 / 31}
 DEAD = {"gradient_dissipation": steadily(0.4, 0.2, 1e-3), "active": steadily(0.5, 0.0, 0.0)}
 OUTWEIGHED = ALIVE | {"lemma_share": 0.4, "positive_cosine": 0.8, "ratio_median": 0.5}
 COLD = {"config": {"loss": "infonce(temperature=0.004)"}, "watch": {"known": {"": True}}}
+RATED = {"config": {"loss": "cosent"}, "watch": {"known": {"": True}}}
 COOL = {"config": {"loss": "infonce(temperature=0.007)"}, "watch": {"known": {"": True}}}
 RUNS += [
     (ALIVE | {"gradient_dissipation": 0.7e-4}, {}, "Learning", "bad"),
@@ -206,6 +207,7 @@ RUNS += [
               "gradient_dissipation": at_once(0.1, 0.0)}, {}, "Learning", "bad"),
     (APART | DEAD, {}, "Learning", "good"),
     (APART | DEAD | {"negative_cosine": 0.58}, {}, "Learning", "watch"),
+    (APART | DEAD | {"negative_cosine": 0.58}, RATED, "Learning", "not judged"),
     (APART | DEAD | {"negative_cosine": 0.42}, {}, "Learning", "good"),
     (PUSHED, {}, "Hard negatives", "good"),
     (PUSHED | {"hardest_share": 2.1 / 31}, {}, "Hard negatives", "watch"),
