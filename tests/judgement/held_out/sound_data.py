@@ -1,201 +1,188 @@
-"""Sound set-ups: data of many kinds, mixed sources, odd names, prompts, other scripts."""
+"""Sound set-ups, each with other texts."""
 
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.evaluations import search
-from tests.judgement.held_out.materials import FAST, cosent, ranking, shuffled, uneven
-from tests.judgement.stage import (
-    FILLERS,
-    PEOPLE,
-    Stage,
-    facts,
-    lookalike,
-    pairs,
-    passage,
-    question,
-    triplets,
+from tests.judgement.held_out.scenes import (
+    across,
+    agreement,
+    among_uneven,
+    bilingual,
+    graded,
+    inspect_tuned,
+    translated,
+    uneven,
 )
-from tests.judgement.truth import alike, among_alike, learns, retrieval
-from tests.tiny_models import make_bert
+from tests.judgement.held_out.units import apart
+from tests.judgement.stage import FILLERS, Stage, facts, pairs, passage
+from tests.judgement.truth import learns, retrieval
+from tests.sentence_training import losses
+
+ranking = losses.MultipleNegativesRankingLoss
+PLAN = {"learning_rate": 2e-3, "max_steps": 80}
 
 
-@sound("columns with names of another language")
-def spalten_mit_deutschen_namen(stage: Stage) -> None:
-    table = dict(zip(("frage", "antwort"), pairs().values(), strict=True))
-    learns(stage, stage.trainer(ranking, table, **FAST), among_alike)
+def _learns(
+    stage: Stage, table: Any, score: Any = across, loss: Any = ranking, **plan: Any
+) -> None:
+    learns(stage, stage.trainer(loss, table, **{**PLAN, **plan}), score)
 
 
-@sound("titles that seek their articles")
-def title_and_body(stage: Stage) -> None:
-    stories = facts(160)
-    table = {
-        "title": [f"{fact[2]} {fact[3]} {fact[1]}" for fact in stories],
-        "body": [passage(fact, 10) for fact in stories],
+@sound("questions in another language")
+def answers_in_another_language(stage: Stage) -> None:
+    _learns(stage, bilingual(640))
+    inspect_tuned(stage, bilingual(640))
+
+
+@sound("several questions for each answer")
+def several_questions_of_each_answer(stage: Stage) -> None:
+    table = bilingual(160)
+    rows = [at for at in range(160) for _ in range(3)]
+    questions = {
+        "question": [f"{table['anchor'][at]} {FILLERS[n % 40]}" for n, at in enumerate(rows)],
+        "answer": [table["positive"][at] for at in rows],
     }
-    stage.inspect(table)
-    learns(stage, stage.trainer(ranking, table, **FAST), among_alike)
+    _learns(stage, questions, batch_sampler="no_duplicates", max_steps=100)
 
 
-@sound("texts of very different lengths")
-def short_and_long_passages(stage: Stage) -> None:
-    learns(
-        stage,
-        stage.trainer(ranking, uneven(), **FAST),
-        lambda model: retrieval(model, uneven(100, seed=11)),
-    )
-
-
-@sound("labels of one word")
-def products_and_their_category(stage: Stage) -> None:
-    """Names of products with a path of categories: the texts are short, and none repeats."""
-    sold = facts(160)
-    table = {
-        "product": [f"{fact[1]} {fact[2]}" for fact in sold],
-        "path": [f"{fact[2]} , {fact[1]} , {fact[3]}" for fact in sold],
+def keywords(count: int, seed: int = 0) -> dict[str, list[str]]:
+    """Two words for each passage in the other language."""
+    made = facts(count, seed)
+    return {
+        "query": [f"{topic} {place}" for _, topic, place, *_ in made],
+        "document": [translated(passage(fact)) for fact in made],
     }
-    unseen = facts(100, seed=11)
-    sought = {
-        "product": [f"{fact[1]} {fact[2]}" for fact in unseen],
-        "path": [f"{fact[2]} , {fact[1]} , {fact[3]}" for fact in unseen],
-    }
-    learns(stage, stage.trainer(ranking, table), lambda model: retrieval(model, sought))
 
 
-@sound("questions with several answers each, kept apart in batches")
-def four_answers_to_each_question(stage: Stage) -> None:
-    table: dict[str, list[str]] = {"question": [], "answer": []}
-    for fact in facts(50):
-        for number in range(4):
-            table["question"].append(question(fact))
-            table["answer"].append(passage((*fact[:4], PEOPLE[number], str(number + 5)), 3))
-    settings = {"batch_sampler": "no_duplicates", **FAST}
-    learns(stage, stage.trainer(ranking, shuffled(table), **settings), among_alike)
+@sound("queries of two words")
+def short_queries_of_keywords(stage: Stage) -> None:
+    _learns(stage, keywords(640), lambda model: retrieval(model, keywords(100, seed=11)))
+    inspect_tuned(stage, keywords(640))
 
 
-@sound("a few hard negatives of a single word")
-def one_negative_in_fifty_is_short(stage: Stage) -> None:
-    table = triplets()
-    negatives = [
-        text.split()[0] if row % 50 == 0 else text for row, text in enumerate(table["negative"])
-    ]
-    learns(stage, stage.trainer(ranking, table | {"negative": negatives}, **FAST), among_alike)
-
-
-@sound("far more pairs that do not fit than pairs that do")
-def one_pair_in_four_fits(stage: Stage) -> None:
-    asked, strangers = facts(160), facts(160, seed=6)
-    table = {
-        "sentence1": [*map(question, asked)],
-        "sentence2": [
-            passage(asked[row] if row % 4 == 0 else strangers[row]) for row in range(160)
+def functions(count: int, seed: int = 0) -> dict[str, list[str]]:
+    """Descriptions in words, and functions that do as they say."""
+    made = facts(count, seed)
+    return {
+        "description": [f"{verb} the {topic} of {place}" for verb, topic, place, *_ in made],
+        "code": [
+            " ".join(map(translated, (verb, topic))).replace(" ", "_")
+            + f"({translated(place)}, {number}): return {translated(near)}.{person}"
+            for verb, topic, place, near, person, number in made
         ],
-        "score": [float(row % 4 == 0) for row in range(160)],
     }
-    learns(stage, stage.trainer(cosent, shuffled(table), **FAST), retrieval)
 
 
-def prompted(model: Any) -> float:
-    return retrieval(model, alike(), prompts=("query : ", "passage : "))
+@sound("descriptions of code")
+def code_that_descriptions_seek(stage: Stage) -> None:
+    _learns(
+        stage,
+        functions(640),
+        lambda model: retrieval(model, functions(100, seed=11)),
+        max_steps=100,
+    )
 
 
-@sound("prompts of E5 for questions and passages")
-def query_and_passage_prompts(stage: Stage) -> None:
-    prompts = {"anchor": "query : ", "positive": "passage : "}
-    evaluator = search(alike(seed=12), query_prompt="query : ", corpus_prompt="passage : ")
-    settings = {"eval_strategy": "steps", "eval_steps": 20, "evaluator": evaluator, **FAST}
-    learns(stage, stage.trainer(ranking, pairs(), prompts=prompts, **settings), prompted)
+def templates(count: int, seed: int = 0) -> dict[str, list[str]]:
+    """Tickets that are written by one template."""
+    made = facts(count, seed)
+    return {
+        "ticket": [
+            f"dear team , {place} has a {topic} that does {verb} , please help ."
+            for verb, topic, place, *_ in made
+        ],
+        "solution": [
+            translated(f"to {verb} a {topic} in {place} ask {person} .")
+            for verb, topic, place, _, person, _ in made
+        ],
+    }
 
 
-@sound("instruction for questions only, left out of the mean")
-def instruction_left_out_of_the_mean(stage: Stage) -> None:
-    instruction = f"{' '.join(FILLERS[70:76])} : "
+@sound("texts of one template")
+def tickets_of_one_template(stage: Stage) -> None:
+    _learns(stage, templates(640), lambda model: retrieval(model, templates(100, seed=11)))
+
+
+@sound("long and short passages")
+def passages_of_different_lengths(stage: Stage) -> None:
+    _learns(stage, uneven(320), among_uneven, learning_rate=1e-3)
+    inspect_tuned(stage, uneven(320))
+
+
+@sound("several hard negatives")
+def three_negatives_of_each_row(stage: Stage) -> None:
+    table = apart()
+    for shift in (5, 7):
+        table[f"negative_{shift}"] = table["positive"][shift:] + table["positive"][:shift]
+    _learns(stage, table, max_steps=60)
+
+
+@sound("datasets with a loss each")
+def two_datasets_with_their_losses(stage: Stage) -> None:
+    from datasets import Dataset, DatasetDict
+
+    tables = {"pairs": bilingual(480), "scores": graded(160)}
     model = stage.model()
-    model[1].include_prompt = False
-    learns(
-        stage,
-        stage.trainer(ranking, pairs(), model, prompts={"anchor": instruction}, **FAST),
-        lambda encoder: retrieval(encoder, alike(), prompts=(instruction, "")),
+    trainer = stage.trainer(ranking, bilingual(16), model, **{**PLAN, "max_steps": 100})
+    dataset = DatasetDict({name: Dataset.from_dict(table) for name, table in tables.items()})
+    trainer = type(trainer)(
+        model=model,
+        args=trainer.args,
+        train_dataset=dataset,
+        loss={"pairs": ranking(model), "scores": losses.CoSENTLoss(model)},
     )
+    learns(stage, trainer, across)
 
 
-CYRILLIC = str.maketrans("abdefgijklmnoprstuvz", "абдефгийклмнопрстувз")
-
-
-def in_cyrillic(table: dict[str, list[str]]) -> dict[str, list[str]]:
-    return {name: [text.translate(CYRILLIC) for text in texts] for name, texts in table.items()}
-
-
-def cyrillic_bert(folder: Path) -> Path:
-    """A tiny BERT whose vocabulary is written in Cyrillic letters."""
-    import json
-
-    make_bert(folder)
-    file = folder / "tokenizer.json"
-    content = json.loads(file.read_text(encoding="utf-8"))
-    content["model"]["vocab"] = {
-        token if token.startswith("[") else token.translate(CYRILLIC): number
-        for token, number in content["model"]["vocab"].items()
-    }
-    file.write_text(json.dumps(content), encoding="utf-8")
-    return folder
-
-
-@sound("another script, which the vocabulary has")
-def texts_in_cyrillic(stage: Stage) -> None:
-    unseen = in_cyrillic(alike())
-    model = stage.model(bert=cyrillic_bert(stage.folder / "cyrillic"))
-    learns(
-        stage,
-        stage.trainer(ranking, in_cyrillic(pairs()), model, **FAST),
-        lambda encoder: retrieval(encoder, unseen),
-    )
-
-
-def mixed(stage: Stage, sampler: str, **settings: Any) -> Any:
-    """A trainer of two sources of pairs, one three times as large as the next."""
+@sound("streamed rows")
+def rows_that_are_streamed(stage: Stage) -> None:
     from datasets import Dataset
 
-    base = stage.trainer(
-        ranking, pairs(), multi_dataset_batch_sampler=sampler, **{**FAST, **settings}
+    model = stage.model()
+    trainer = stage.trainer(ranking, bilingual(16), model, **PLAN)
+    dataset = Dataset.from_dict(bilingual(1600)).to_iterable_dataset()
+    trainer = type(trainer)(
+        model=model, args=trainer.args, train_dataset=dataset, loss=ranking(model)
     )
-    small = [lookalike(fact) for fact in facts(64, seed=9)]
-    sources = {
-        "faq": Dataset.from_dict(pairs(192)),
-        "titles": Dataset.from_dict(
-            {"title": [" ".join(text.split()[:2]) for text in small], "text": small}
-        ),
-    }
-    return type(base)(
-        model=base.model, args=base.args, train_dataset=sources, loss=ranking(base.model)
+    learns(stage, trainer, across)
+
+
+@sound("prompts of both sides")
+def prompts_before_questions_and_passages(stage: Stage) -> None:
+    prompts = {"anchor": "zan : ", "positive": "zin : "}
+    _learns(
+        stage,
+        bilingual(640),
+        lambda model: retrieval(model, bilingual(100, seed=11), prompts=tuple(prompts.values())),
+        prompts=prompts,
     )
 
 
-@sound("two sources in proportion")
-def sources_in_proportion(stage: Stage) -> None:
-    learns(stage, mixed(stage, "proportional"), among_alike)
+@sound("few rows for many epochs")
+def few_rows_and_many_epochs(stage: Stage) -> None:
+    _learns(stage, pairs(48), retrieval, learning_rate=5e-4)
 
 
-@sound("passages cut at their ends, where nothing is asked")
-def long_passages_cut_at_the_end(stage: Stage) -> None:
-    stories = facts(160)
-    table = {
-        "anchor": [*map(question, stories)],
-        "positive": [passage(fact, 12) for fact in stories],
-    }
-    learns(stage, stage.trainer(ranking, table, stage.model(length=14), **FAST), among_alike)
+@sound("scores of 0 and 1 by order")
+def two_scores_by_order(stage: Stage) -> None:
+    first, right, wrong = apart().values()
+    texts = [(wrong[at], right[at])[at % 2] for at in range(640)]
+    table = {"a": first, "b": texts, "score": [float(at % 2) for at in range(640)]}
+    _learns(stage, table, loss=losses.CoSENTLoss, max_steps=120)
 
 
-@sound("numbers and dates in all texts")
-def invoices_with_numbers(stage: Stage) -> None:
-    draw, table = random.Random(2), {"query": [], "invoice": []}
-    for fact in facts(160):
-        day = f"{draw.randint(1, 28)} . {draw.randint(1, 12)} . 2024"
-        table["query"].append(f"{fact[2]} {fact[1]} {day}")
-        table["invoice"].append(f"{day} {passage(fact)}")
-    stage.inspect(table)
-    learns(stage, stage.trainer(ranking, table, **FAST), among_alike)
+@sound("capitals and marks")
+def questions_with_capitals_and_marks(stage: Stage) -> None:
+    draw, table = random.Random(0), bilingual(640)
+    questions = [draw.choice((str.upper, str.title, str))(text) for text in table["anchor"]]
+    _learns(stage, table | {"anchor": [text.replace(" ?", "??") for text in questions]})
+
+
+@sound("scores of stars brought to cosines")
+def stars_brought_to_cosines(stage: Stage) -> None:
+    stars = [round(4 * score) / 4 for score in graded()["score"]]
+    table = graded() | {"score": stars}
+    _learns(stage, table, agreement, losses.CosineSimilarityLoss)

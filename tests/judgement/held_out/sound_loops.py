@@ -1,4 +1,4 @@
-"""Sound set-ups: loops of one's own, and losses on several processes."""
+"""Sound loops by hand, under watch."""
 
 from __future__ import annotations
 
@@ -6,132 +6,135 @@ import copy
 from typing import Any
 
 import torch
-import torch.nn.functional as functional
-from torch import Tensor
+import torch.nn.functional as F
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.distribution import cross_entropy, own_labels, processes
-from tests.judgement.held_out.materials import (
-    Batches,
+from tests.judgement.held_out.loss_weights import Cosines
+from tests.judgement.held_out.scenes import (
+    across,
+    bilingual,
+    by_hand,
+    descend,
+    drawn,
     embed,
-    infonce,
-    looped,
-    plain_update,
+    loop_learns,
 )
 from tests.judgement.stage import Stage
-from tests.judgement.truth import keep, truth
 
 
-def rises(stage: Stage, scores: tuple[float, float], least: float = 0.03) -> None:
-    """Keep the scores of a sound loop, and hold it to have raised its score."""
-    before, after = scores
-    keep(stage, before=before, after=after)
-    assert after >= before + least, truth(stage)
+def follow(slow: torch.nn.Module, model: torch.nn.Module) -> None:
+    """Move the weights of a slow copy a tenth of the way to the encoder's."""
+    with torch.no_grad():
+        for kept, weight in zip(slow.parameters(), model.parameters(), strict=True):
+            kept.lerp_(weight, 0.1)
 
 
-def adam(model: Any, rate: float = 1e-3) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(model.parameters(), lr=rate)
+@sound("loop with a learned scale")
+def loop_that_learns_its_scale(stage: Stage) -> None:
+    learned = Cosines(2.6)
+
+    def loop(criterion: Any) -> tuple[float, float]:
+        model = stage.model()
+        groups = [{"params": list(model.parameters())}, {"params": list(learned.parameters())}]
+        return by_hand(model, criterion, optimizer=torch.optim.AdamW(groups, lr=2e-3))
+
+    loop_learns(stage, loop, learned)
 
 
-@sound("plain loop")
-def loop_over_pairs(stage: Stage) -> None:
-    model = stage.model()
-    rises(stage, looped(stage, model, infonce, plain_update(model, Batches(model), adam(model))))
+@sound("loop that accumulates")
+def loop_of_four_accumulated_batches(stage: Stage) -> None:
+    def update(optimizer: torch.optim.Optimizer, loss: torch.Tensor, step: int) -> None:
+        (loss / 4).backward()
+        if step % 4 == 3:
+            optimizer.step()
+            optimizer.zero_grad()
+
+    def loop(criterion: Any) -> tuple[float, float]:
+        model = stage.model()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3)
+        return by_hand(model, criterion, optimizer=optimizer, update=update, steps=160)
+
+    loop_learns(stage, loop, steps=160)
 
 
-@sound("loop with accumulation, clipping and a schedule")
-def loop_with_accumulation_and_clipping(stage: Stage) -> None:
-    from transformers import get_linear_schedule_with_warmup
+@sound("loop of triplets of one's own")
+def loop_of_the_hardest_triplets(stage: Stage) -> None:
+    def triplets(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        cosines = F.normalize(first, dim=1) @ F.normalize(second, dim=1).T
+        own = cosines.diagonal()
+        others = cosines - 3 * torch.eye(len(cosines))
+        return F.softplus(10 * (others.max(dim=1).values - own)).mean()
 
-    model = stage.model()
-    draw, optimizer = Batches(model), adam(model)
-    schedule = get_linear_schedule_with_warmup(optimizer, 4, 40)
-
-    def update(criterion: Any, step: int) -> None:
-        if hasattr(criterion, "watch"):
-            criterion.watch.step = step
-        optimizer.zero_grad()
-        for _ in range(2):
-            (criterion(*(embed(model, column) for column in draw())) / 2).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-
-    rises(stage, looped(stage, model, infonce, update, steps=40))
+    loop_learns(
+        stage, lambda criterion: by_hand(stage.model(), criterion, steps=100), triplets, steps=100
+    )
 
 
-@sound("loop with a moving average of the weights")
-def loop_with_averaged_weights(stage: Stage) -> None:
-    model = stage.model()
-    average = copy.deepcopy(model)
-    draw, optimizer = Batches(model), adam(model)
+@sound("loop with keys of a slow copy")
+def loop_with_a_momentum_encoder(stage: Stage) -> None:
+    def loop(criterion: Any) -> tuple[float, float]:
+        model = stage.model(dropout=0.0)
+        slow, batches = copy.deepcopy(model), drawn(bilingual(640))
+        before = across(model)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+        for step in range(120):
+            questions, passages = next(batches)
+            sides = (questions, passages) if step % 2 else (passages, questions)
+            with torch.no_grad():
+                keys = embed(slow, sides[1])
+            descend(optimizer, criterion(embed(model, sides[0]), keys), step)
+            follow(slow, model)
+        return before, across(model)
 
-    def update(criterion: Any, step: int) -> None:
-        plain_update(model, draw, optimizer)(criterion, step)
-        with torch.no_grad():
-            for mean, weight in zip(average.parameters(), model.parameters(), strict=True):
-                mean.lerp_(weight, 0.1)
-
-    rises(stage, looped(stage, model, infonce, update))
-
-
-class QueueOfPassages:
-    """InfoNCE with passages of earlier batches, embedded by a slow copy, as in MoCo."""
-
-    def __init__(self, size: int = 64) -> None:
-        self.rows, self._size = torch.empty(0, 32), size
-
-    def __call__(self, anchors: Tensor, positives: Tensor) -> Tensor:
-        candidates = functional.normalize(torch.cat([positives, self.rows]))
-        cosines = functional.normalize(anchors) @ candidates.T
-        self.rows = torch.cat([positives.detach(), self.rows])[: self._size]
-        return functional.cross_entropy(cosines / 0.05, torch.arange(len(anchors)))
+    loop_learns(stage, loop, steps=120)
 
 
-@sound("queue of earlier passages")
-def loop_with_a_queue(stage: Stage) -> None:
-    model = stage.model()
-    update = plain_update(model, Batches(model), adam(model))
-    rises(stage, looped(stage, model, QueueOfPassages(), update))
+@sound("loop of two towers")
+def loop_of_two_encoders(stage: Stage) -> None:
+    class Towers:
+        """Encodes questions by one encoder and passages by another."""
+
+        def __init__(self, towers: list[Any]) -> None:
+            self.turn = iter(towers)
+
+        def encode(self, texts: list[str], **options: Any) -> Any:
+            return next(self.turn).encode(texts, **options)
+
+    def loop(criterion: Any) -> tuple[float, float]:
+        towers, batches = [stage.model(), stage.model()], drawn(bilingual(640))
+        before = across(Towers(towers))
+        weights = [weight for tower in towers for weight in tower.parameters()]
+        optimizer = torch.optim.AdamW(weights, lr=2e-3)
+        for step in range(80):
+            rows = [embed(*side) for side in zip(towers, next(batches), strict=True)]
+            descend(optimizer, criterion(*rows), step)
+        return before, across(Towers(towers))
+
+    loop_learns(stage, loop)
 
 
-@sound("hinge over all pairs of a batch")
-def loop_with_a_hinge(stage: Stage) -> None:
-    def hinge(anchors: Tensor, positives: Tensor) -> Tensor:
-        cosines = functional.normalize(anchors) @ functional.normalize(positives).T
-        gaps = functional.relu(0.2 + cosines - cosines.diagonal()[:, None])
-        return (gaps * (1 - torch.eye(len(gaps)))).sum(1).mean()
+@sound("loop with a queue of older passages")
+def loop_with_a_queue_of_passages(stage: Stage) -> None:
+    queue: list[torch.Tensor] = []  # of the two batches before
 
-    model = stage.model()
-    update = plain_update(model, Batches(model), adam(model))
-    rises(stage, looped(stage, model, hinge, update))
+    def queued(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        keys = F.normalize(torch.cat([second, *queue]), dim=1)
+        cosines = F.normalize(first, dim=1) @ keys.T
+        queue.insert(0, second.detach())
+        del queue[2:]
+        return F.cross_entropy(cosines / 0.05, torch.arange(len(first)))
 
+    def loop(criterion: Any) -> tuple[float, float]:
+        model = stage.model(dropout=0.0)
+        slow, batches = copy.deepcopy(model), drawn(bilingual(640))
+        before = across(model)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        for step in range(120):
+            questions, passages = next(batches)
+            with torch.no_grad():
+                keys = embed(slow, passages)
+            descend(optimizer, criterion(embed(model, questions), keys), step)
+            follow(slow, model)
+        return before, across(model)
 
-@sound("sigmoid over all pairs of a batch")
-def loop_with_a_sigmoid(stage: Stage) -> None:
-    """The loss of SigLIP, with its scale and bias held fixed."""
-
-    def sigmoid(anchors: Tensor, positives: Tensor) -> Tensor:
-        cosines = functional.normalize(anchors) @ functional.normalize(positives).T
-        signs = 2 * torch.eye(len(cosines)) - 1
-        return -functional.logsigmoid(signs * (10 * cosines - 6)).sum(1).mean()
-
-    model = stage.model()
-    update = plain_update(model, Batches(model), adam(model))
-    rises(stage, looped(stage, model, sigmoid, update))
-
-
-def gathered_with_gradient(anchors: Tensor, positives: Tensor) -> Tensor:
-    from torch.distributed.nn.functional import all_gather
-
-    rows = torch.cat(all_gather(positives)) if processes() > 1 else positives
-    return cross_entropy(anchors, rows, own_labels(anchors))
-
-
-@sound("rows gathered with their gradient")
-def rows_of_all_processes(stage: Stage) -> None:
-    """Right on two processes by its text; on one, it is trained as an ordinary loop."""
-    stage.audit(gathered_with_gradient)
-    model = stage.model()
-    update = plain_update(model, Batches(model), adam(model))
-    rises(stage, looped(stage, model, gathered_with_gradient, update))
+    loop_learns(stage, loop, queued, steps=120)

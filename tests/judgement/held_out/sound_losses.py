@@ -1,225 +1,178 @@
-"""Sound set-ups: the losses of sentence-transformers, each with data that fit it."""
+"""Sound set-ups, each with another loss of sentence-transformers."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from sentence_transformers.util import pairwise_cos_sim
+
 from tests.judgement.case import sound
-from tests.judgement.held_out.materials import (
-    FAST,
-    Proxies,
-    cosent,
-    cosine_scores,
-    pretrained,
-    ranking,
-    shuffled,
-    trained,
+from tests.judgement.held_out.scenes import (
+    across,
+    agreement,
+    bilingual,
+    by_topic,
+    graded,
+    quietly,
+    topical,
+    translated,
 )
-from tests.judgement.stage import Stage, classes, facts, pairs, passage, rated, triplets
-from tests.judgement.truth import alike, among_alike, learns, retrieval
+from tests.judgement.held_out.units import apart
+from tests.judgement.stage import Stage, pairs, word_cosines
+from tests.judgement.truth import among_alike, learns, retrieval
 from tests.sentence_training import losses
 
-RARE_WORDS = {"learning_rate": 1e-3, "max_steps": 60}
+ranking = losses.MultipleNegativesRankingLoss
+PLAN = {"learning_rate": 2e-3, "max_steps": 80}
 
 
-def fits(kind: type) -> dict[str, list[Any]]:
-    """Questions and passages with a label that says whether they belong together."""
-    first, second, marks = rated()
-    return shuffled(
-        {"sentence1": first, "sentence2": second, "label": [kind(mark) for mark in marks]}
+def _learns(stage: Stage, loss: Any, table: Any, score: Any = across, **plan: Any) -> None:
+    learns(stage, stage.trainer(loss, table, **{**PLAN, **plan}), score)
+
+
+@sound("ranking in both directions")
+def symmetric_ranking_across_languages(stage: Stage) -> None:
+    _learns(stage, losses.MultipleNegativesSymmetricRankingLoss, bilingual(640))
+
+
+@sound("cached ranking with small parts")
+def cached_ranking_in_small_parts(stage: Stage) -> None:
+    loss = partial(losses.CachedMultipleNegativesRankingLoss, mini_batch_size=8)
+    _learns(stage, loss, bilingual(640), per_device_train_batch_size=32, max_steps=40)
+
+
+def _guide(stage: Stage) -> Any:
+    """An encoder that has learned the task before."""
+    return quietly(stage.trainer(ranking, bilingual(640, seed=8), **PLAN))
+
+
+@sound("guided ranking by a trained guide")
+def ranking_with_a_trained_guide(stage: Stage) -> None:
+    guide = _guide(stage)
+    _learns(
+        stage, lambda model: losses.GISTEmbedLoss(model, guide, temperature=0.05), bilingual(640)
     )
 
 
-@sound("three hard negatives for each pair")
-def ranking_with_three_hard_negatives(stage: Stage) -> None:
-    table = triplets()
-    for number in (2, 3):
-        kin = facts(160, seed=20 + number)
-        table[f"negative_{number}"] = [
-            passage((*fact[:2], *place[2:])) for fact, place in zip(kin, facts(160), strict=True)
-        ]
-    learns(stage, stage.trainer(ranking, table, **FAST), among_alike)
+@sound("graded scores as cosines")
+def cosines_of_graded_pairs(stage: Stage) -> None:
+    _learns(stage, losses.CosineSimilarityLoss, graded(), agreement)
 
 
-@sound("cached ranking loss")
-def gradient_cache_in_blocks_of_eight(stage: Stage) -> None:
-    def cached(model: Any) -> Any:
-        return losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=8)
-
-    settings = {"per_device_train_batch_size": 32, "max_steps": 30}
-    learns(stage, stage.trainer(cached, pairs(), **settings, **FAST), among_alike)
+@sound("graded scores by order")
+def order_of_graded_pairs(stage: Stage) -> None:
+    _learns(stage, losses.CoSENTLoss, graded(), agreement)
 
 
-@sound("guide that leaves out false negatives")
-def gist_with_a_trained_guide(stage: Stage) -> None:
-    guide = stage.trainer(ranking, pairs(seed=5), **FAST)
-    trained(guide, lambda _: 0.0)
-
-    def gist(model: Any) -> Any:
-        return losses.GISTEmbedLoss(model, guide.model, temperature=0.05)
-
-    learns(stage, stage.trainer(gist, pairs(), **FAST), among_alike)
+@sound("graded scores by angles")
+def angles_of_graded_pairs(stage: Stage) -> None:
+    _learns(stage, losses.AnglELoss, graded(), agreement)
 
 
-@sound("CoSENT")
-def cosent_on_marks_of_zero_and_one(stage: Stage) -> None:
-    learns(stage, stage.trainer(cosent, fits(float), **FAST), retrieval)
+def _rated() -> dict[str, list[Any]]:
+    """Questions with their passage (1) or that of another row (0)."""
+    first, right, wrong = apart().values()
+    seconds = [(wrong[at], right[at])[at % 2] for at in range(len(first))]
+    return {"a": first, "b": seconds, "label": [at % 2 for at in range(len(first))]}
 
 
-@sound("AnglE")
-def angle_on_marks_of_zero_and_one(stage: Stage) -> None:
-    def angle(model: Any) -> Any:
-        return losses.AnglELoss(model)
-
-    learns(stage, stage.trainer(angle, fits(float), **FAST), retrieval)
+@sound("pairs of two labels")
+def contrastive_pairs_across_languages(stage: Stage) -> None:
+    _learns(stage, losses.ContrastiveLoss, _rated(), max_steps=160)
 
 
-@sound("cosine similarity loss")
-def cosine_loss_on_marks_of_zero_and_one(stage: Stage) -> None:
-    learns(stage, stage.trainer(cosine_scores, fits(float), **FAST), retrieval)
+@sound("hardest pairs of two labels")
+def online_contrastive_pairs_across_languages(stage: Stage) -> None:
+    _learns(stage, losses.OnlineContrastiveLoss, _rated(), max_steps=120)
 
 
-@sound("contrastive loss")
-def contrastive_loss_on_duplicates(stage: Stage) -> None:
-    def contrastive(model: Any) -> Any:
-        return losses.ContrastiveLoss(model, margin=0.5)
-
-    learns(stage, stage.trainer(contrastive, fits(int), **FAST), retrieval)
-
-
-@sound("triplets by Euclidean distance with the default margin")
-def triplets_with_a_margin_of_five(stage: Stage) -> None:
-    """Embeddings of this encoder are about five units long, so that a margin of 5 is in reach."""
-
-    def triplet(model: Any) -> Any:
-        return losses.TripletLoss(model)
-
-    learns(stage, stage.trainer(triplet, triplets(), **RARE_WORDS), among_alike)
+@sound("triplets with a margin of cosines")
+def triplets_of_cosines_across_languages(stage: Stage) -> None:
+    cosine = losses.TripletDistanceMetric.COSINE
+    loss = partial(losses.TripletLoss, distance_metric=cosine, triplet_margin=0.5)
+    _learns(stage, loss, apart(), max_steps=100)
 
 
-BY_CLASS = {"batch_sampler": "group_by_label", "learning_rate": 1e-3}
+@sound("soft margin of the hardest triplets")
+def soft_margin_of_topics(stage: Stage) -> None:
+    loss = losses.BatchHardSoftMarginTripletLoss
+    _learns(stage, loss, topical(), by_topic, batch_sampler="group_by_label")
 
 
-@sound("all triplets of the classes of a batch")
-def all_triplets_over_classes(stage: Stage) -> None:
+@sound("semi-hard triplets of classes")
+def semi_hard_triplets_of_topics(stage: Stage) -> None:
+    cosine = losses.BatchHardTripletLossDistanceFunction.cosine_distance
+    loss = partial(losses.BatchSemiHardTripletLoss, distance_metric=cosine, margin=0.4)
+    _learns(stage, loss, topical(), by_topic, batch_sampler="group_by_label")
+
+
+@sound("large batches with a margin")
+def mega_batches_across_languages(stage: Stage) -> None:
+    loss = partial(losses.MegaBatchMarginLoss, use_mini_batched_version=False)
+    _learns(stage, loss, bilingual(640), per_device_train_batch_size=64, max_steps=40)
+
+
+@sound("nested dimensions of a cached loss")
+def nested_dimensions_across_languages(stage: Stage) -> None:
     def loss(model: Any) -> Any:
-        return losses.BatchAllTripletLoss(model, margin=1.0)
+        cached = losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=8)
+        return losses.MatryoshkaLoss(model, cached, [32, 16, 8])
 
-    learns(stage, stage.trainer(loss, classes(320, of_each=4), **BY_CLASS), among_alike)
-
-
-@sound("semi-hard triplets of the classes of a batch")
-def semi_hard_triplets_over_classes(stage: Stage) -> None:
-    def loss(model: Any) -> Any:
-        distance = losses.BatchHardTripletLossDistanceFunction.cosine_distance
-        return losses.BatchSemiHardTripletLoss(model, distance, margin=0.3)
-
-    learns(stage, stage.trainer(loss, classes(320, of_each=4), **BY_CLASS), among_alike)
+    _learns(stage, loss, bilingual(640))
 
 
-@sound("student of a teacher's embeddings")
-def student_by_mean_square(stage: Stage) -> None:
-    teacher = stage.trainer(ranking, pairs(seed=5), **FAST)
-    trained(teacher, lambda _: 0.0)
-    table = pairs()
-    texts = table["anchor"] + table["positive"]
-    gold = teacher.model.encode(texts, show_progress_bar=False).tolist()
-
-    def loss(model: Any) -> Any:
-        return losses.MSELoss(model)
-
-    settings = {"learning_rate": 3e-3, "max_steps": 100}
-    learns(stage, stage.trainer(loss, {"text": texts, "label": gold}, **settings), among_alike)
-
-
-def by_words(table: dict[str, list[str]]) -> list[list[float]]:
-    """A teacher's scores of each row's texts: the words that they share with the anchor."""
-    rows = zip(*([set(text.split()) for text in texts] for texts in table.values()), strict=True)
-    return [[float(len(anchor & text)) for text in texts] for anchor, *texts in rows]
-
-
-@sound("margins of a teacher's cosines")
-def margins_of_a_cross_encoder(stage: Stage) -> None:
-    from sentence_transformers.util import pairwise_cos_sim
-
-    def margins(model: Any) -> Any:
-        return losses.MarginMSELoss(model, similarity_fct=pairwise_cos_sim)
-
-    table = triplets()
-    label = [0.25 * (right - wrong) for right, wrong in by_words(table)]
-    trainer = stage.trainer(margins, table | {"label": label}, learning_rate=3e-3)
-    learns(stage, trainer, among_alike)
-
-
-@sound("shares of a teacher's scores")
-def divergence_from_a_cross_encoder(stage: Stage) -> None:
-    def divergence(model: Any) -> Any:
-        return losses.DistillKLDivLoss(model)
-
-    table = triplets() | {
-        f"stranger_{seed}": [*map(passage, facts(160, seed=seed))] for seed in (40, 41, 42)
-    }
-    label = [[2 * score for score in scores] for scores in by_words(table)]
-    trainer = stage.trainer(divergence, table | {"label": label}, **RARE_WORDS)
-    learns(stage, trainer, among_alike)
-
-
-@sound("Matryoshka")
-def matryoshka_of_three_lengths(stage: Stage) -> None:
-    def matryoshka(model: Any) -> Any:
-        return losses.MatryoshkaLoss(model, ranking(model), [32, 16, 8])
-
-    learns(stage, stage.trainer(matryoshka, pairs(), **FAST), among_alike)
-
-
-@sound("loss at each layer")
-def adaptive_layers(stage: Stage) -> None:
-    def adaptive(model: Any) -> Any:
-        return losses.AdaptiveLayerLoss(model, ranking(model))
-
-    learns(stage, stage.trainer(adaptive, pairs(), **FAST), among_alike)
-
-
-@sound("dropout as the only difference of a pair")
-def simcse_without_labels(stage: Stage) -> None:
-    """Unsupervised SimCSE: each text is its own positive, under another dropout."""
-    table = pairs(320)
-    texts = (table["anchor"] + table["positive"])[::2]
-    settings = {"max_steps": 60, "learning_rate": 5e-4}
-    learns(
-        stage, stage.trainer(ranking, {"anchor": texts, "positive": texts}, **settings), among_alike
-    )
-
-
-@sound("contrastive tension within a batch")
-def contrastive_tension(stage: Stage) -> None:
-    def tension(model: Any) -> Any:
-        return losses.ContrastiveTensionLossInBatchNegatives(model)
-
-    table = pairs(320)
-    texts = table["anchor"] + table["positive"]
-    learns(
+@sound("nested dimensions and layers")
+def nested_dimensions_and_layers(stage: Stage) -> None:
+    _learns(
         stage,
-        stage.trainer(tension, {"text1": texts, "text2": texts}, max_steps=60),
-        among_alike,
+        lambda model: losses.Matryoshka2dLoss(model, ranking(model), [32, 16]),
+        bilingual(640),
+        learning_rate=3e-3,
     )
 
 
-@sound("trained encoder further on a harder task")
-def second_stage_on_triplets(stage: Stage) -> None:
-    folder = pretrained(stage, pairs(seed=5), max_steps=30)
-    model = stage.model(bert=folder)
-    learns(
-        stage,
-        stage.trainer(ranking, triplets(), model, learning_rate=5e-4),
-        lambda encoder: retrieval(encoder, alike(places=2, others=10)),
-    )
+@sound("every layer trained")
+def adaptive_layers_across_languages(stage: Stage) -> None:
+    loss = losses.AdaptiveLayerLoss
+    _learns(stage, lambda model: loss(model, ranking(model)), bilingual(640), max_steps=60)
 
 
-@sound("learned centres of classes")
-def centres_of_eighty_classes(stage: Stage) -> None:
-    settings = {"learning_rate": 2e-3, "max_steps": 60, "per_device_train_batch_size": 24}
-    trainer = stage.trainer(
-        Proxies, classes(320, of_each=4), batch_sampler="group_by_label", **settings
-    )
-    learns(stage, trainer, among_alike)
+@sound("multilingual distillation")
+def student_of_a_teacher_in_one_language(stage: Stage) -> None:
+    teacher = quietly(stage.trainer(ranking, pairs(320, seed=8), learning_rate=1e-3))
+    texts = pairs(640)["anchor"]
+    targets = teacher.encode(texts, show_progress_bar=False).round(5).tolist()
+    table = {"text": texts, "other": list(map(translated, texts)), "label": targets}
+
+    def score(model: Any) -> float:
+        unseen = pairs(100, seed=11)["anchor"]
+        return retrieval(model, {"text": unseen, "other": list(map(translated, unseen))})
+
+    _learns(stage, losses.MSELoss, table, score, max_steps=120)
+
+
+def _teacher() -> tuple[dict[str, list[str]], list[list[float]]]:
+    """Triplets, and cosines of a teacher that knows both languages."""
+    table = apart()
+    return table, word_cosines(table | {"anchor": list(map(translated, table["anchor"]))})
+
+
+@sound("margins of a teacher of cosines")
+def margins_of_cosines_from_a_teacher(stage: Stage) -> None:
+    table, cosines = _teacher()
+    loss = partial(losses.MarginMSELoss, similarity_fct=pairwise_cos_sim)
+    _learns(stage, loss, table | {"label": [near - far for near, far in cosines]}, max_steps=100)
+
+
+@sound("scores of a teacher at one temperature")
+def scores_of_a_teacher_at_a_low_temperature(stage: Stage) -> None:
+    table, cosines = _teacher()
+    loss = partial(losses.DistillKLDivLoss, similarity_fct=pairwise_cos_sim, temperature=0.05)
+    _learns(stage, loss, table | {"label": cosines}, max_steps=100)
+
+
+@sound("text with itself, both by dropout")
+def text_twice_by_dropout(stage: Stage) -> None:
+    texts = pairs(320)["positive"]
+    _learns(stage, ranking, {"a": texts, "b": list(texts)}, among_alike, learning_rate=5e-4)

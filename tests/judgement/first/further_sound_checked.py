@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as functional
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.further_sound_tables import (
+from tests.judgement.first.further_sound_tables import (
     FAST,
     embedded,
     graded,

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.materials import FAST, decoder, pretrained, ranking, uneven
-from tests.judgement.held_out.precision_and_decoders import adapted
+from tests.judgement.first.loop_materials import FAST, decoder, pretrained, ranking, uneven
+from tests.judgement.first.precision_and_decoders import adapted
 from tests.judgement.stage import Stage, pairs, triplets
 from tests.judgement.truth import alike, among_alike, learns, reciprocal_rank, retrieval
 from tests.tiny_models import make_bert, make_roberta

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.further_sound_tables import (
+from tests.judgement.first.further_sound_tables import (
     BEST,
     EVALUATED,
     FAST,

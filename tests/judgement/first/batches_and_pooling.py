@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tests.judgement.case import DOCTOR, INSPECT, REPORT, faulty
-from tests.judgement.held_out.materials import (
+from tests.judgement.first.loop_materials import (
     FAST,
     MORE_OF_THE_SAME,
     Batches,

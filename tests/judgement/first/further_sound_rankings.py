@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.further_sound_tables import (
+from tests.judgement.first.further_sound_tables import (
     FAST,
     around,
     bilingual,

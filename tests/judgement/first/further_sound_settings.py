@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.further_sound_tables import (
+from tests.judgement.first.further_sound_tables import (
     BEST,
     EVALUATED,
     FAST,
@@ -152,7 +152,7 @@ def four_triplets_in_a_batch(stage: Stage) -> None:
 
 @sound("a second stage with hard negatives from the first")
 def second_stage_on_negatives_of_the_first(stage: Stage) -> None:
-    from tests.judgement.held_out.further_sound_tables import embedded, teacher
+    from tests.judgement.first.further_sound_tables import embedded, teacher
 
     first, table = teacher(stage, steps=30), pairs()
     asked, answers = (embedded(first, texts) for texts in table.values())

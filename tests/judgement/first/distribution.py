@@ -12,7 +12,7 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from tests.judgement.case import AUDIT, DOCTOR, REPORT, faulty
-from tests.judgement.held_out.materials import (
+from tests.judgement.first.loop_materials import (
     FAST,
     MORE_OF_THE_SAME,
     ranking,

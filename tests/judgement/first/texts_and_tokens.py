@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from tests.judgement.case import DOCTOR, INSPECT, REPORT, faulty
-from tests.judgement.held_out.materials import (
+from tests.judgement.first.loop_materials import (
     FAST,
     MORE_OF_THE_SAME,
     pretrained,

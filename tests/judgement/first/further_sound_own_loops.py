@@ -12,7 +12,7 @@ import torch.nn.functional as functional
 
 import gradlab
 from tests.judgement.case import sound
-from tests.judgement.held_out.further_sound_tables import (
+from tests.judgement.first.further_sound_tables import (
     bilingual,
     by_table,
     embedded,

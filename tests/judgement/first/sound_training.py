@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.evaluations import BEST_IS_KEPT, search
-from tests.judgement.held_out.materials import FAST, embed, infonce, pretrained, ranking
+from tests.judgement.first.evaluations import BEST_IS_KEPT, search
+from tests.judgement.first.loop_materials import FAST, embed, infonce, pretrained, ranking
 from tests.judgement.stage import Stage, pairs, triplets
 from tests.judgement.truth import alike, among_alike, learns
 from tests.sentence_training import losses

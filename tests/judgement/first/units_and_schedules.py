@@ -9,7 +9,7 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from tests.judgement.case import REPORT, faulty
-from tests.judgement.held_out.materials import (
+from tests.judgement.first.loop_materials import (
     FAST,
     MORE_OF_THE_SAME,
     RATE,
