@@ -132,9 +132,8 @@ def embedding_in_half_a_batch(
     All have the same padding and no dropout. None where they cannot be computed.
     """
     model, count = trainer.model, 0
-    if (
-        getattr(getattr(trainer, "loss", None), "guide", None) is model
-    ):  # its outputs mix with those of the encoder
+    guide = getattr(getattr(trainer, "loss", None), "guide", None)
+    if guide is model:  # the outputs of the guide mix with those of the encoder
         return None
     embedded = list[Tensor]()
     model.eval()
