@@ -30,8 +30,8 @@ def keys_of_a_momentum_of_ninety_nine_hundredths(stage: Stage) -> None:
     model, queue = stage.model(), [F.normalize(torch.randn(64, 32), dim=-1)]
     slow = copy.deepcopy(model).requires_grad_(False)
 
-    def loss(queries: torch.Tensor, keys: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
-        logits = torch.cat([cosines(queries, keys), cosines(queries, kept)], 1) / 0.07
+    def loss(queries: torch.Tensor, keys: torch.Tensor, queued: torch.Tensor) -> torch.Tensor:
+        logits = torch.cat([cosines(queries, keys), cosines(queries, queued)], 1) / 0.07
         return F.cross_entropy(logits, places(queries))
 
     def step(model: Any, criterion: Any, columns: Columns) -> torch.Tensor:
@@ -44,7 +44,7 @@ def keys_of_a_momentum_of_ninety_nine_hundredths(stage: Stage) -> None:
         del queue[:-8]
         return value
 
-    views = lambda queries, keys, kept: (queries, keys)  # noqa: E731
+    views = lambda queries, keys, queued: (queries, keys)  # noqa: E731
     gains(stage, Loop(loss, step=step, steps=80, views=views), model=model)
 
 

@@ -120,9 +120,13 @@ def search_among_rows_of_training(stage: Stage) -> None:
 )
 def triplets_of_the_evaluator_swapped(stage: Stage) -> None:
     unseen = bilingual(100, seed=11)
-    others = unseen["positive"][7:] + unseen["positive"][:7]
+    wrong_positives = unseen["positive"][7:] + unseen["positive"][:7]
     evaluator = evaluation.TripletEvaluator(
-        unseen["anchor"], others, unseen["positive"], name="triplets", show_progress_bar=False
+        unseen["anchor"],
+        wrong_positives,
+        unseen["positive"],
+        name="triplets",
+        show_progress_bar=False,
     )
     numbers = _play(stage, evaluator, bilingual(640), across, "triplets_cosine_accuracy")
     assert numbers["after"] >= numbers["before"] + 0.3, numbers
@@ -173,10 +177,10 @@ def search_among_three_documents(stage: Stage) -> None:
     ),
 )
 def correlation_with_gold_scores_of_one(stage: Stage) -> None:
-    made = facts(60, seed=11)
+    statements = facts(60, seed=11)
     evaluator = evaluation.EmbeddingSimilarityEvaluator(
-        [passage(fact) for fact in made],
-        [passage(fact, fillers=4) for fact in made],
+        [passage(fact) for fact in statements],
+        [passage(fact, fillers=4) for fact in statements],
         [1.0] * 60,
         name="gold",
         show_progress_bar=False,

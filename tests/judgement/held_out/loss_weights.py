@@ -164,16 +164,16 @@ def scale_that_no_optimiser_moves(stage: Stage) -> None:
 )
 def decay_of_the_classifier(stage: Stage) -> None:
     def trainer(decay: float) -> Any:
-        model, made = stage.model(), []
+        model, criteria = stage.model(), []
 
         def loss(encoder: Any) -> Prototypes:
-            made.append(Prototypes(encoder))
-            return made[0]
+            criteria.append(Prototypes(encoder))
+            return criteria[0]
 
         trainer = stage.trainer(loss, topical(), model, **PLAN)
         groups = [
             {"params": list(model.parameters())},
-            {"params": list(made[0].classifier.parameters()), "weight_decay": decay},
+            {"params": list(criteria[0].classifier.parameters()), "weight_decay": decay},
         ]
         trainer.optimizer = torch.optim.AdamW(groups, lr=5e-3, weight_decay=0.0)
         return trainer

@@ -124,8 +124,8 @@ def loop_that_climbs_its_loss(stage: Stage) -> None:
 class Anchored(SentenceTransformerTrainer):
     """A trainer that adds the distance from the weights at the start to the loss."""
 
-    def compute_loss(self, model: Any, inputs: Any, *rest: Any, **options: Any) -> Any:
-        loss = super().compute_loss(model, inputs, *rest, **options)
+    def compute_loss(self, model: Any, inputs: Any, *arguments: Any, **options: Any) -> Any:
+        loss = super().compute_loss(model, inputs, *arguments, **options)
         weights = [weight for weight in model.parameters() if weight.requires_grad]
         if not hasattr(self, "start"):
             self.start = [weight.detach().clone() for weight in weights]

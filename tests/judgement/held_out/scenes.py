@@ -35,10 +35,10 @@ def bilingual(count: int = 160, seed: int = 0) -> dict[str, list[str]]:
 def uneven(count: int = 160, seed: int = 0) -> dict[str, list[str]]:
     """Questions and passages of which some are several times as long as others."""
     draw = random.Random(seed + 1)
-    made = facts(count, seed)
+    statements = facts(count, seed)
     return {
-        "anchor": list(map(question, made)),
-        "positive": [passage(fact, fillers=draw.choice((0, 2, 30))) for fact in made],
+        "anchor": list(map(question, statements)),
+        "positive": [passage(fact, fillers=draw.choice((0, 2, 30))) for fact in statements],
     }
 
 
@@ -177,9 +177,9 @@ def loop_learns(
 
 def kindred(model: Any) -> float:
     """The reciprocal rank of texts of a class, sought by others of it."""
-    made = facts(100, seed=11)
+    statements = facts(100, seed=11)
     first, second = (
-        [passage((*fact[:4], person, number)) for fact in made]
+        [passage((*fact[:4], person, number)) for fact in statements]
         for person, number in (("ba", "3"), ("zulo", "96"))
     )
     return retrieval(model, {"text": first, "other": second})
@@ -198,10 +198,10 @@ def agreement(model: Any) -> float:
 
 def topical(count: int = 480, seed: int = 0, topics: int = 12) -> dict[str, list[Any]]:
     """Texts in either language with their topic as the class."""
-    made = [
+    statements = [
         (verb, TOPICS[at % topics], *rest) for at, (verb, _, *rest) in enumerate(facts(count, seed))
     ]
-    texts = [passage(fact, fillers=1) for fact in made]
+    texts = [passage(fact, fillers=1) for fact in statements]
     halves = [translated(text) if at // topics % 2 else text for at, text in enumerate(texts)]
     order = random.Random(seed).sample(range(count), count)
     return {"text": [halves[at] for at in order], "label": [at % topics for at in order]}

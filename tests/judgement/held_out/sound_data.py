@@ -50,10 +50,10 @@ def several_questions_of_each_answer(stage: Stage) -> None:
 
 def keywords(count: int, seed: int = 0) -> dict[str, list[str]]:
     """Two words for each passage in the other language."""
-    made = facts(count, seed)
+    statements = facts(count, seed)
     return {
-        "query": [f"{topic} {place}" for _, topic, place, *_ in made],
-        "document": [translated(passage(fact)) for fact in made],
+        "query": [f"{topic} {place}" for _, topic, place, *_ in statements],
+        "document": [translated(passage(fact)) for fact in statements],
     }
 
 
@@ -65,13 +65,13 @@ def short_queries_of_keywords(stage: Stage) -> None:
 
 def functions(count: int, seed: int = 0) -> dict[str, list[str]]:
     """Descriptions in words, and functions that do as they say."""
-    made = facts(count, seed)
+    statements = facts(count, seed)
     return {
-        "description": [f"{verb} the {topic} of {place}" for verb, topic, place, *_ in made],
+        "description": [f"{verb} the {topic} of {place}" for verb, topic, place, *_ in statements],
         "code": [
             " ".join(map(translated, (verb, topic))).replace(" ", "_")
             + f"({translated(place)}, {number}): return {translated(near)}.{person}"
-            for verb, topic, place, near, person, number in made
+            for verb, topic, place, near, person, number in statements
         ],
     }
 
@@ -88,15 +88,15 @@ def code_that_descriptions_seek(stage: Stage) -> None:
 
 def templates(count: int, seed: int = 0) -> dict[str, list[str]]:
     """Tickets that are written by one template."""
-    made = facts(count, seed)
+    statements = facts(count, seed)
     return {
         "ticket": [
             f"dear team , {place} has a {topic} that does {verb} , please help ."
-            for verb, topic, place, *_ in made
+            for verb, topic, place, *_ in statements
         ],
         "solution": [
             translated(f"to {verb} a {topic} in {place} ask {person} .")
-            for verb, topic, place, _, person, _ in made
+            for verb, topic, place, _, person, _ in statements
         ],
     }
 

@@ -25,8 +25,8 @@ from tests.judgement.stage import Stage
 def follow(slow: torch.nn.Module, model: torch.nn.Module) -> None:
     """Move the weights of a slow copy a tenth of the way to the encoder's."""
     with torch.no_grad():
-        for kept, weight in zip(slow.parameters(), model.parameters(), strict=True):
-            kept.lerp_(weight, 0.1)
+        for slow_weight, weight in zip(slow.parameters(), model.parameters(), strict=True):
+            slow_weight.lerp_(weight, 0.1)
 
 
 @sound("loop with a learned scale")
@@ -62,8 +62,8 @@ def loop_of_the_hardest_triplets(stage: Stage) -> None:
     def triplets(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
         cosines = F.normalize(first, dim=1) @ F.normalize(second, dim=1).T
         own = cosines.diagonal()
-        others = cosines - 3 * torch.eye(len(cosines))
-        return F.softplus(10 * (others.max(dim=1).values - own)).mean()
+        negatives = cosines - 3 * torch.eye(len(cosines))
+        return F.softplus(10 * (negatives.max(dim=1).values - own)).mean()
 
     loop_learns(
         stage, lambda criterion: by_hand(stage.model(), criterion, steps=100), triplets, steps=100
