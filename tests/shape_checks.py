@@ -146,37 +146,38 @@ def _checked(function: Any, hints: Mapping[str, Any]) -> Any:
     check_given = functools.cache(lambda: _check(function, parameters, hints, Any))
     check_result = functools.cache(lambda: _check(function, parameters, hints, hints["return"]))
     refuses = "GradlabError" in (function.__doc__ or "")
-    # A size in braces is a number that is given, so that the shapes alone do not decide.
-    checked_kinds: set[Any] | None = (
-        None if any("{" in str(hint) for hint in hints.values()) else set()
-    )
+    sizes = _sizes_in_braces(hints, parameters)
+    # Kinds of arguments that were checked -> kinds of results that were checked with them.
+    known: dict[Any, set[Any]] = {}
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        argument_kinds: Any = tuple(
-            [_kind(args[at] if at < len(args) else kwargs.get(name)) for at, name in places]
-        )
-        if places and not (checked_kinds and argument_kinds in checked_kinds):
+        if _rewrites_calls():
+            return function(*args, **kwargs)
+        count = len(args)
+        kinds: Any = [_kind(args[at] if at < count else kwargs.get(name)) for at, name in places]
+        if sizes:
+            kinds += [args[at] if at < count else kwargs.get(name) for at, name in sizes]
+        kinds = tuple(kinds)
+        results = known.get(kinds)
+        if results is None:
             try:
-                check_given()(*args, **kwargs)
+                if places:
+                    check_given()(*args, **kwargs)
             except jaxtyping.TypeCheckError as error:
                 if refuses:
                     _raise_refusal(function, args, kwargs)
                 raise error
             except TypeError:  # too many arguments, or one too few: the call says so itself
                 return function(*args, **kwargs)
-            if checked_kinds is not None and _UNKNOWN_KIND not in argument_kinds:
-                checked_kinds.add(argument_kinds)
+            results = set()
+            if _UNKNOWN_KIND not in kinds:
+                known[kinds] = results
         result = function(*args, **kwargs)
-        if returns:
-            call_kinds = (argument_kinds, _kind(result))
-            if not (checked_kinds and call_kinds in checked_kinds):
-                check_result()(*args, **kwargs, result_of_call=result)
-                if checked_kinds is not None and _UNKNOWN_KIND not in (
-                    *argument_kinds,
-                    call_kinds[1],
-                ):
-                    checked_kinds.add(call_kinds)
+        if returns and (kind := _kind(result)) not in results:
+            check_result()(*args, **kwargs, result_of_call=result)
+            if kind is not _UNKNOWN_KIND:
+                results.add(kind)
         return result
 
     checked._shapes_are_checked = True  # type: ignore[attr-defined]  # a mark of this module
@@ -216,22 +217,39 @@ def _raise_refusal(function: Callable[..., Any], args: Any, kwargs: Any) -> None
         return
 
 
+def _rewrites_calls() -> bool:
+    """Whether a mode of torch gets each call, also that for a shape.
+
+    Within `PairsAsProducts` a loss runs that ran plainly, on the same shapes, just before.
+    """
+    torch = sys.modules.get("torch._C")
+    return torch is not None and torch._len_torch_function_stack() > 0
+
+
+def _sizes_in_braces(
+    hints: Mapping[str, Any], parameters: Sequence[inspect.Parameter]
+) -> list[tuple[int, str]]:
+    """Places and names of the numbers that an annotation names, as in ``"{size}"``."""
+    names = {name for hint in hints.values() for name in re.findall(r"{(\w+)}", str(hint))}
+    return [(at, each.name) for at, each in enumerate(parameters) if each.name in names]
+
+
 _UNKNOWN_KIND = object()
+_PLAIN = {int, float, bool, str}
 
 
 def _kind(value: Any) -> Any:
-    """What the check of a value depends on, or `_OTHER` where that cannot be said in short."""
-    if value is None:
-        return None
+    """What the check of a value depends on, or `_UNKNOWN_KIND` if that cannot be said in short."""
     kind = type(value)
     if kind is np.ndarray or kind.__name__ == "Tensor":
-        return kind, tuple(value.shape), value.dtype
-    if kind in (int, float, bool) or isinstance(value, np.generic):
+        return kind, value.shape, value.dtype
+    if value is None or kind in _PLAIN or isinstance(value, np.generic):
         return kind
-    if kind in (tuple, dict):
-        kinds = tuple(map(_kind, value if kind is tuple else value.values()))
+    if isinstance(value, (tuple, list, dict)):
+        kinds = tuple(map(_kind, value.values() if isinstance(value, dict) else value))
         return _UNKNOWN_KIND if _UNKNOWN_KIND in kinds else (kind, kinds)
-    return _UNKNOWN_KIND
+    # What is no array is asked for its class alone.
+    return _UNKNOWN_KIND if hasattr(value, "shape") else kind
 
 
 def _hints(function: FunctionType) -> dict[str, Any]:
