@@ -130,6 +130,14 @@ def levers(loss: Loss, statistic: str, raises: bool) -> tuple[tuple[str, float, 
     if one direction moves the statistic as wanted, the other direction does not, and no batch
     contradicts. Settings with a comparatively small effect are left out.
     """
+    settings = (getattr(loss, field.name) for field in dataclasses.fields(loss))
+    # Advice is asked for at every record: what depends on plain settings alone is tried once.
+    is_plain = loss.closed_form and all(isinstance(v, int | float | str | None) for v in settings)
+    return (_levers if is_plain else _levers.__wrapped__)(loss, statistic, raises)
+
+
+@functools.lru_cache(maxsize=256)
+def _levers(loss: Loss, statistic: str, raises: bool) -> tuple[tuple[str, float, bool], ...]:
     before, sign, gains = _measured(loss, statistic), 1 if raises else -1, {}
     moves = MOVED * abs(before)
     for name, value in _numbers(loss):
