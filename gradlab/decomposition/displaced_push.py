@@ -7,6 +7,9 @@ its negatives' coefficients, without any other contribution.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -28,7 +31,15 @@ def displaced_push_of(loss: CheckedLoss, count: int) -> Float[Tensor, "count"]:
 
     That takes two gradients per anchor; four for a loss with an additive constant in its distances.
     """
-    push: Tensor = largest_size([_push_at_angle(loss, count, angle) for angle in AWAY])
+    first, second, *negatives = loss.split(in_fewest_dimensions(loss.rows))
+    # How the loss is differentiated is found once, for all angles and both signs of δ.
+    gradients = _gradients_at_anchors(loss, first, second, negatives)
+    pushes = []
+    for angle in AWAY:
+        displaced = displaced_positives(first, second, angle)
+        of_anchors = functools.partial(_push_in_extra_coordinate, gradients, first, displaced)
+        pushes.append(_push_on_anchors(of_anchors, count))
+    push: Tensor = largest_size(pushes)
     return push
 
 
@@ -43,34 +54,30 @@ def in_fewest_dimensions(rows: Float[Tensor, "rows d"]) -> Float[Tensor, "rows f
     return in_fewest
 
 
-def _push_at_angle(loss: CheckedLoss, count: int, angle: float) -> Float[Tensor, "count"]:
-    """Return the push on ``count`` anchors with their own positives at ``angle``."""
-    first, second, *negatives = loss.split(in_fewest_dimensions(loss.rows))
-    columns = first, second, displaced_positives(first, second, angle), negatives
-    anchors = torch.arange(count, device=first.device)
-    push = _push_in_extra_coordinate(loss, *columns, anchors, DELTA)
+def _push_on_anchors(
+    in_extra_coordinate: Callable[[Tensor, float], Tensor], count: int
+) -> Float[Tensor, "count"]:
+    """Return the push on ``count`` anchors from gradients in the extra coordinate, over δ."""
+    anchors = torch.arange(count)
+    push = in_extra_coordinate(anchors, DELTA)
     # Whether the gradient changes its sign with δ is a property of the loss: one anchor tells.
-    mirrored = _push_in_extra_coordinate(loss, *columns, anchors[:1], -DELTA)
+    mirrored = in_extra_coordinate(anchors[:1], -DELTA)
     if bool((push[:1] - mirrored).abs() <= ODDNESS_TOLERANCE * push[:1].abs()):
         return push
-    return (push + _push_in_extra_coordinate(loss, *columns, anchors, -DELTA)) / 2
+    return (push + in_extra_coordinate(anchors, -DELTA)) / 2
 
 
-def _push_in_extra_coordinate(
+def _gradients_at_anchors(
     loss: CheckedLoss,
     first: Float[Tensor, "n d"],
     second: Float[Tensor, "n d"],
-    displaced: Float[Tensor, "n d"],
     negatives: list[Tensor],
-    anchors: Int[Tensor, "count"],
-    delta: float,
-) -> Float[Tensor, "count"]:
-    """Return the gradients of anchors in the extra coordinate, over δ.
+) -> Callable[..., Tensor]:
+    """Return the gradients of the loss with respect to one anchor with an extra coordinate.
 
-    ``first`` and ``second`` are the two views, ``displaced`` the positives away from their anchors,
-    and ``anchors`` the indices of the anchors.
+    ``first`` and ``second`` are the two views. Arguments of the gradients are which row is the
+    anchor, its positive, and δ.
     """
-    n = len(first)
 
     def value(
         anchor: Float[Tensor, "lifted"],
@@ -92,12 +99,24 @@ def _push_in_extra_coordinate(
             raise GradlabError(f"{loss.name} must return a torch scalar")
         return total.reshape(())
 
-    is_anchor = torch.arange(n, device=first.device) == anchors[:, None]
+    title = f"largest push of {loss.name}"
+    gradients = GradientsAt(value, entries=len(loss.rows) * max(first.shape))
+    return functools.partial(gradients, progress=True, title=title)
+
+
+def _push_in_extra_coordinate(
+    gradients: Callable[..., Tensor],
+    first: Float[Tensor, "n d"],
+    displaced: Float[Tensor, "n d"],
+    anchors: Int[Tensor, "count"],
+    delta: float,
+) -> Float[Tensor, "count"]:
+    """Return the gradients of anchors in the extra coordinate, over δ.
+
+    ``displaced`` are the positives away from their anchors, ``anchors`` indices of anchors.
+    """
+    anchors = anchors.to(first.device)
+    is_anchor = torch.arange(len(first), device=first.device) == anchors[:, None]
     deltas = torch.full_like(first[anchors, 0], delta)
-    gradients = GradientsAt(value, entries=len(loss.rows) * max(n, first.shape[1]))(
-        pad(first[anchors], (0, 1)),
-        (is_anchor, displaced[anchors], deltas),
-        progress=True,
-        title=f"largest push of {loss.name}",
-    )
-    return gradients[:, -1] / delta
+    rows = gradients(pad(first[anchors], (0, 1)), (is_anchor, displaced[anchors], deltas))
+    return rows[:, -1] / delta

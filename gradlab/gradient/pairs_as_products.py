@@ -39,6 +39,10 @@ AGREEMENT = 1e-9
 SHAPES = frozenset({"shape", "dtype", "device", "ndim", "layout", "is_cuda"})
 SIZES = frozenset({"size", "dim", "numel", "__len__", "is_floating_point", "element_size"})
 
+# Names of the calls that may be rewritten.
+COPIES = ("repeat", "repeat_interleave", "expand", "expand_as", "broadcast_to")
+REWRITTEN = frozenset({*BINARY, *SQUARES, *SIGNATURES, *COPIES})
+
 Pairs = Float[Tensor, "*pairs"]
 
 
@@ -115,9 +119,10 @@ class PairsAsProducts(TorchFunctionMode):
     ) -> Any:
         kwargs, name = kwargs or {}, getattr(function, "__name__", "")
         if not self._postponed or not self._shows(function, name, args):
-            rewritten = self._rewritten(function, name, args, kwargs)
-            if rewritten is not None:
-                return rewritten
+            if name in REWRITTEN:
+                rewritten = self._rewritten(function, name, args, kwargs)
+                if rewritten is not None:
+                    return rewritten
             if self._postponed:
                 args, kwargs = tree_map_only(Tensor, self._computed, (args, kwargs))
         return function(*args, **kwargs)
