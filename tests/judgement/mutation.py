@@ -70,10 +70,12 @@ class Limit:
                 yield text
 
 
-def limits(root: Path) -> list[Limit]:
-    """Return the limits in the source of gradlab below ``root``."""
+def limits(root: Path, tools: Iterable[str] = ()) -> list[Limit]:
+    """Return the limits in the source of gradlab below ``root``, or those of some tools."""
     limits_of_rooms = []
     for room, tool in ROOMS.items():
+        if tools and tool not in tools:
+            continue
         folder = root / "gradlab" / room
         for file in sorted({file for pattern in JUDGING for file in folder.glob(pattern)}):
             limits_of_rooms += _in_python(file, tool)
@@ -97,10 +99,11 @@ def _in_python(file: Path, tool: str) -> Iterator[Limit]:
         for name, expression in named:
             for number in _numbers(expression):
                 place = (number.lineno, number.col_offset)
-                text = ast.get_source_segment(source, number) or ""
+                # A number stands in one line, whose columns count bytes.
+                text = lines[number.lineno - 1].encode()[number.col_offset : number.end_col_offset]
                 if place not in visited:
                     visited.add(place)
-                    yield Limit(file, *place, text, name, tool)
+                    yield Limit(file, *place, text.decode(), name, tool)
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
@@ -147,7 +150,7 @@ def _exchange_numbers(module: ModuleType, mutant: Mapping[str, Any]) -> Iterator
     """Give constants their other values, also in the modules that import them."""
     for name, value in list(vars(module).items()):
         if name.isupper() and isinstance(value, int | float | tuple) and value != mutant[name]:
-            for importer in list(sys.modules.values()):
+            for importer in [m for key, m in sys.modules.items() if key.startswith("gradlab.")]:
                 if importer is module or (module.__name__, name) in _imports(importer):
                     yield importer, name, value
                     setattr(importer, name, mutant[name])
@@ -207,7 +210,7 @@ def noticed(tool: str, root: Path) -> Iterator[tuple[Limit, str, str]]:
     The row that has noticed a change before is asked first, and those on its subject next.
     """
     of_tool, witnesses = rows(tool), json.loads(WITNESSES.read_text(encoding="utf-8"))
-    for limit in (limit for limit in limits(root) if limit.tool == tool):
+    for limit in limits(root, [tool]):
         source = limit.file.read_text(encoding="utf-8")
         of_tool.sort(key=lambda row, source=source: f'"{row.subject}"' not in source)
         for text in limit.mutants():
@@ -232,7 +235,7 @@ def write_witnesses(root: Path) -> None:
 def mutate(root: Path, cases: Sequence[Case], only: str = "") -> Iterator[tuple[Limit, str, str]]:
     """Yield each mutant with a row or a case that notices it, or ''."""
     for tool in ROOMS.values():
-        of_tool = [limit for limit in limits(root) if limit.tool == tool and only in limit.where]
+        of_tool = [limit for limit in limits(root, [tool]) if only in limit.where]
         # Rows come first: they take least time, and most mutants are noticed by one.
         checks = [(row.title, row.holds) for row in rows(tool) if of_tool]
         checks += [(case.name, check) for case in cases
