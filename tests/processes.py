@@ -79,6 +79,27 @@ def gradlab_command(*arguments: str) -> None:
     main()
 
 
+class ForkedCommand:
+    """``python -m gradlab ARGUMENTS``, forked where `subprocess.Popen` starts a new Python."""
+
+    def __init__(self, command: list[str], *, stdout: Any, env: dict[str, str], **_: Any) -> None:
+        assert command[:3] == [sys.executable, "-m", "gradlab"]
+        log = Path(stdout.name).absolute()
+        self._process = start(_gradlab_in, os.getcwd(), *command[3:], log=log, **env)
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+
+def _gradlab_in(folder: str, *arguments: str) -> None:
+    os.chdir(folder)
+    gradlab_command(*arguments)
+
+
 def _work(
     function: Callable[..., None], arguments: tuple, log: str, environment: dict[str, str]
 ) -> None:

@@ -235,8 +235,6 @@ def energy(anchors, positives):
 
 def test_a_loss_given_as_code_has_what_its_formulas_give(monkeypatch) -> None:
     """MHE as code, from gradients made before the page, beside the page's compiled formulas."""
-    monkeypatch.setattr("gradlab.explorer.heatmap_data.ROWS", 5)
-    monkeypatch.setattr("gradlab.explorer.heatmap_data.COLUMNS", 6)
     monkeypatch.setattr("gradlab.explorer.heatmap_data.FEW", 4)
     html = explore(energy, "mhe", progress=False).html
     read = """

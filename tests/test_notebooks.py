@@ -29,14 +29,20 @@ SMALLER = {
     r"make_pairs\(3000,": "make_pairs(400,",
     r"range\(20_000\)": "range(2_000)",
     r"\(8, 16, 32, 64\)": "(8, 16)",
+    r'simulate\((name|loss|"arccon"|"met", "ratio")\)': r"simulate(\1, grid=6)",
+    r"grid = 20": "grid = 8",
+    r"batches=200 if": "batches=40 if",
+    r"batches=1000, seed": "batches=100, seed",
 }
 # In an empty folder, without another's names; a loss of one's own is sampled in smaller batches,
 # whose cost is not announced.
 CLEAN = """%reset -f
 %cd -q {folder}
 import gradlab.atlas.entries
+import gradlab.explorer.heatmap_data
 import gradlab.simulation.sampled
 gradlab.atlas.entries.SENTENCES = 16
+gradlab.explorer.heatmap_data.ROWS = gradlab.explorer.heatmap_data.COLUMNS = 3
 gradlab.simulation.sampled.MANY = 10**9"""
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 

@@ -22,7 +22,7 @@ from gradlab.sweep.spec import parse_spec, read_spec
 from gradlab.sweep.trials import FINISHED, RUNNING, WAITING, NotBegun, Trials
 from gradlab.sweep.worker import run_folder
 from gradlab.train.former_names import RENAMED
-from tests.processes import gradlab_command, start
+from tests.processes import ForkedCommand, gradlab_command, start
 from tests.train_helpers import recorded, write_sentences, write_stsb
 
 pytest.importorskip("optuna")
@@ -124,7 +124,8 @@ def test_ctrl_c_gives_the_run_back(folder):
     assert [run.state for run in trials_of(spec).runs()] == [WAITING] * 2
 
 
-def test_workers_of_one_command_and_the_table(folder):
+def test_workers_of_one_command_and_the_table(folder, monkeypatch):
+    monkeypatch.setattr("gradlab.sweep.launch.subprocess.Popen", ForkedCommand)
     spec = write(base="keep = 1")
     code, output = run_here("--workers", "2")
     assert code == 0, output
