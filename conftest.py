@@ -22,7 +22,17 @@ os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
 # Kernels run on the CPU, by Triton's interpreter, which reads this when it is imported.
 os.environ.setdefault("TRITON_INTERPRET", "1")
 
+# What is imported and collected stays: no collection of garbage looks through it in between.
+gc.disable()
 shape_checks.install()
+
+# Files whose tests take more than ten seconds of a processor.
+LONGEST = (
+    "test_conjectures_run", "test_atlas", "test_docs_examples", "test_notebooks",
+    "test_same_numbers", "test_flow", "test_simulation", "test_judgement", "test_second_round",
+    "test_drawing", "test_doctor", "test_relative_push", "test_verdicts", "test_precision",
+    "test_watch", "test_planted_faults", "test_conjectures", "test_sweep_command",
+)  # fmt: skip
 
 
 def _one_line(error: GradlabError, message: str) -> None:
@@ -46,7 +56,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Under ``-n`` a file's tests run in one process, so that what they share is made once."""
     from xdist.scheduler import LoadFileScheduling
 
+    config.option.loadscopereorder = False  # else by their number, the longest files last
     return LoadFileScheduling(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under ``-n`` the longest files come first, so that processes end together."""
+    if hasattr(config, "workerinput"):
+        places = {name: place for place, name in enumerate(LONGEST)}
+        items.sort(key=lambda test: places.get(test.path.stem, len(LONGEST)))
 
 
 @pytest.hookimpl(trylast=True)
@@ -57,6 +75,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:
