@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.judgement.case import DOCTOR, INSPECT, REPORT, faulty
-from tests.judgement.held_out.scenes import (
+from tests.judgement.first.scenes import (
     Batch,
     across,
     bilingual,

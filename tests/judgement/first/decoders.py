@@ -9,7 +9,7 @@ import torch
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.scenes import bilingual, uneven
+from tests.judgement.first.scenes import bilingual, uneven
 from tests.judgement.stage import Stage
 from tests.judgement.truth import retrieval, suffers
 from tests.sentence_training import losses

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.judgement.case import REPORT, faulty
-from tests.judgement.held_out.scenes import across, bilingual, by_hand, infonce, loop_suffers
+from tests.judgement.first.scenes import across, bilingual, by_hand, infonce, loop_suffers
 from tests.judgement.stage import Stage, pairs
 from tests.judgement.truth import suffers
 from tests.sentence_training import losses

@@ -8,7 +8,7 @@ from typing import Any
 from sentence_transformers.util import pairwise_cos_sim
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.scenes import (
+from tests.judgement.first.scenes import (
     across,
     agreement,
     bilingual,
@@ -18,7 +18,7 @@ from tests.judgement.held_out.scenes import (
     topical,
     translated,
 )
-from tests.judgement.held_out.units import apart
+from tests.judgement.first.units import apart
 from tests.judgement.stage import Stage, pairs, word_cosines
 from tests.judgement.truth import among_alike, learns, retrieval
 from tests.sentence_training import losses

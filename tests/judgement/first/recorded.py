@@ -8,7 +8,7 @@ import torch
 from sentence_transformers import SentenceTransformerTrainer
 
 from tests.judgement.case import REPORT, faulty
-from tests.judgement.held_out.scenes import across, bilingual, by_hand, loop_suffers
+from tests.judgement.first.scenes import across, bilingual, by_hand, loop_suffers
 from tests.judgement.stage import Stage
 from tests.judgement.truth import suffers
 from tests.sentence_training import losses

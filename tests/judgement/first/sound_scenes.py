@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.scenes import (
+from tests.judgement.first.scenes import (
     across,
     agreement,
     among_uneven,
@@ -16,7 +16,7 @@ from tests.judgement.held_out.scenes import (
     translated,
     uneven,
 )
-from tests.judgement.held_out.units import apart
+from tests.judgement.first.units import apart
 from tests.judgement.stage import FILLERS, Stage, facts, pairs, passage
 from tests.judgement.truth import learns, retrieval
 from tests.sentence_training import losses

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.judgement.case import DOCTOR, INSPECT, REPORT, faulty
-from tests.judgement.held_out.scenes import bilingual, inspect_tuned, translated
+from tests.judgement.first.scenes import bilingual, inspect_tuned, translated
 from tests.judgement.stage import Stage
 from tests.judgement.truth import retrieval, suffers
 from tests.sentence_training import losses

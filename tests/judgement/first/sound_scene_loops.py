@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.loss_weights import Cosines
-from tests.judgement.held_out.scenes import (
+from tests.judgement.first.loss_weights import Cosines
+from tests.judgement.first.scenes import (
     across,
     bilingual,
     by_hand,

@@ -8,7 +8,7 @@ from typing import Any
 from sentence_transformers.util import dot_score, pairwise_cos_sim
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.scenes import across, bilingual, translated
+from tests.judgement.first.scenes import across, bilingual, translated
 from tests.judgement.stage import Stage, word_cosines
 from tests.judgement.truth import suffers
 from tests.sentence_training import losses

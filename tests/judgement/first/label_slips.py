@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.scenes import agreement, graded, kindred
+from tests.judgement.first.scenes import agreement, graded, kindred
 from tests.judgement.stage import Stage, classes
 from tests.judgement.truth import suffers
 from tests.sentence_training import losses

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from tests.judgement.case import DOCTOR, INSPECT, REPORT, faulty
-from tests.judgement.held_out.scenes import across, bilingual, inspect_tuned
+from tests.judgement.first.scenes import across, bilingual, inspect_tuned
 from tests.judgement.stage import Stage
 from tests.judgement.truth import suffers
 from tests.sentence_training import losses

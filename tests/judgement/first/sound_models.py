@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.decoders import decoder
-from tests.judgement.held_out.precision import Rounded, adapted
-from tests.judgement.held_out.roles import by_routes, routed
-from tests.judgement.held_out.scenes import across, among_uneven, bilingual, uneven
+from tests.judgement.first.decoders import decoder
+from tests.judgement.first.precision import Rounded, adapted
+from tests.judgement.first.roles import by_routes, routed
+from tests.judgement.first.scenes import across, among_uneven, bilingual, uneven
 from tests.judgement.stage import Stage, pairs
 from tests.judgement.truth import learns, retrieval
 from tests.sentence_training import losses

@@ -9,7 +9,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.scenes import among_uneven, bilingual, uneven
+from tests.judgement.first.scenes import among_uneven, bilingual, uneven
 from tests.judgement.stage import Stage
 from tests.judgement.truth import retrieval, suffers
 from tests.sentence_training import losses

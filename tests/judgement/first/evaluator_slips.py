@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.scenes import across, bilingual, quietly
+from tests.judgement.first.scenes import across, bilingual, quietly
 from tests.judgement.stage import Stage, facts, pairs, passage
 from tests.judgement.truth import keep, retrieval, truth
 from tests.sentence_training import evaluation, losses

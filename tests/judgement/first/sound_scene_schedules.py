@@ -8,8 +8,8 @@ import torch
 from transformers import TrainerCallback
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.evaluations import search
-from tests.judgement.held_out.scenes import across, bilingual
+from tests.judgement.first.evaluator_slips import search
+from tests.judgement.first.scenes import across, bilingual
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses

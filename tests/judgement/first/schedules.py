@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from tests.judgement.case import DOCTOR, REPORT, faulty
-from tests.judgement.held_out.scenes import across, bilingual
+from tests.judgement.first.scenes import across, bilingual
 from tests.judgement.stage import Stage
 from tests.judgement.truth import suffers
 from tests.sentence_training import losses

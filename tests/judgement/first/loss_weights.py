@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.judgement.case import DOCTOR, REPORT, faulty
-from tests.judgement.held_out.scenes import (
+from tests.judgement.first.scenes import (
     across,
     bilingual,
     by_hand,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tests.judgement.case import DOCTOR, INSPECT, REPORT, faulty
-from tests.judgement.held_out.scenes import across, bilingual, inspect_tuned
+from tests.judgement.first.scenes import across, bilingual, inspect_tuned
 from tests.judgement.stage import Stage, triplets
 from tests.judgement.truth import in_one_place, retrieval, suffers
 from tests.sentence_training import losses
