@@ -125,6 +125,11 @@ def audits(evaluations) -> dict[str, Audit]:
     }
 
 
+def test_columns_without_gradient_on_one_process_are_named(audits):
+    assert "no gradient reaches the positives" in str(audits["row=hinge own=fixed_positives"])
+    assert "no gradient reaches" not in str(audits[""])
+
+
 def test_a_loss_that_draws_random_numbers_is_refused(evaluations):
     with pytest.raises(gradlab.GradlabError, match="random draws random numbers: on the same rows"):
         judge(*evaluations["random"])

@@ -236,8 +236,7 @@ def pairs(
     finding += " Chance gives 50%."
     if rows < FEWEST_ANCHORS:
         finding += " Whether the words of a row belong together was not measured."
-        change = "Read some rows: do their texts belong together?"
-        yield Verdict("pairs", WATCH, finding, change, "pairs unclear", "loss-at-chance", evidence)
+        yield Verdict("pairs", NOT_JUDGED, finding, name="pairs unclear", evidence=evidence)
         return
     evidence |= {"word share": word_share, "rows": rows}
     yield _by_words(finding, evidence, nearest, foretold)

@@ -246,7 +246,7 @@ def schedule(
 
 # Batches of rows below which a data set is small; passes over it that teach it by heart; rows from
 # which on a single batch of all of them is no remainder of debugging.
-FEW_BATCHES, MANY_PASSES, MANY_ROWS = 4, 20, 64
+FEW_BATCHES, MANY_PASSES, MANY_ROWS = 2, 20, 64
 
 
 def passes(rows: int, batch: int, passes: float) -> Iterator[Verdict]:

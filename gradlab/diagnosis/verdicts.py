@@ -137,11 +137,11 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "empty texts": (
         *("loss not finite", "gradient not finite", "views equal", "pairs at chance"),
         *("negatives nearer", "negatives are positives", "duplicates", "loss zero", "placeholders"),
-        *("sorted rows", "rows left out", "pairs unclear", "part of the pairs unrelated"),
+        *("sorted rows", "rows left out", "part of the pairs unrelated"),
     ),
     **{
         f"texts: {kind}": (
-            *("part of the pairs unrelated", "pairs unclear", "pairs at chance", "prompt pooled"),
+            *("part of the pairs unrelated", "pairs at chance", "prompt pooled"),
             *("duplicates", "spaces lost", "texts cut at a length", "words spelt"),
         )
         for kind in (
@@ -156,7 +156,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
             "filler",
         )
     },
-    "texts of other rows": ("part of the pairs unrelated", "pairs unclear", "duplicates"),
+    "texts of other rows": ("part of the pairs unrelated", "duplicates"),
     "positives and negatives exchanged": ("negatives nearer",),
     "layer made anew": ("loss weights without gradient",),
     **{
@@ -164,22 +164,22 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         for name in ("labels reversed in a half", "labels filled in", "labels against words")
     },
     "columns in another order": (
-        *("pairs at chance", "pairs unclear", "negatives nearer", "worse than chance"),
+        *("pairs at chance", "negatives nearer", "worse than chance"),
         *("tokens unknown", "placeholders", "duplicates"),
     ),
     "labels ignored": (
-        *("pairs at chance", "pairs unclear", "worse than chance", "duplicates", "views equal"),
+        *("pairs at chance", "worse than chance", "duplicates", "views equal"),
         "part of the pairs unrelated",
     ),
     "labels out of range": ("loss not finite", "worse than chance"),
     "loss of another encoder": ("no gradient", "little gradient", "optimizer lacks weights"),
-    "rows mixed in batches": ("pairs at chance", "pairs unclear", "worse than chance"),
-    "hardly any words": ("duplicates", "texts missing", "pairs at chance", "pairs unclear"),
+    "rows mixed in batches": ("pairs at chance", "worse than chance"),
+    "hardly any words": ("duplicates", "texts missing", "pairs at chance"),
     "plateau of the wrong sign": ("plan hardly moves",),
     **{
         name: (
             *("embedding depends on other rows", "embedding depends on its batch"),
-            *("pairs at chance", "pairs unclear", "worse than chance", "negatives nearer"),
+            *("pairs at chance", "worse than chance", "negatives nearer"),
             *("saved model differs", "labels unrelated", "loss changed outside"),
         )
         for name in ("embedding is random", "rows in another order")
@@ -188,19 +188,16 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *(
             "embedding depends on its batch",
             "pairs at chance",
-            "pairs unclear",
             "worse than chance",
         ),
         *("negatives nearer",),
     ),
     "tokens unseen": (
-        *("pairs at chance", "pairs unclear", "worse than chance", "negatives nearer"),
+        *("pairs at chance", "worse than chance", "negatives nearer"),
         *("views equal", "collapsed", "texts embed alike", "no end of sequence"),
     ),
-    "dropout too high": ("pairs at chance", "pairs unclear", "worse than chance"),
-    "rows shifted": (
-        *("pairs at chance", "pairs unclear", "worse than chance", "part of the pairs unrelated"),
-    ),
+    "dropout too high": ("pairs at chance", "worse than chance"),
+    "rows shifted": (*("pairs at chance", "worse than chance", "part of the pairs unrelated"),),
     "labels reversed": ("labels out of range",),
     "teacher reversed": ("negatives nearer", "teacher in other units"),
     **{
@@ -215,7 +212,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "texts missing": ("part of the pairs unrelated",),
     "large epsilon": ("plan hardly moves",),
     "route without column": ("part without gradient", "little gradient"),
-    "routes exchanged": ("worse than chance", "pairs unclear", "pairs at chance"),
+    "routes exchanged": ("worse than chance", "pairs at chance"),
     "other row as target": ("loss reversed", "loss asks nothing", "worse than chance"),
     "loss reversed": ("worse than chance", "loss zero"),
     "labels missing": ("labels mostly equal",),
@@ -224,11 +221,11 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "guide masks all": ("loss zero", "no gradient", "little gradient"),
     "few rows": ("duplicates",),
     "embedding depends on its batch": (
-        *("pairs at chance", "pairs unclear", "worse than chance", "negatives nearer"),
+        *("pairs at chance", "worse than chance", "negatives nearer"),
         *("no end of sequence", "views equal"),
     ),
     "tokens unknown": (
-        *("pairs at chance", "pairs unclear", "views equal", "texts embed alike", "collapsed"),
+        *("pairs at chance", "views equal", "texts embed alike", "collapsed"),
         *("worse than chance", "loss zero", "negatives nearer"),
     ),
     "weights float16": ("loss not finite", "gradient not finite", "loss zero in half precision"),
@@ -244,7 +241,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "negatives hold positives": ("negatives nearer", "marker"),
     "embeddings are shares": (
         *("embeddings without sign", "loss zero in half precision", "plan hardly moves"),
-        *("pairs at chance", "pairs unclear", "worse than chance"),
+        *("pairs at chance", "worse than chance"),
     ),
     "collapsed": ("pairs at chance", "worse than chance", "loss zero", "few candidates"),
     "views equal": ("loss zero", "no gradient"),
@@ -279,7 +276,7 @@ SILENCES: dict[str, tuple[str, ...]] = {
 EXCUSES: dict[str, tuple[str, ...]] = {
     # Cosines of an encoder that is not tuned, such as of two towers, are worse than equal ones.
     "encoder untuned": ("worse than chance",),
-    "words foretold": ("worse than chance",),
+    "words foretold": ("worse than chance", "texts of other rows", "gold unrelated"),
 }
 
 
@@ -313,8 +310,12 @@ def judge(measurements: Mapping[str, Any]) -> list[Verdict]:
 def _excused(verdict: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
     """Return a verdict that is no problem where another one of its data set excuses it."""
     for excuse in verdicts:
-        if excuse.dataset == verdict.dataset and verdict.name in EXCUSES.get(excuse.name, ()):
-            finding = f"{verdict.finding} That is of an encoder that is not tuned for these pairs."
+        together = verdict.dataset in ("", excuse.dataset)
+        if together and verdict.name in EXCUSES.get(excuse.name, ()):
+            reason = "The columns share few words, as two languages do, and words tell nothing."
+            if verdict.name == "worse than chance":
+                reason = "That is of an encoder that is not tuned for these pairs."
+            finding = f"{verdict.finding} {reason}"
             return dataclasses.replace(verdict, grade=NOT_JUDGED, finding=finding, change="")
     return verdict
 

@@ -151,6 +151,12 @@ def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> l
     return [*faults, *of_parameters]
 
 
+def fixed_columns(outcome: Outcome) -> str:
+    """Return which columns the loss depends on without sending them a gradient on one process."""
+    moves = abs(outcome.expected_slopes).max(0) > NEAR * abs(outcome.expected_slopes).max()
+    return _named(moves & ~outcome.expected.any((1, 2)))
+
+
 def _near(array: np.ndarray, expected: np.ndarray) -> np.ndarray:
     scale = max(abs(array).max(), abs(expected).max())
     return np.asarray(abs(array - expected) <= NEAR * scale)
