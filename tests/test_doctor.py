@@ -402,7 +402,7 @@ def test_pairs_are_blamed_only_if_embeddings_and_words_agree():
     assert graded_pairs(share=0.9, word_share=0.5) == GOOD
     assert graded_pairs(share=0.5, word_share=0.5) == BAD
     assert graded_pairs(share=0.5, word_share=0.9) == NOT_JUDGED  # an untuned encoder
-    assert graded_pairs(share=0.5, word_share=math.nan, rows=0) == WATCH
+    assert graded_pairs(share=0.5, word_share=math.nan, rows=0) == NOT_JUDGED
 
 
 def test_words_tell_shuffled_pairs_from_pairs():

@@ -111,7 +111,12 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("pairs", {"anchors": 48, "share": 0.5, "rows": 48, "word_share": 0.64}, "not judged"),
     ("pairs", {"anchors": 12, "share": 0.5, "rows": 48, "word_share": 0.5}, "not judged"),
     ("pairs", {"anchors": 20, "share": 0.5, "rows": 48, "word_share": 0.5}, "bad"),
-    ("pairs", {"anchors": 20, "share": 0.5, "rows": 12, "word_share": 0.5}, "watch"),
+    (
+        "pairs",
+        {"anchors": 20, "share": 0.5, "rows": 12, "word_share": 0.5},
+        "not judged",
+        "was not measured",
+    ),
     ("pairs", AT_CHANCE | {"foretold": 0.57}, "bad"),
     ("pairs", AT_CHANCE | {"foretold": 0.62}, "not judged"),
     ("hard_negatives", {"same": 0.035, "nearer": 0.2}, "watch"),
