@@ -124,7 +124,7 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("hard_negatives", {"same": 0.0, "nearer": 0.4}, "good"),
     ("hard_negatives", {"same": 0.0, "nearer": 0.6}, "watch"),
     ("hard_negatives", {"same": 0.0, "nearer": 0.75}, "watch"),
-    ("hard_negatives", {"same": 0.0, "nearer": 0.85}, "bad"),
+    ("hard_negatives", {"same": 0.0, "nearer": 0.85}, "watch"),
     ("loss", {"values": [4.0], "candidates": 16, "half": False}, "good"),  # guessing gives 2.77
     ("loss", {"values": [5.0], "candidates": 16, "half": False}, "watch"),
     ("loss", {"values": [1.0], "candidates": 3, "half": False}, "watch"),
