@@ -157,7 +157,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         )
     },
     "texts of other rows": ("part of the pairs unrelated", "duplicates"),
-    "positives and negatives exchanged": ("negatives nearer",),
+    "positives and negatives exchanged": ("negatives nearer", "pairs at chance"),
     "layer made anew": ("loss weights without gradient",),
     **{
         name: ("labels unrelated", "labels of equal texts too low")

@@ -54,8 +54,8 @@ def _decoder(stage: Stage, pooling: str = "lasttoken", side: str = "right") -> A
 
 def _uneven(count: int, seed: int) -> dict[str, list[str]]:
     """Questions and passages; one in four of each has forty words before its own."""
-    made, long = facts(count, seed), " ".join(FILLERS[:24])
-    columns = {"anchor": map(question, made), "positive": map(passage, made)}
+    statements, long = facts(count, seed), " ".join(FILLERS[:24])
+    columns = {"anchor": map(question, statements), "positive": map(passage, statements)}
     return {
         name: [text if at % 4 else f"{long} {text}" for at, text in enumerate(texts)]
         for name, texts in columns.items()

@@ -95,12 +95,12 @@ def negatives_that_anyone_tells_apart(stage: Stage) -> None:
 
 def _descriptions(count: int, seed: int) -> dict[str, list[str]]:
     """People and what is said of them, which nobody can tell who has not read it."""
-    made = facts(count, seed)
+    statements = facts(count, seed)
     return {
         "anchor": [
-            f"{person} {FILLERS[int(number) % len(FILLERS)]} ?" for *_, person, number in made
+            f"{person} {FILLERS[int(number) % len(FILLERS)]} ?" for *_, person, number in statements
         ],
-        "positive": [f"{verb} {topic} {place} ." for verb, topic, place, *_ in made],
+        "positive": [f"{verb} {topic} {place} ." for verb, topic, place, *_ in statements],
     }
 
 

@@ -37,7 +37,7 @@ def distances_for_similarities(stage: Stage) -> None:
             lambda model: ranking(model, scale=1.0, similarity_fct=similarity), pairs()
         )
 
-    suffers(stage, of(torch.cdist), lambda: of(lambda one, other: -torch.cdist(one, other)))
+    suffers(stage, of(torch.cdist), lambda: of(lambda first, second: -torch.cdist(first, second)))
 
 
 @faulty(

@@ -53,12 +53,12 @@ def scores_sorted_apart(stage: Stage) -> None:
 def _relations() -> dict[str, list[Any]]:
     """Pairs of three classes: the answer, another text of the place, an unrelated text."""
     table = pairs()
-    others, draw = pairs(seed=9)["positive"], random.Random(2)
+    unrelated_texts, draw = pairs(seed=9)["positive"], random.Random(2)
     seconds, labels = [], []
-    for text, other in zip(table["positive"], others, strict=True):
+    for text, unrelated in zip(table["positive"], unrelated_texts, strict=True):
         label = draw.randrange(3)
-        mixed = " ".join(text.split()[:4] + other.split()[4:])
-        seconds.append((text, mixed, other)[label])
+        mixed = " ".join(text.split()[:4] + unrelated.split()[4:])
+        seconds.append((text, mixed, unrelated)[label])
         labels.append(label)
     return {"premise": table["anchor"], "hypothesis": seconds, "label": labels}
 

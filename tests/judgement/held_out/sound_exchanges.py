@@ -43,8 +43,8 @@ def both_ways(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
         firsts, seconds = Gathered.apply(first), Gathered.apply(second)
         start = dist.get_rank() * len(first)
     own = torch.arange(start, start + len(first))
-    there = F.cross_entropy(first @ seconds.T / 0.07, own)
-    return (there + F.cross_entropy(second @ firsts.T / 0.07, own)) / 2
+    forward = F.cross_entropy(first @ seconds.T / 0.07, own)
+    return (forward + F.cross_entropy(second @ firsts.T / 0.07, own)) / 2
 
 
 def whole_batch(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:

@@ -155,8 +155,8 @@ def correlations_of_dimensions_made_one(stage: Stage) -> None:
         first, second = ((rows - rows.mean(0)) / (rows.std(0) + 1e-4)
                          for rows in (anchors, positives))  # fmt: skip
         table = first.T @ second / len(first)
-        others = table[~torch.eye(len(table), dtype=torch.bool)]
-        return (1 - table.diag()).square().sum() + 0.02 * others.square().sum()
+        off_diagonal = table[~torch.eye(len(table), dtype=torch.bool)]
+        return (1 - table.diag()).square().sum() + 0.02 * off_diagonal.square().sum()
 
     def step(model: Any, criterion: Any, columns: Columns) -> torch.Tensor:
         anchors, positives = next(batches)

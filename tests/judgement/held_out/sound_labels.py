@@ -56,10 +56,10 @@ def judged(count: int = 200, seed: int = 0, most: float = 1.0) -> dict[str, list
     """Sentences and the share of their four key words in common, among words that do not count."""
     draw = random.Random(seed + 50)
     table: dict[str, list[Any]] = {"sentence1": [], "sentence2": [], "score": []}
-    for first, other in zip(facts(count, seed), facts(count, seed + 50), strict=True):
+    for first, second_fact in zip(facts(count, seed), facts(count, seed + 50), strict=True):
         common = draw.randint(0, 4)
-        kept = draw.sample(range(4), common)
-        second = [first[at] if at in kept else other[at] for at in range(4)]
+        common_places = draw.sample(range(4), common)
+        second = [first[at] if at in common_places else second_fact[at] for at in range(4)]
         draw.shuffle(second)
         for name, words in (("sentence1", list(first[:4])), ("sentence2", second)):
             table[name].append(" ".join([*draw.choices(FILLERS, k=4), *words]))

@@ -123,10 +123,10 @@ def halves_of_a_document(stage: Stage) -> None:
 def three_lookalikes_beside_the_batch(stage: Stage) -> None:
     table = made(asked)
     for number in range(3):
-        others = facts(160, seed=20 + number)
+        changed_facts = facts(160, seed=20 + number)
         table[f"negative_{number + 1}"] = [
-            passage((*other[:2], *fact[2:]), fillers=4)
-            for other, fact in zip(others, facts(160), strict=True)
+            passage((*changed[:2], *fact[2:]), fillers=4)
+            for changed, fact in zip(changed_facts, facts(160), strict=True)
         ]
     learned(stage, stage.trainer(ranking, table, per_device_train_batch_size=8), sought(asked))
 
@@ -134,9 +134,9 @@ def three_lookalikes_beside_the_batch(stage: Stage) -> None:
 @sound("data")
 def translations_in_either_direction(stage: Stage) -> None:
     table = made(translated, 400)
-    both = {
+    tables = {
         "first": table["home"] + table["abroad"][:200],
         "second": table["abroad"] + table["home"][:200],
     }
-    trainer = stage.trainer(ranking, both, max_steps=80, batch_sampler="no_duplicates")
+    trainer = stage.trainer(ranking, tables, max_steps=80, batch_sampler="no_duplicates")
     learned(stage, trainer, lambda model: retrieval(model, made(translated, 100, seed=11)))

@@ -37,7 +37,7 @@ def cosines(model: Any, table: dict[str, list[str]]) -> list[list[float]]:
         for texts in table.values()
     ]
     return [
-        [float(first @ other) for other in others] for first, *others in zip(*rows, strict=True)
+        [float(first @ second) for second in seconds] for first, *seconds in zip(*rows, strict=True)
     ]
 
 

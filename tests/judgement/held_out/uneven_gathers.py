@@ -24,15 +24,15 @@ LABELS = (
 
 def _gathered(rows: torch.Tensor) -> torch.Tensor:
     """Rows of all processes without a gradient."""
-    parts = [torch.zeros_like(rows) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, rows.detach().contiguous())
-    return torch.cat(parts)
+    shares = [torch.zeros_like(rows) for _ in range(dist.get_world_size())]
+    dist.all_gather(shares, rows.detach().contiguous())
+    return torch.cat(shares)
 
 
 def _with_own(rows: torch.Tensor) -> torch.Tensor:
     """Rows of all processes, of which the process's own have a gradient."""
-    others, start = _gathered(rows), dist.get_rank() * len(rows)
-    return torch.cat([others[:start], rows, others[start + len(rows) :]])
+    gathered, start = _gathered(rows), dist.get_rank() * len(rows)
+    return torch.cat([gathered[:start], rows, gathered[start + len(rows) :]])
 
 
 def _logits(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:

@@ -70,8 +70,8 @@ def penalty_for_leaving_the_old_weights(stage: Stage) -> None:
 
         old: Any = None
 
-        def compute_loss(self, model: Any, inputs: Any, *rest: Any, **options: Any) -> Any:
-            value = super().compute_loss(model, inputs, *rest, **options)
+        def compute_loss(self, model: Any, inputs: Any, *arguments: Any, **options: Any) -> Any:
+            value = super().compute_loss(model, inputs, *arguments, **options)
             weights = list(self.model.parameters())
             if self.old is None:
                 self.old = [weight.detach().clone() for weight in weights]
@@ -97,11 +97,11 @@ def penalty_for_leaving_the_old_weights(stage: Stage) -> None:
 )
 def loss_divided_and_stepped_each_time(stage: Stage) -> None:
     def training(model: Any, watch: Callable[[Any], Any], is_faulty: bool) -> None:
-        criterion, parts = watch(infonce), 32 if is_faulty else 1
+        criterion, divisor = watch(infonce), 32 if is_faulty else 1
         model.train()
         descent = torch.optim.SGD(model.parameters(), lr=0.004)
         for first, second in batches(pairs(), 50):
-            loss = criterion(embed(model, first), embed(model, second)) / parts
+            loss = criterion(embed(model, first), embed(model, second)) / divisor
             loss.backward()
             descent.step()
             descent.zero_grad()
