@@ -255,7 +255,7 @@ FAULTS = {
         "hard negatives", ranking(), {**TRIPLETS, "negative_1": TRIPLETS["positive"]}, None, {},
     ),
     "positives and negatives exchanged": (
-        "hard negatives", ranking(),
+        "pairs", ranking(),
         {
             "anchor": TRIPLETS["anchor"], "positive": TRIPLETS["negative_1"],
             "negative": TRIPLETS["positive"],
