@@ -188,7 +188,9 @@ class Evaluation:
                 return values, [], []
             if self._reading_is_free:
                 self._check_values(values)
-            upstream = self._upstream(grad_output, total, alone=not pair_terms)
+            upstream = grad_output
+            if total is not None:
+                upstream = self._upstream(grad_output, total, alone=not pair_terms)
             row_gradients, batch_setting_gradients = self._backward(
                 batch, total, upstream, gradients, streamed
             )
@@ -198,13 +200,11 @@ class Evaluation:
         ]
         return values, row_gradients, settings
 
-    def _upstream(self, grad_output: Tensor, total: Tensor | None, *, alone: bool) -> Tensor:
+    def _upstream(self, grad_output: Tensor, total: Tensor, *, alone: bool) -> Tensor:
         """Return the derivative of what is differentiated with respect to losses on all rows.
 
         ``alone``: whether there is no loss of pairs beside them; a scalar is not scaled then.
         """
-        if total is None:
-            return grad_output
         if not total.ndim and alone:
             return torch.ones_like(total)
         upstream = self.processes.gather(grad_output, self.local_counts[0])
