@@ -269,7 +269,7 @@ def _of_rows(table: Any) -> dict[str, Any]:
         tables = list(table.values()) if isinstance(table, dict) else [table]
         described["training_rows"] = sum(map(len, tables))
         names = [name for name in LABELS if len(tables) == 1 and name in tables[0].column_names]
-        labels = [float(label) for name in names for label in tables[0][:MOST_LABELS][name]]
-        if labels:
+        columns = tables[0].select_columns(names)[:MOST_LABELS] if names else {}  # without texts
+        if labels := [float(label) for column in columns.values() for label in column]:
             described["labels"] = f"{short(min(labels))} to {short(max(labels))}"
     return described

@@ -33,12 +33,7 @@ from gradlab.scale.combinator_terms import (
 )
 from gradlab.scale.kernels import KernelBlocks, KernelStreamedComparison, Operands, rows_in_slice
 from gradlab.scale.log_sums import StreamedComparison
-from gradlab.scale.matrix_products import (
-    fixed_reference,
-    in_tf32,
-    reading_is_free,
-    slices,
-)
+from gradlab.scale.matrix_products import fixed_reference, in_tf32, reading_is_free, slices
 from gradlab.scale.processes import Processes
 from gradlab.scale.softmax_blocks import SoftmaxBlocks, SoftmaxNegatives
 from gradlab.scale.streamed_negatives import StreamedNegatives

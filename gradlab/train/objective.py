@@ -285,10 +285,8 @@ class Objective(nn.Module):
         shared_columns = 0 if has_own_hard else len(hard)
         if has_own_hard:
             context["own_negatives"] = torch.stack(list(hard), dim=1)
-        extra_parts = [
-            *hard[:shared_columns],
-            *([] if extra_negatives is None else [extra_negatives]),
-        ]
+        extra_parts = list(hard[:shared_columns])
+        extra_parts += [] if extra_negatives is None else [extra_negatives]
         if self.queue is not None:
             queued, ages, sentence_numbers = self.queue.contents()
             if "sentences" in context:
@@ -297,16 +295,12 @@ class Objective(nn.Module):
             extra_parts += [queued.to(anchors.dtype)] if len(queued) else []
         extra = torch.cat(extra_parts) if extra_parts else None
         # Only combinators, such as hardness(), ask which negatives belong to which anchor.
-        if (
-            extra is not None
-            and self.loss.is_combinator
-            and (shared_columns or self._asks_for_owners)
-        ):
+        asks_for_owners = self.loss.is_combinator and (shared_columns or self._asks_for_owners)
+        if extra is not None and asks_for_owners:
             # A column has one row per anchor; the other extra negatives have no owner.
             rows = torch.arange(len(extra), device=anchors.device)
-            context["owners"] = torch.where(
-                rows < shared_columns * len(anchors), rows % len(anchors), -1
-            )
+            owned = rows < shared_columns * len(anchors)
+            context["owners"] = torch.where(owned, rows % len(anchors), -1)
         views = anchors, positives, extra
         if extra is None and not (in_batch or has_own_hard) and self.queue is not None:
             # The queue is still empty: without negatives, the gradient is zero.
