@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from gradlab.diagnosis.data_verdicts import is_above_chance
 from gradlab.numbers import percent
-from gradlab.verdict import BAD, WATCH, Verdict
+from gradlab.verdict import BAD, NOT_JUDGED, WATCH, Verdict
 
 # Share of rows whose text fits another row that is worth a remark; fewest rows; rank of their own
 # row from which on these belong together as well.
@@ -39,8 +39,9 @@ def strays(rows: int, share: float, median: float, own_rank: float = 0.0) -> Ite
                   {"share": share, "median": median})  # fmt: skip
 
 
-# Share of rows in which negatives have more words of the anchor, and embeddings agree.
-MOSTLY_EXCHANGED, AGREED = 0.8, 0.5
+# Share of rows in which negatives have more words of the anchor, and embeddings agree; share up to
+# which words say that they do not.
+MOSTLY_EXCHANGED, AGREED, HARDLY_EXCHANGED = 0.8, 0.5, 0.25
 
 
 def exchanged(
@@ -55,7 +56,16 @@ def exchanged(
         embeddings: share of them in which the negative is nearer to the anchor.
         column: name of the column of negatives.
     """
-    if rows < ENOUGH_ROWS or words < MOSTLY_EXCHANGED or embeddings <= AGREED:
+    if rows < ENOUGH_ROWS or embeddings <= AGREED:
+        return
+    if words <= HARDLY_EXCHANGED:
+        finding = (
+            f"In {percent(1 - words)} of {rows:,} rows the positive has more words of the anchor "
+            f"than the text of column {column!r}, though the encoder finds the latter nearer in "
+            f"{percent(embeddings)}: it is not tuned for them yet."
+        )
+        yield Verdict("hard negatives", NOT_JUDGED, finding, name="negatives farther by words")
+    if words < MOSTLY_EXCHANGED:
         return
     finding = (
         f"In {percent(words)} of {rows:,} rows the text of the third column, {column!r}, has more "

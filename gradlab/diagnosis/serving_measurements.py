@@ -244,6 +244,7 @@ def field(observation: Observation) -> Numbers | None:
 
     ``common`` is the mass that the frequencies of words of evaluated texts have in common with the
     column of training that is nearest, and ``halves`` that of two halves of this column.
+    ``words`` are different words of the evaluated texts.
     """
     texts = [
         text for inner in evaluators_of(observation) for name in EVALUATED
@@ -257,7 +258,10 @@ def field(observation: Observation) -> Numbers | None:
     common = [_common(evaluated, _frequencies(column)) for column in columns]
     nearest = columns[max(range(len(columns)), key=common.__getitem__)]
     halves = _common(_frequencies(nearest[::2]), _frequencies(nearest[1::2]))
-    return {"texts": len(texts), "rows": len(nearest), "common": max(common), "halves": halves}
+    return {
+        "texts": len(texts), "rows": len(nearest), "common": max(common), "halves": halves,
+        "words": len(evaluated),
+    }  # fmt: skip
 
 
 def lengths(observation: Observation) -> Numbers | None:

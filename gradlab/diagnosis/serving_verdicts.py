@@ -243,11 +243,14 @@ def proportions(
 
 
 # Common mass of the frequencies of words, relative to that of two halves of the training data,
-# below which evaluated texts are of another field; fewest texts that say so.
-OTHER_FIELD, ENOUGH_TEXTS = 0.35, 32
+# below which evaluated texts are of another field; fewest texts, and different words, that say so.
+# Texts about a few things have little in common with all texts of their own field.
+OTHER_FIELD, ENOUGH_TEXTS, ENOUGH_DIFFERENT = 0.35, 32, 48
 
 
-def field(texts: int, rows: int, common: float, halves: float) -> Iterator[Verdict]:
+def field(
+    texts: int, rows: int, common: float, halves: float, words: int = ENOUGH_DIFFERENT
+) -> Iterator[Verdict]:
     """Judge whether evaluated texts are of the field that is trained.
 
     Args:
@@ -255,7 +258,10 @@ def field(texts: int, rows: int, common: float, halves: float) -> Iterator[Verdi
         rows: rows of the column of training whose words are nearest.
         common: mass that the frequencies of their words have in common.
         halves: the same of two halves of that column.
+        words: different words of the evaluated texts.
     """
+    if words < ENOUGH_DIFFERENT:
+        return
     if texts < ENOUGH_TEXTS or rows < 2 * ENOUGH_TEXTS or common >= OTHER_FIELD * halves:
         return
     finding = (

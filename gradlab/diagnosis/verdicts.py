@@ -276,6 +276,7 @@ SILENCES: dict[str, tuple[str, ...]] = {
 EXCUSES: dict[str, tuple[str, ...]] = {
     # Cosines of an encoder that is not tuned, such as of two towers, are worse than equal ones.
     "encoder untuned": ("worse than chance",),
+    "negatives farther by words": ("negatives nearer",),
     "words foretold": ("worse than chance", "texts of other rows", "gold unrelated"),
 }
 
@@ -313,6 +314,8 @@ def _excused(verdict: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
         together = verdict.dataset in ("", excuse.dataset)
         if together and verdict.name in EXCUSES.get(excuse.name, ()):
             reason = "The columns share few words, as two languages do, and words tell nothing."
+            if verdict.name == "negatives nearer":
+                reason = "Words say otherwise."
             if verdict.name == "worse than chance":
                 reason = "That is of an encoder that is not tuned for these pairs."
             finding = f"{verdict.finding} {reason}"

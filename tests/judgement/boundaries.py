@@ -315,6 +315,8 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("proportions", PROPORTIONS | {"share": 0.05, "in_turns": True}, ""),
     ("field", FIELD | {"common": 0.2}, "watch"),
     ("field", FIELD | {"common": 0.3}, ""),
+    ("field", FIELD | {"common": 0.2, "words": 40}, ""),
+    ("field", FIELD | {"common": 0.2, "words": 60}, "watch"),
     ("field", FIELD | {"common": 0.2, "texts": 23}, ""),
     ("lengths", LENGTHS | {"evaluated": 14}, ""),
     ("lengths", LENGTHS | {"evaluated": 28}, "watch", "never trained on"),

@@ -84,6 +84,12 @@ def resumed(after: float) -> dict[str, Any]:
     return {"watch": {"resumed": COUNT // 2}, "loss": [3.0] * 10 + [1.0] * 10 + [after] * 20}
 
 
+def cosines(first: tuple[float, float], last: tuple[float, float]) -> Series:
+    """Mean cosines of positives and of negatives that all rise after the first record."""
+    names = ("positive_cosine", "negative_cosine")
+    return {name: at_once(*ends) for name, *ends in zip(names, first, last, strict=True)}
+
+
 MIXED, FALLEN = {"negative_cosine": at_once(0.85, 0.1)}, {NDCG: [0.3, 0.6, 0.35]}
 # Different sentences come apart, though not by much.
 COMING = {"negative_cosine": at_once(0.89, 0.875), "effective_rank": at_once(8.0, 9.0)}
@@ -114,6 +120,11 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     (COMING | {"positive_cosine": at_once(0.893, 0.8855)}, {}, "Spread", "watch"),
     (COMING | {"negative_cosine": at_once(0.89, 0.893), "positive_cosine": at_once(0.901, 0.92)},
      {}, "Spread", "watch"),
+    (cosines((0.84, 0.81), (0.942, 0.9)), {}, "Spread", "not judged"),
+    (cosines((0.84, 0.81), (0.934, 0.9)), {}, "Spread", "watch"),
+    (cosines((0.8195, 0.81), (0.936, 0.9)), {}, "Spread", "not judged"),
+    (cosines((0.8195, 0.81), (0.93, 0.9)), {}, "Spread", "watch"),
+    (cosines((0.873, 0.81), (0.967, 0.93)), {}, "Spread", "watch"),
     (point(14), {}, "Spread", "bad"),
     (point(7), {}, "Spread", "watch"),
     (APART | {"order": at_once(0.5, 0.57)}, {}, "Order", "not judged"),

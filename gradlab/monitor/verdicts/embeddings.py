@@ -32,6 +32,8 @@ NARROW, CLOSE, WIDE = 0.05, 0.15, 0.3
 # Share of the first difference that must be left; below it, training has made things worse.
 # Multiple of it by which sentences are told apart, if different ones are farther apart too.
 REMAINDER, GROWN = 0.5, 2.0
+# The same where all are drawn together: views' share of the distance of others, and of the first.
+NEARER, NEARER_THAN_FIRST = 2 / 3, 0.75
 # Copies of itself among a sentence's negatives that are worth a remark.
 MANY_COPIES = 0.02
 # Share of comparisons in the right order from which on labels or triplets are told apart, and below
@@ -39,7 +41,6 @@ MANY_COPIES = 0.02
 # which is a second sign.
 IN_ORDER, REVERSED, CLEARLY = 0.6, 0.45, 3.0
 REVERSED_AS_WELL, CLEARLY_AS_WELL = 0.48, 1.5
-# What to look at where a loss is not known to have negatives.
 PUSH = "check that negatives, or pairs with low labels, push sentences apart"
 PAIRS_AT_CHANCE = (
     "Look with gradlab doctor whether the texts of a row belong together: in the first record, "
@@ -51,10 +52,7 @@ PAIRS_MAY_NOT_FIT = (
 
 
 def pairs_at_chance(records: Records) -> Verdict | None:
-    """Judge whether positives were no nearer than other sentences in the first record.
-
-    An untuned encoder may not know what they share, so this is of use beside a bad outcome only.
-    """
+    """Judge whether positives were no nearer than others at first; of use beside a bad outcome."""
     if not records.begins_at_chance:
         return None
     positive, negative = records.first("positive_cosine"), records.first("negative_cosine")
@@ -403,17 +401,21 @@ def _loss_falls(records: Records) -> bool:
 def _come_apart(records: Records) -> bool:
     """Whether sentences are told apart better than at first, in the last three records.
 
-    Three signs are due: the difference of cosines has grown, views are closer than different
-    sentences, and these are no closer to each other than they were.
+    Where all have been drawn together, views must have come far closer in proportion.
     """
-    first = records.first("positive_cosine") - records.first("negative_cosine")
-    start = records.first("negative_cosine")
+    near, far = (1 - records.first(f"{kind}_cosine") for kind in ("positive", "negative"))
     rows = records.recent("positive_cosine", "negative_cosine")
     return bool(rows) and all(
-        positive - negative > GROWN * first and negative < start
-        and not is_indistinct(positive, negative)
-        for positive, negative in rows
-    )  # fmt: skip
+        _is_apart(1 - positive, 1 - negative, near, far) for positive, negative in rows
+    )
+
+
+def _is_apart(near: float, far: float, first_near: float, first_far: float) -> bool:
+    """Whether squared distances of views and of other sentences differ more than first."""
+    if far > first_far:
+        return far - near > GROWN * (first_far - first_near) and near <= INDISTINCT * far
+    in_proportion = near * first_far <= NEARER_THAN_FIRST * first_near * far
+    return far - near > first_far - first_near and near <= NEARER * far and in_proportion
 
 
 def _wanders(records: Records) -> bool:
