@@ -37,8 +37,8 @@ ROOMS = (
     "gradlab.losses",
     "gradlab.simulation",
 )
-# Calls of a function whose shapes are checked in each test: a loop over many batches of equal shapes
-# would pay for every call.
+# Calls of a function whose shapes are checked in each test: a loop over many batches of the same
+# shapes would pay for every call.
 CALLS = 6
 # numpy's scalars are floats, and so is an int where a float is asked for.
 _typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))
