@@ -100,6 +100,33 @@ def embedding_in_half_a_batch(cosine: float, half: bool) -> Iterator[Verdict]:
                   {"cosine": cosine})  # fmt: skip
 
 
+# Share of the first running statistics that are left at the end, and cosine of embeddings by them
+# and by the statistics of a batch, that are others.
+STATISTICS_LEFT, OTHER_STATISTICS = 0.5, 0.9
+
+
+def running(name: str, momentum: float, kept: float, cosine: float) -> Iterator[Verdict]:
+    """Judge whether the running statistics of a batch norm follow those of training.
+
+    Args:
+        name: name of the module.
+        momentum: its momentum.
+        kept: share of its first running statistics that is left at the end of the run.
+        cosine: of embeddings by the statistics of a batch, as in training, and by the running ones.
+    """
+    if kept < STATISTICS_LEFT or cosine > OTHER_STATISTICS:
+        return
+    finding = (
+        f"Training normalises by the mean and variance of a batch, use by the running statistics "
+        f"of {name}, and embeddings by both have a cosine of {cosine:.2f}. At a momentum of "
+        f"{momentum:g}, {percent(kept)} of the first running statistics are left at the end of the "
+        "run: what is used is not what is trained."
+    )
+    change = "Set momentum=0.1, or replace the batch norm by nn.LayerNorm."
+    yield Verdict("batch norm", BAD, finding, change, "running statistics stay",
+                  "embedding-depends-on-its-batch", {"kept": kept, "cosine": cosine})  # fmt: skip
+
+
 # Share of a text's tokens that an embedding should depend on.
 MOST_TOKENS = 0.5
 

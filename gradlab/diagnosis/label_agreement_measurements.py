@@ -109,10 +109,13 @@ def relation(
             first, second = (rows.double() for rows in batch.embedded)
             cosines += torch.nn.functional.cosine_similarity(first, second).tolist()
             labels += batch.labels.double().flatten().tolist()
+    values = [float(cell) for cell in cells[: len(words)]]
     return {
         "rows": len(words),
         "distinct": len(set(cells)),
-        "words": rank_correlation([float(cell) for cell in cells[: len(words)]], words),
+        "words": rank_correlation(values, words),
+        "before": rank_correlation(values[:-1], words[1:]),
+        "after": rank_correlation(values[1:], words[:-1]),
         "low": float(np.quantile(words, 0.1)),
         "high": float(np.quantile(words, 0.9)),
         "embedded": len(labels),

@@ -93,13 +93,15 @@ def contradictions(
 # of common words (from a tenth to nine tenths) that would show one; share of words that texts which
 # are nothing to each other have in common at most.
 NO_RELATION, ROWS_TO_RELATE, WIDE_RANGE, NOTHING_COMMON = 2.0, 96, 0.15, 0.05
+# Standard errors by which words fit the label of a neighbouring row better than their own.
+FITS_NEIGHBOUR = 5.0
 
 
 def relation(
     rows: int, distinct: int, words: float, low: float, high: float,
-    embedded: int, embeddings: float,
+    embedded: int, embeddings: float, before: float = 0.0, after: float = 0.0,
 ) -> Iterator[Verdict]:  # fmt: skip
-    """Judge whether labels have to do with the texts.
+    """Judge whether labels have to do with the texts, or with those of a neighbouring row.
 
     Labels of paraphrases and of mined negatives need not go with common words. So texts must differ
     widely in what they have in common, and both words and embeddings must show no relation.
@@ -112,7 +114,22 @@ def relation(
         high: share of common words above which a tenth of the rows are.
         embedded: rows whose embeddings were compared.
         embeddings: rank correlation of labels with the cosines of the encoder as it is.
+        before: rank correlation of the share of common words with the label of the row before.
+        after: the same with the label of the row after.
     """
+    neighbour, place = max((before, "before"), (after, "after"))
+    # Labels that are reversed and take turns fit those of a neighbour as well.
+    is_theirs = abs(words) < neighbour / 2
+    if rows >= ROWS_TO_RELATE and is_theirs and neighbour >= FITS_NEIGHBOUR / math.sqrt(rows - 1):
+        finding = (
+            f"Over {rows:,} rows the share of common words has a rank correlation of "
+            f"{neighbour:.2f} with the label of the row {place}, and of {words:.2f} with their own "
+            "label: labels are shifted against the texts by a row."
+        )
+        change = "Look for a header that was read as a row, and join labels by an id."
+        yield Verdict("labels", BAD, finding, change, "labels shifted", SYMPTOM,
+                      {"words": words, "neighbour": neighbour})  # fmt: skip
+        return
     if rows < ROWS_TO_RELATE or distinct < 2 or not embedded or high - low < WIDE_RANGE:
         return
     if distinct == 2 and low > NOTHING_COMMON:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
+import statistics
 import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -141,8 +142,27 @@ def margin(observation: Observation, dataset: str, batches: list[ObservedBatch])
     with contextlib.suppress(Exception):
         reach, longer = _distance(distance, rows), _distance(distance, 10 * rows)
         bounded = abs(longer / reach - 1) < 1e-3 or _are_unit(embedded)
-        return {"margin": float(size), "reach": reach, "bounded": bounded}
+        numbers = {"margin": float(size), "reach": reach, "bounded": bounded}
+        return numbers | _of_labelled_pairs(distance, float(size), batches)
     return None
+
+
+def _of_labelled_pairs(
+    distance: Any, margin: float, batches: list[ObservedBatch]
+) -> dict[str, float]:
+    """Return the median distance of positives, and the share of negatives beyond a margin."""
+    near, far = list[float](), list[float]()
+    for batch in batches:
+        if batch.labels is not None and len(batch.embedded) == 2:
+            apart = distance(*(rows.float() for rows in batch.embedded)).flatten()
+            labels = batch.labels.flatten()
+            if len(apart) == len(labels):
+                near += apart[labels == 1].tolist()
+                far += apart[labels == 0].tolist()
+    if not near or not far:
+        return {}
+    beyond = sum(size > margin for size in far) / len(far)
+    return {"positives": statistics.median(near), "beyond": beyond}
 
 
 def teacher(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:

@@ -227,17 +227,22 @@ def outside(factor: float, half: bool) -> Iterator[Verdict]:
                       "loss-value", evidence)  # fmt: skip
 
 
-# Margin, relative to the largest distance, that is as good as none.
-TINY = 0.005
+# Margin, relative to the largest distance, that is as good as none. Share of the negatives beyond
+# it, and distance of positives in margins, where only pulls are left.
+TINY, NEARLY_ALL, FAR_BEYOND = 0.005, 0.9, 4.0
 
 
-def margin(margin: float, reach: float, bounded: bool) -> Iterator[Verdict]:
+def margin(
+    margin: float, reach: float, bounded: bool, positives: float = 0.0, beyond: float = 0.0
+) -> Iterator[Verdict]:
     """Judge whether a margin can be reached.
 
     Args:
         margin: margin of the loss.
         reach: largest distance of embeddings of the present length.
         bounded: whether distances never exceed it, as for cosines and unit vectors.
+        positives: median distance of pairs with a label of 1; 0 without any.
+        beyond: share of the pairs with a label of 0 that are farther apart than the margin.
     """
     evidence = {"margin": margin, "reach": reach}
     finding = f"The margin is {margin:g}"
@@ -251,6 +256,18 @@ def margin(margin: float, reach: float, bounded: bool) -> Iterator[Verdict]:
         finding += " A positive that is about as far as a negative already satisfies it."
         change = "Set a margin above 0: 0.2 to 0.5 is usual for cosines."
         yield Verdict("margin", BAD, finding, change, "margin met", "loss-zero", evidence)
+    elif beyond >= NEARLY_ALL and positives >= FAR_BEYOND * margin:
+        finding += (
+            f" Even positives are {positives:.3g} apart, and {percent(beyond)} of the negatives "
+            "are beyond the margin: no negative is pushed until all texts have come together."
+        )
+        change = (
+            "Set a margin above the distances that the encoder gives, or compare by cosines with "
+            "a margin of 0.5."
+        )
+        evidence |= {"positives": positives}
+        yield Verdict("margin", WATCH, finding, change, "margin below distances",
+                      "labels-do-not-fit", evidence)  # fmt: skip
     else:
         yield Verdict("margin", GOOD, finding, name="margin in reach", evidence=evidence)
 

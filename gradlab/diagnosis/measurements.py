@@ -28,6 +28,7 @@ from gradlab.diagnosis import (
     serving_measurements,
     shape_measurements,
     shortcut_measurements,
+    statistics_measurements,
 )
 from gradlab.diagnosis.data_measurements import (
     hard_negatives,
@@ -60,6 +61,7 @@ def measure(observation: Observation) -> dict[str, Any]:
         *plan_measurements.OF_TRAINER,
         *serving_measurements.OF_TRAINER,
         *pairing_measurements.OF_TRAINER,
+        *statistics_measurements.OF_TRAINER,
     )
     trainer: dict[str, Numbers | None] = {
         check.__name__: check(observation) for check in TRAINER_CHECKS
@@ -89,6 +91,11 @@ def weights(observation: Observation) -> Numbers:
     """Count trained weights, tensors and adapters."""
     trained = observation.trained
     adapters = [name for name in [*trained, *observation.frozen] if ADAPTER.search(name)]
+    modules = observation.trainer.model.modules()
+    of_norms = {
+        id(weight) for module in modules if "norm" in type(module).__name__.lower()
+        for weight in module.parameters(recurse=False)
+    }  # fmt: skip
     return {
         "numbers": sum(tensor.numel() for tensor in trained.values()),
         "trained": len(trained),
@@ -96,6 +103,7 @@ def weights(observation: Observation) -> Numbers:
         "adapters": len(adapters),
         "trained_adapters": len(trained.keys() & set(adapters)),
         "adapter": adapters[0] if adapters else "",
+        "norms": sum(id(tensor) in of_norms for tensor in trained.values()),
     }
 
 

@@ -19,9 +19,13 @@ LOAD_FLOAT32 = (
 
 
 def weights(
-    numbers: int, trained: int, tensors: int, adapters: int, trained_adapters: int, adapter: str
-) -> Iterator[Verdict]:
-    """Judge whether some weights are trained, adapters included; tensors are counted."""
+    numbers: int, trained: int, tensors: int, adapters: int, trained_adapters: int, adapter: str,
+    norms: int = 0,
+) -> Iterator[Verdict]:  # fmt: skip
+    """Judge whether some weights are trained, adapters included; tensors are counted.
+
+    ``norms`` counts the trained tensors of normalisation layers.
+    """
     subject = "trained weights"
     finding = f"{numbers:,} weights in {trained} of {tensors} tensors are trained."
     if not trained:
@@ -38,6 +42,15 @@ def weights(
             "afterwards."
         )
         yield Verdict(subject, BAD, finding, change, "adapters frozen", "weights-do-not-move")
+    elif norms == trained < tensors:
+        finding += (
+            " They are those of normalisation layers only, which rescale what frozen layers give: "
+            "an encoder learns little by them. A pattern of names may have frozen too much."
+        )
+        change = (
+            "Set requires_grad=True for whole layers, the last ones at least, or add an adapter."
+        )
+        yield Verdict(subject, WATCH, finding, change, "only norms trained", "weights-do-not-move")
     else:
         yield Verdict(subject, GOOD, finding, name="weights trained")
 
@@ -190,7 +203,10 @@ def learning_rate(
         yield Verdict(subject, WATCH, finding, f"{OWN_RATES} Or use AdamW.", "rate too low",
                       "weights-do-not-move")  # fmt: skip
     elif _rescales(optimizer) and dense and rate >= stands * risky:
-        finding, name = f"{rate:g} with {optimizer} ruins most encoders.", "rate too high"
+        finding, name = (
+            f"{rate:g} is too high for {optimizer} and ruins most encoders.",
+            "rate too high",
+        )
         grade = BAD if rate >= stands * ruinous else WATCH
         yield Verdict(subject, grade, finding, sentence(USUAL_RATES), name, "score-falls")
     else:

@@ -151,6 +151,9 @@ def entries(observation: Observation, dataset: str, batches: list[ObservedBatch]
         "lowest": float(rows.min()),
         "shares": bool(((rows.sum(1) - 1).abs() < SUMS_TO_ONE).all()) and bool((rows >= 0).all()),
         "cosine": float(apart.mean()),
+        "at_bounds": sum(
+            float((rows == bound).double().mean()) for bound in (rows.min(), rows.max()) if bound
+        ),
     }
 
 

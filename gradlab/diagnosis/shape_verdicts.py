@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from gradlab.monitor.verdicts import formula
+from gradlab.numbers import percent
 from gradlab.verdict import BAD, WATCH, Verdict
 
 # Share of the loss of a wrong batch that a batch with a nearer negative should have.
@@ -153,16 +154,29 @@ def prefixes(dims: Sequence[int], weights: Sequence[float], width: int) -> Itera
 
 # Mean cosine of different texts from which on embeddings without negative entries are a cone.
 CONE = 0.85
+# Share of entries at their bounds from which on many of them have no gradient.
+MANY_AT_BOUNDS = 0.25
 
 
-def entries(lowest: float, shares: bool, cosine: float) -> Iterator[Verdict]:
-    """Judge whether embeddings have entries of both signs.
+def entries(
+    lowest: float, shares: bool, cosine: float, at_bounds: float = 0.0
+) -> Iterator[Verdict]:
+    """Judge whether embeddings have entries of both signs, and between their bounds.
 
     Args:
         lowest: lowest entry of the embeddings.
         shares: whether the entries of each are shares that sum to 1.
         cosine: mean cosine of different texts.
+        at_bounds: share of the entries that are the lowest or the highest one, but for zeros.
     """
+    if at_bounds >= MANY_AT_BOUNDS:
+        finding = (
+            f"{percent(at_bounds)} of the entries of embeddings are exactly the lowest or the "
+            "highest one, as behind clamp or a saturated tanh, where the gradient is 0."
+        )
+        change = "Leave the bound out, or scale down what goes into the activation."
+        yield Verdict("activation", WATCH, finding, change, "embeddings at bounds",
+                      "score-does-not-rise", {"at bounds": at_bounds})  # fmt: skip
     if not shares and (lowest < 0 or cosine < CONE):
         return
     subject, evidence = "activation", {"lowest": lowest, "cosine": cosine}

@@ -28,6 +28,7 @@ from gradlab.diagnosis.encoder_verdicts import (
     first_token,
     last_token,
     length,
+    running,
     tokens,
     vocabulary,
 )
@@ -158,6 +159,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     },
     "texts of other rows": ("part of the pairs unrelated", "duplicates"),
     "positives and negatives exchanged": ("negatives nearer", "pairs at chance"),
+    "labels shifted": ("labels reversed in part", "labels of equal texts too low"),
     "layer made anew": ("loss weights without gradient",),
     **{
         name: ("labels unrelated", "labels of equal texts too low")
@@ -377,6 +379,7 @@ TRAINER_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "endings": endings,
     "aside": penalty,
     "head": head,
+    "running": running,
     "roles": roles,
     "unanswered": unanswered,
     "unmeasured": unmeasured,

@@ -18,7 +18,9 @@ NEW_WEIGHTS = "new_weights"
 FROZEN = "frozen_since"
 # The gradient that is there before the next batch's own, relative to it.
 FOLLOWING_STALE = "following_stale"
-WEIGHT_NUMBERS = (WEIGHTS_MOVED, STALE_GRADIENT, NEW_WEIGHTS, FROZEN, FOLLOWING_STALE)
+# Norm of a matrix of weights over its first one: the median of all, if it is below `SMALLER`.
+WEIGHTS_NORM, SMALLER = "weights_norm", 0.8
+WEIGHT_NUMBERS = (WEIGHTS_NORM, WEIGHTS_MOVED, STALE_GRADIENT, NEW_WEIGHTS, FROZEN, FOLLOWING_STALE)
 # Movement that is left when all callbacks have ended, and the share of the last one below which it
 # is recorded.
 WEIGHTS_LEFT, CHANGED = "weights_left", 0.9
@@ -31,6 +33,8 @@ class Movement:
     Attributes:
         still: weights that were the same at the last two calls of `relative`.
         new: share of the weights of the last call of `follow` that were not there before.
+        norm: norm of a matrix at the last call of `relative`, relative to its first one; the
+            median of all of them.
     """
 
     def __init__(self, weights: Iterable[Tensor]) -> None:
@@ -38,6 +42,7 @@ class Movement:
         self._begins: list[tuple[weakref.ref[Tensor], Tensor]] = []
         self._before: dict[int, Tensor] = {}
         self.still, self.new = list[Tensor](), 0.0
+        self.norm = 1.0
         self.follow(weights)
 
     def follow(self, weights: Iterable[Tensor]) -> None:
@@ -73,6 +78,10 @@ class Movement:
         for _, sample, begin in present:
             moved = moved.to(begin.device) + (sample - begin).square().sum()
             size = size.to(begin.device) + begin.square().sum()
+        matrices = [(sample, begin) for w, sample, begin in present if w.ndim > 1]
+        norms = [sample.norm() / begin.norm() for sample, begin in matrices]
+        shares = torch.stack([norm.to(norms[0].device) for norm in norms]) if norms else norms
+        self.norm = float(torch.nanmedian(shares)) if norms else 1.0
         before = self._before
         self.still = [w for w, sample, _ in present
                       if id(w) in before and bool(torch.equal(before[id(w)], sample))]  # fmt: skip

@@ -10,18 +10,24 @@ from gradlab.monitor.arriving_gradient import GRADIENT_NUMBERS, ArrivingGradient
 from gradlab.monitor.movement import (
     FROZEN,
     NEW_WEIGHTS,
+    SMALLER,
     WEIGHT_NUMBERS,
     WEIGHTS_MOVED,
+    WEIGHTS_NORM,
     Movement,
     look_at_next_gradients,
     trained_weights,
 )
 from gradlab.monitor.optimizer_step import STEP_NUMBERS, NextStep
 from gradlab.monitor.step_effect import EFFECT_NUMBERS
+from gradlab.monitor.token_signs import TOKEN_NUMBERS, TokenGradients
 from gradlab.scale.processes import several_processes
 
 Tell = Callable[[dict[str, float]], None]
-NUMBERS_OF_WEIGHTS = (*WEIGHT_NUMBERS, *GRADIENT_NUMBERS, *STEP_NUMBERS, *EFFECT_NUMBERS)
+NUMBERS_OF_WEIGHTS = (
+    *(*WEIGHT_NUMBERS, *GRADIENT_NUMBERS, *STEP_NUMBERS, *EFFECT_NUMBERS),
+    *TOKEN_NUMBERS,
+)
 
 
 class WeightsWatch:
@@ -60,7 +66,10 @@ class WeightsWatch:
         if not weights and isinstance(value, Tensor):
             weights = trained_weights(value)
             if has_graph:
-                look_at_next_gradients(weights, tell)
+                of_loss = {id(weight) for weight in own}
+                look_at_next_gradients([w for w in weights if id(w) not in of_loss], tell)
+                if not several_processes():
+                    TokenGradients(value, tell)
         numbers = self._moved(weights)
         if self._movement is None or not isinstance(value, Tensor) or not has_graph:
             return numbers
@@ -101,5 +110,7 @@ class WeightsWatch:
         self._movement.follow(weights)
         moved = self._movement.relative()
         new = {NEW_WEIGHTS: self._movement.new} if self._movement.new and not begins else {}
+        norm = self._movement.norm
+        shrunk = {WEIGHTS_NORM: norm} if norm < SMALLER else {}
         frozen = {FROZEN: share} if (share := self._movement.frozen) else {}
-        return ({WEIGHTS_MOVED: moved} if moved == moved else {}) | new | frozen
+        return ({WEIGHTS_MOVED: moved} if moved == moved else {}) | new | frozen | shrunk

@@ -59,6 +59,16 @@ def stretched(change: float) -> Series:
     return APART | options
 
 
+def followed(updates: int, waits: int) -> Series:
+    """Records that a step follows, and such that a batch follows first."""
+    return APART | {
+        "optimizer_rate": [1e-3] * updates, "batches_without_step": [1.0] * waits,
+    }  # fmt: skip
+
+
+TENTH = APART | {"arriving_gradient": 0.1, "step_size": 7e-4}
+ACCURACY, SPEARMAN = "eval_a_cosine_accuracy", "eval_a_spearman_cosine"
+PRIMARY = {"watch": {"primary": ACCURACY}}
 EFFECT_RUNS = [
     Run("steps along the gradient", ADAM | {"step_cosine": -0.03}, "Optimizer", "bad", "maximised"),
     Run("steps hardly along the gradient", ADAM | {"step_cosine": -0.014}, "Optimizer", ""),
@@ -83,7 +93,7 @@ EFFECT_RUNS = [
     Run("a loss divided by 500", SGD | {"arriving_gradient": 0.002, "arriving_cosine": 1.0},
         "Gradient", "watch", "fraction"),
     Run("a loss divided by 250", SGD | {"arriving_gradient": 0.004, "arriving_cosine": 1.0},
-        "Gradient", ""),
+        "Gradient", "watch", "250 accum"),
     Run("a loss divided by 500 at a large rate", SGD | {"arriving_gradient": 0.002,
         "arriving_cosine": 1.0, "step_size": 1.4e-4}, "Gradient", ""),
     Run("a loss divided by 500 at a small rate", SGD | {"arriving_gradient": 0.002,
@@ -117,6 +127,33 @@ EFFECT_RUNS = [
     Run("a rate of .007 and a collapse", point(COUNT) | {"step_of_rate": 0.3,
         "optimizer_rate": 7e-3}, "Optimizer", "watch", "too high"),
     Run("a rate of .007", ADAM | {"optimizer_rate": 7e-3}, "Optimizer", ""),
+    Run("9 updates in 40 records", followed(9, 40), "Gradient", "watch", "few updates"),
+    Run("14 updates in 40 records", followed(14, 40), "Gradient", ""),
+    Run("9 updates in 19 records", followed(9, 16), "Gradient", "watch", "few updates"),
+    Run("9 updates in 17 records", followed(9, 10), "Gradient", ""),
+    Run("0.7% of the gradient at padding", APART | {"padding_gradient": 0.007}, "Padding", "watch"),
+    Run("0.35% of the gradient at padding", APART | {"padding_gradient": 0.0035}, "Padding", ""),
+    Run("a token of 60%", APART | {"commonest_token": 0.6}, "Tokens", "watch"),
+    Run("a token of 35%", APART | {"commonest_token": 0.35}, "Tokens", ""),
+    Run("weights of 40% of their norm", ADAM | {"weights_norm": 0.4}, "Weights", "watch", "zero"),
+    Run("weights of 70% of their norm", ADAM | {"weights_norm": 0.7}, "Weights", ""),
+    Run("a tenth of the gradient, stepped each time", TENTH, "Gradient", "watch", "10 accum"),
+    Run("a fifth of the gradient, stepped each time", TENTH | {"arriving_gradient": 0.2},
+        "Gradient", ""),
+    Run("a tenth of the gradient, in larger steps", TENTH | {"step_size": 1.4e-3}, "Gradient", ""),
+    Run("a tenth of the gradient, after several batches", TENTH | {"batches_without_step": 9.0},
+        "Gradient", ""),
+    Run("an accuracy far below a half", APART | {ACCURACY: [0.5, 0.15]}, "Scores", "bad",
+        "exchanged", PRIMARY),
+    Run("an accuracy below a half", APART | {ACCURACY: [0.5, 0.35]}, "Scores", "bad",
+        "encoder.$|encoder. Lower|encoder. Look for", PRIMARY),
+    Run("a correlation far below 0", APART | {SPEARMAN: [0.0, -0.5]}, "Scores", "bad", "exchanged"),
+    Run("a correlation below 0", APART | {SPEARMAN: [0.0, -0.2]}, "Scores", "bad",
+        "encoder. L"),
+    Run("a correlation far below 0, cosines .15 apart", APART | {SPEARMAN: [0.0, -0.5],
+        "negative_cosine": 0.65}, "Scores", "bad", "exchanged"),
+    Run("a correlation far below 0, cosines .07 apart", APART | {SPEARMAN: [0.0, -0.5],
+        "negative_cosine": 0.73}, "Scores", "bad", "encoder. L"),
     Run("a rate that is little in 40% of the logs", APART | {"learning_rate": falling(0.4)},
         "Schedule", ""),
     Run("a rate that is little in 55% of the logs", APART | {"learning_rate": falling(0.55)},
@@ -130,6 +167,9 @@ EFFECT_RUNS = [
 ]  # fmt: skip
 
 SCHEDULE = {"steps": 100, "warmup": 0, "peak": 1.0, "mean": 0.2}
+TRAINED = {"numbers": 640, "trained": 10, "tensors": 39, "adapters": 0, "trained_adapters": 0,
+           "adapter": ""}  # fmt: skip
+RUNNING = {"name": "2.norm", "momentum": 1e-5, "kept": 1.0, "cosine": 0.1}
 SETTINGS = {"optimizer": "AdamW", "epsilon": 1e-8, "decay": 0.01, "without_rate": 0.0}
 ANSWERS = {"name": "a", "empty": 0.0, "gold": 0, "commonest": 0.0, "repeated": 0.0}
 RATES = {"adapters": False, "dense": True}
@@ -137,6 +177,12 @@ NAMED = {"name": "a"}
 OF_OPTIMIZERS: list[tuple[Any, ...]] = [
     ("schedule", SCHEDULE | {"low": 0.35}, "good"),
     ("schedule", SCHEDULE | {"low": 0.6}, "watch", "falls too fast"),
+    ("weights", TRAINED | {"norms": 10}, "watch", "normalisation layers only"),
+    ("weights", TRAINED | {"norms": 9}, "good"),
+    ("running", RUNNING | {"kept": 0.6}, "bad", "batch norm"),
+    ("running", RUNNING | {"kept": 0.35}, ""),
+    ("running", RUNNING | {"cosine": 0.85}, "bad"),
+    ("running", RUNNING | {"cosine": 0.92}, ""),
     ("settings", SETTINGS | {"maximize": True}, "bad", "uphill"),
     ("settings", SETTINGS | {"gradient": 7e-10, "clip": 1e-7}, "watch", "max_grad_norm"),
     ("learning_rate", RATES | {"rate": 0.035, "optimizer": "Adadelta"}, "watch", "default"),

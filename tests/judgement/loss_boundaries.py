@@ -26,6 +26,7 @@ RELATION = {
     "rows": 145, "distinct": 9, "words": 0.0, "low": 0.1, "high": 0.5, "embedded": 33,
     "embeddings": 0.0,
 }  # fmt: skip
+BELOW = {"margin": 0.1, "reach": 6.0, "bounded": False, "beyond": 1.0}
 GROUPING = {"rows": 160, "classes": 20, "rank": 0.5, "nearest": 0.2}
 PARTS = {"rows": 160, "column": "title", "text": "a"}
 TEMPLATE = {"texts": 160, "column": "positive", "opening": "we are sorry", "apart": 1.0}
@@ -239,6 +240,25 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("margin", {"margin": 2.1, "reach": 2.0, "bounded": False}, "good"),
     ("margin", {"margin": 1.9, "reach": 2.0, "bounded": True}, "good"),
     ("margin", {"margin": -0.1, "reach": 2.0, "bounded": True}, "bad"),
+    ("margin", BELOW | {"positives": 0.7}, "watch", "come together"),
+    ("margin", BELOW | {"positives": 0.35}, "good"),
+    ("margin", BELOW | {"positives": 0.7, "beyond": 0.93}, "watch"),
+    ("margin", BELOW | {"positives": 0.7, "beyond": 0.85}, "good"),
+    (
+        "relation",
+        RELATION | {"low": 0.2, "high": 0.3, "words": 0.1, "after": 0.6},
+        "bad",
+        "shifted",
+    ),
+    (
+        "relation",
+        RELATION | {"low": 0.2, "high": 0.3, "words": 0.1, "before": 0.8},
+        "bad",
+        "before",
+    ),
+    ("relation", RELATION | {"low": 0.2, "high": 0.3, "words": 0.1, "before": 0.4}, ""),
+    ("relation", RELATION | {"low": 0.2, "high": 0.3, "words": -0.3, "before": 0.5}, ""),
+    ("relation", RELATION | {"low": 0.2, "high": 0.3, "words": -0.17, "before": 0.5}, "bad"),
     ("teacher", {"largest": 8.0, "reach": 2.0, "bounded": True}, "bad"),
     ("teacher", {"largest": 0.3, "reach": 2.0, "bounded": True}, "good"),
     ("teacher", {"largest": 1.0, "reach": 15.0, "bounded": False}, "good"),
@@ -376,6 +396,8 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("texts", SOUND_TEXTS | {"broken": {"a": [0.17, "aka- bi"]}}, ""),
     ("texts", SOUND_TEXTS | {"broken": {"a": [0.35, "aka- bi"]}}, "watch", "a hyphen breaks"),
     ("entries", {"lowest": -0.1, "shares": False, "cosine": 0.99}, ""),
+    ("entries", {"lowest": -1.0, "shares": False, "cosine": 0.1, "at_bounds": 0.4}, "watch"),
+    ("entries", {"lowest": -1.0, "shares": False, "cosine": 0.1, "at_bounds": 0.15}, ""),
     ("entries", {"lowest": 0.0, "shares": False, "cosine": 0.8}, ""),
     ("entries", {"lowest": 0.0, "shares": False, "cosine": 0.9}, "watch"),
     ("entries", {"lowest": 0.0, "shares": True, "cosine": 0.7}, "bad", "shares that sum to 1"),

@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 
 from gradlab.monitor.arriving_gradient import GRADIENT_NUMBERS
-from gradlab.monitor.movement import FOLLOWING_STALE, FROZEN
+from gradlab.monitor.movement import FOLLOWING_STALE, FROZEN, WEIGHTS_NORM
 from gradlab.monitor.optimizer_step import STEP_NUMBERS
 from gradlab.monitor.step_effect import EFFECT_NUMBERS
+from gradlab.monitor.token_signs import TOKEN_NUMBERS
 from tests.judgement.case import Row
 
 Series = dict[str, Any]
 COUNT = 40  # records of a run
 GROUPS = {"loss": "train", "learning_rate": "train", "weights_moved": "train", "stale": "train",
           "eval_a_cosine_ndcg@10": "evaluation", "eval_loss": "evaluation",
+          "eval_a_cosine_accuracy": "evaluation",
           "eval_a_pearson_cosine": "evaluation", "eval_a_spearman_cosine": "evaluation",
           "repeated_rows": "train", "alternating_rows": "train", "opposed_pairs": "train",
           "anchor_drift": "train", "constant_drift": "train", "weights_left": "train",
@@ -29,7 +31,7 @@ GROUPS = {"loss": "train", "learning_rate": "train", "weights_moved": "train", "
           "learned_weight": "train", "learned_weight_gradient": "train",
           "learned_temperature": "train", "learned_logit_scale": "train", "learned_scale": "train",
           **dict.fromkeys(("batch_loss", "new_weights", FROZEN, FOLLOWING_STALE, *GRADIENT_NUMBERS,
-                           *STEP_NUMBERS, *EFFECT_NUMBERS), "train"),
+                           WEIGHTS_NORM, *STEP_NUMBERS, *EFFECT_NUMBERS, *TOKEN_NUMBERS), "train"),
           }  # fmt: skip
 NAMES = {"stale": "stale_gradient"}
 APART = {"positive_cosine": 0.8, "negative_cosine": 0.1, "effective_rank": 20.0}

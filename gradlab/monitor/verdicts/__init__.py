@@ -22,6 +22,7 @@ from gradlab.monitor.verdicts import (
     gradient,
     step_effects,
     steps,
+    tokens,
     weights,
 )
 from gradlab.monitor.verdicts.failures import FailureWatch
@@ -103,7 +104,8 @@ EFFECTS: dict[str, tuple[str, ...]] = {
             *("much weight decay", "large epsilon", "temperature too low"),
             *("steps uphill", "weights without rate", "steps rounded away", "loss divided"),
             *("gradient below epsilon", "rate not reached", "weights go back", "rate too high"),
-            *("batches without step", "weights frozen later"),
+            *("batches without step", "weights frozen later", "weights shrink", "few updates"),
+            *("gradient at padding", "one token everywhere"),
         )
     },
     "labels ignored": (
@@ -306,7 +308,10 @@ def _of_weights(run: Recording, running: bool) -> list[Verdict]:
         steps.made_anew(run.history),
         steps.undone(run.history),
         steps.by_layer(run.history),
+        steps.shrinking(run.history),
         steps.settings(run.history),
+        tokens.padding(run.history),
+        tokens.one_token(run.history),
         step_effects.uphill(run.history),
         step_effects.without_rate(run.history),
         step_effects.rounded(run.history),
@@ -315,6 +320,7 @@ def _of_weights(run: Recording, running: bool) -> list[Verdict]:
         step_effects.unreached(run.history),
         step_effects.goes_back(run.history, int(run.watch.get("resumed", 0))),
         step_effects.dropped_batches(run.history),
+        step_effects.few_updates(run.history),
         step_effects.frozen_later(run.history),
     )
     return [verdict for verdict in questions if verdict is not None]

@@ -112,6 +112,7 @@ class FailureWatch:
             self._config is not None,
             any(records.has_negatives for records in self.records.values()),
             any(records.begins_at_chance for records in self.records.values()),
+            max((records.gap for records in self.records.values() if records.gap > 0), default=0.0),
         )
 
     def restart(self, history: History) -> FailureWatch:

@@ -68,6 +68,11 @@ class Records:
         return 1 - positive > CHANCE * (1 - negative)
 
     @property
+    def gap(self) -> float:
+        """By how much cosines of positives exceed those of other sentences at the end, or NaN."""
+        return self.end("positive_cosine") - self.end("negative_cosine")
+
+    @property
     def batch_losses(self) -> list[float]:
         """The finite losses of the recorded batches."""
         points = self.history.points(TRAIN, of_dataset(BATCH_LOSS, self.dataset))

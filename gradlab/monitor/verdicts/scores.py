@@ -30,6 +30,7 @@ class Background(NamedTuple):
     keeps_best: bool = False  # whether the run keeps its best encoder, as `gradlab train` does
     has_negatives: bool = False  # whether a loss is known to push sentences from negatives
     at_chance: bool = False  # whether positives were no nearer than other sentences at first
+    gap: float = 0.0  # by how much cosines of positives exceed those of other sentences at the end
 
 
 NOTHING_KNOWN = Background()
@@ -71,6 +72,13 @@ def judge_scores(
 PERFECT, SAME_VALUES = 0.999, 3
 # Share of its value before training that a score must have lost while the run goes on.
 LOST_SO_FAR = 0.25
+# Accuracy among triplets, of which chance gives a half, and correlation, of which it gives 0, that
+# no harm brings about but only an order that is reversed; cosine by which training tells apart.
+FAR_BELOW_HALF, FAR_BELOW_0, TOLD_APART = 0.2, -0.3, 0.1
+EXCHANGED = (
+    "Look first whether the evaluator and training ask for the opposite: positives and negatives "
+    "of the evaluator may be exchanged, or its scores may be distances (reversed)."
+)
 
 
 def training_hurts(
@@ -102,16 +110,32 @@ def training_hurts(
         change += f" If it is low already, {data}."
     if background.at_chance:
         change = _of_pairs_first(f"{slower}.")
+    finding = (
+        f"{score.title} was {before:.3f} before training and is {late[-1]:.3f}: training hurts the "
+        "encoder."
+    )
+    if background.gap >= TOLD_APART and _is_opposite(score.name, late[-1]):
+        finding += (
+            " That is far below what chance gives, while training tells positives from other "
+            f"sentences, by {background.gap:.2f} in cosine."
+        )
+        change = EXCHANGED
     return Verdict(
         "Scores",
         BAD,
-        f"{score.title} was {before:.3f} before training and is {late[-1]:.3f}: training hurts the "
-        "encoder.",
+        finding,
         background.queue_advice or change,
         name="training hurts",
         symptom="score-falls",
         evidence={"before": before, "last": late[-1]},
     )
+
+
+def _is_opposite(name: str, value: float) -> bool:
+    """Return whether a score is as far below chance as if its right answers were the wrong ones."""
+    if name.endswith("accuracy"):
+        return value <= FAR_BELOW_HALF
+    return ("spearman" in name or "pearson" in name) and value <= FAR_BELOW_0
 
 
 def score_fell(score: Score, history: History, background: Background) -> Verdict | None:

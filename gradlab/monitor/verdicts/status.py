@@ -73,6 +73,11 @@ def judge_status(run: Recording, records: int, silence: float) -> Verdict:
             "judged."
         )
         change = "Fix what the error names, and watch again."
+        if "row of zeros" in why:
+            change = (
+                "An embedding is zero where the token that is pooled has a vector of zeros, as "
+                "padding has, or where none is pooled: pool real tokens of the last layer."
+            )
         return Verdict("Run", WATCH, finding, change, "recording stopped")
     if run.status == ENDED and unfinished:
         finding = f"The process ended at {place} without an error."

@@ -140,6 +140,9 @@ def below_epsilon(history: History) -> Verdict | None:
 # by accumulated batches leaves a hundredth and more. Change of the weights by a step, relative to
 # their size, that is too small to train.
 DIVIDED, SMALL_STEP = 0.003, 1e-4
+# Gradient that arrives where the loss is divided by as many batches as nobody adds up, and change
+# of the weights by a step then.
+AS_FOR_MANY, LITTLE_STEP = 0.15, 1e-3
 
 
 def divided(history: History) -> Verdict | None:
@@ -148,6 +151,18 @@ def divided(history: History) -> Verdict | None:
     if len(sizes) < ENOUGH_RECORDS or not steps or values_of(history, STEP_OF_RATE):
         return None
     size, step = statistics.median(sizes), statistics.median(steps)
+    if AS_FOR_MANY > size >= DIVIDED and step < LITTLE_STEP and not values_of(history, WAITED):
+        return Verdict(
+            "Gradient",
+            WATCH,
+            f"The gradient arrives at the embeddings multiplied by {size:.1g}, as if the loss were "
+            f"divided by {1 / size:.0f} accumulated batches, but each batch is followed by a step "
+            f"of its own, which changes the weights by {step:.1g} of their size.",
+            "Step after as many batches as the loss is divided by, or leave out the division.",
+            name="loss divided",
+            symptom=STILL,
+            evidence={"size": size, "step": step},
+        )
     if not 0 < size < DIVIDED or not step < SMALL_STEP:
         return None
     return Verdict(
@@ -259,6 +274,32 @@ def dropped_batches(history: History) -> Verdict | None:
         name="batches without step",
         symptom="score-does-not-rise",
         evidence={"share": share},
+    )
+
+
+# Share of the records that a step follows where several of them have none between them, and updates
+# that are too few to train.
+FOLLOWED, FEW_UPDATES = 0.5, 10
+
+
+def few_updates(history: History) -> Verdict | None:
+    """Judge whether gradients of so many batches are added up that few updates are left."""
+    followed = history.points(TRAIN, RATE)
+    without_step = [step for step in history.points(TRAIN, WAITED) if step not in followed]
+    updates, records = len(followed), len(followed) + len(without_step)
+    if len(without_step) < ENOUGH_RECORDS or updates >= FOLLOWED * records:
+        return None
+    if not 0 < updates < FEW_UPDATES or dropped_batches(history) is not None:
+        return None
+    return Verdict(
+        "Gradient",
+        WATCH,
+        f"The optimizer has made {updates} steps in the run: the gradients of so many batches are "
+        "accumulated that few updates are left.",
+        "Step after fewer batches.",
+        name="few updates",
+        symptom=STILL,
+        evidence={"updates": float(updates)},
     )
 
 

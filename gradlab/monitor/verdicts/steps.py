@@ -13,7 +13,7 @@ from gradlab.monitor.arriving_gradient import (
     UNUSED,
 )
 from gradlab.monitor.history import BATCH_LOSS, TRAIN, History, of_dataset
-from gradlab.monitor.movement import NEW_WEIGHTS, WEIGHTS_MOVED
+from gradlab.monitor.movement import NEW_WEIGHTS, WEIGHTS_MOVED, WEIGHTS_NORM
 from gradlab.monitor.optimizer_step import (
     DECAY,
     EMPTY,
@@ -241,7 +241,8 @@ def undone(history: History) -> Verdict | None:
     return Verdict(
         "Weights",
         WATCH,
-        f"{percent(share)} of what a step changes is undone before the next batch: weights are "
+        f"{percent(min(share, 1.0))} of what a step changes is undone before the next batch: "
+        "weights are "
         "copied back or overwritten after each step, as by a moving average (EMA), a projection or "
         "a checkpoint that is loaded.",
         "Copy the average into a second model for evaluation, or restore the trained weights after "
@@ -272,6 +273,31 @@ def by_layer(history: History) -> Verdict | None:
         name="rates fall by layer",
         symptom="weights-do-not-move",
         evidence={"factor": factor},
+    )
+
+
+# Share of its first norm that half of the matrices have left where they shrink.
+SHRUNK = 0.6
+
+
+def shrinking(history: History) -> Verdict | None:
+    """Judge whether something draws the weights towards 0, as a penalty that outweighs the loss."""
+    norms = late_values(history, WEIGHTS_NORM)
+    late = norms[-PERSISTENT:]
+    if len(late) < PERSISTENT or not 0 < min(late) <= max(late) < SHRUNK:
+        return None
+    share = norms[-1]
+    return Verdict(
+        "Weights",
+        WATCH,
+        f"The weights shrink towards zero: half of the matrices have a norm of {percent(share)} of "
+        "their first one, or less. A penalty on the weights, added outside the watched loss, or "
+        "the weight decay outweighs the loss.",
+        "Lower the penalty or the weight decay by some orders of magnitude; 0.01 is usual for the "
+        "decay of AdamW.",
+        name="weights shrink",
+        symptom="score-does-not-rise",
+        evidence={"norm": share},
     )
 
 

@@ -1,0 +1,110 @@
+"""What do the tokens of a loop's batch tell: does a gradient reach padding, is a token everywhere?
+
+A loop hands over embeddings only. But the graph of its loss knows the tokens that the encoder
+looked up, and the backward pass brings the gradient at each of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# Numbers of the records: share of the squared gradient at the word vectors that is at padding, and
+# share of the tokens without padding that the commonest one makes up.
+PADDING_GRADIENT, COMMONEST_TOKEN = "padding_gradient", "commonest_token"
+TOKEN_NUMBERS = (PADDING_GRADIENT, COMMONEST_TOKEN)
+# Tokens at an end of a row that are padding if they are equal, and its only ones of their kind.
+SHORTEST_PADDING = 3
+# Node of a graph that looks up the vectors of tokens, and its attribute with their number.
+LOOKUP, ROWS = "EmbeddingBackward0", "_saved_weight_sym_argsize_0"
+MOST_NODES = 20_000  # of a graph that is searched
+
+
+class TokenGradients:
+    """The gradient at the word vectors of a batch, at padding and in all."""
+
+    def __init__(self, value: Tensor, tell: Callable[[dict[str, float]], None]) -> None:
+        """Look up the tokens that a loss was computed from, and tell of their next gradient, once.
+
+        Args:
+            value: the loss, with its graph.
+            tell: is called with `TOKEN_NUMBERS`, after the gradient has reached all tokens.
+        """
+        nodes = _lookups(value)  # none of encoders that convolve over tokens, and reach the padding
+        widest = max((getattr(node, ROWS, 0) for node in nodes), default=0)
+        nodes = [node for node in nodes if getattr(node, ROWS, 0) == widest]
+        batches = [(node, node._saved_indices) for node in nodes]
+        batches = [(node, tokens) for node, tokens in batches if tokens.ndim == 2]
+        self._tell, self._waiting = tell, len(batches)
+        self._sums = [0.0, 0.0]
+        self._numbers: dict[str, float] = {}
+        if not batches:
+            return
+        self._numbers = _commonest([tokens for _, tokens in batches])
+        for node, tokens in batches:
+            node.register_prehook(functools.partial(self._arrived, padding_of(tokens)))
+
+    def _arrived(self, padding: Tensor, gradients: Any) -> None:
+        squares = gradients[0].detach().double().square().sum(-1)
+        if squares.shape != padding.shape:
+            return
+        self._sums[0] += float(squares[padding].sum())
+        self._sums[1] += float(squares.sum())
+        self._waiting -= 1
+        if not self._waiting:
+            at_padding, whole = self._sums
+            share = {PADDING_GRADIENT: at_padding / whole} if at_padding and whole else {}
+            self._tell(share | self._numbers)
+
+
+def padding_of(tokens: Tensor) -> Tensor:
+    """Return where rows are padded, by their tokens alone, (N, T), of bool.
+
+    Padding is a token that stands at one end only of rows, at least `SHORTEST_PADDING` times in
+    some of them. The token next to the text is left out: it may be the end of a text or its
+    beginning. Without padding, nowhere.
+    """
+    none = torch.zeros_like(tokens, dtype=torch.bool)
+    if tokens.shape[1] <= SHORTEST_PADDING:
+        return none
+    for turned in (False, True):
+        rows = tokens.flip(1) if turned else tokens
+        ends = rows[:, -SHORTEST_PADDING:]
+        padded = (ends == rows[:, -1:]).all(1)
+        kinds = rows[padded, -1].unique()
+        if len(kinds) != 1 or bool(padded.all()):
+            continue
+        is_kind = rows == kinds
+        run = is_kind.flip(1).long().cumprod(1).flip(1).bool()
+        if bool((is_kind & ~run).any()):
+            continue
+        inner = run & torch.cat([none[:, :1], run[:, :-1]], dim=1)
+        return inner.flip(1) if turned else inner
+    return none
+
+
+def _commonest(batches: list[Tensor]) -> dict[str, float]:
+    """Return the share of the commonest token, without padding."""
+    tokens = torch.cat([rows[~padding_of(rows)] for rows in batches])
+    if not len(tokens):
+        return {}
+    return {COMMONEST_TOKEN: float(tokens.unique(return_counts=True)[1].max()) / len(tokens)}
+
+
+def _lookups(value: Tensor) -> list[Any]:
+    """Return the nodes of a graph that look up vectors of tokens."""
+    waiting, visited, nodes = [value.grad_fn], set(), list[Any]()
+    while waiting and len(visited) < MOST_NODES:
+        node = waiting.pop()
+        if node is None or node in visited:
+            continue
+        if "Convolution" in node.name():
+            return []
+        visited.add(node)
+        nodes += [node] if node.name() == LOOKUP else []
+        waiting += [following for following, _ in node.next_functions]
+    return nodes
