@@ -160,7 +160,7 @@ TOO_FAST, FAST, ADAPTER_TOO_FAST, ADAPTER_FAST, STILL = 5e-3, 1e-3, 8e-3, 6e-3, 
 # changes an output by about the rate times the inputs (Yang and Hu, Tensor Programs V). At a width
 # of 32, adapters of rank 2 and 8 gain as much at 0.02 as at 0.01, less at 0.025 and 0.03, and
 # collapse at 0.04; at 312 they lose at 0.01, with or without DoRA.
-WIDE = 128
+WIDE, WIDE_FOR_ADAPTERS = 256, 128
 
 
 # Learning rates below which optimizers that divide by all gradients so far hardly move weights, and
@@ -189,7 +189,8 @@ def learning_rate(
         share: share of the weights that are trained.
     """
     adapters = adapters or share < FEW_TRAINED
-    stands = max(1.0, WIDE / width) if width else 1.0
+    wide = WIDE_FOR_ADAPTERS if adapters else WIDE
+    stands = max(1.0, wide / width) if width else 1.0
     risky, ruinous = (ADAPTER_FAST, ADAPTER_TOO_FAST) if adapters else (FAST, TOO_FAST)
     subject = "learning rate"
     if rate < STILL:

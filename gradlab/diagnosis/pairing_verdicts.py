@@ -6,6 +6,7 @@ Arguments are measured by the functions of the same names in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gradlab.diagnosis.data_verdicts import is_above_chance
@@ -42,6 +43,7 @@ def strays(rows: int, share: float, median: float, own_rank: float = 0.0) -> Ite
 # Share of rows in which negatives have more words of the anchor, and embeddings agree; share up to
 # which words say that they do not.
 MOSTLY_EXCHANGED, AGREED, HARDLY_EXCHANGED = 0.8, 0.5, 0.25
+CONTRADICTS = re.compile("contradict", re.IGNORECASE)
 
 
 def exchanged(
@@ -57,6 +59,13 @@ def exchanged(
         column: name of the column of negatives.
     """
     if rows < ENOUGH_ROWS or embeddings <= AGREED:
+        return
+    if CONTRADICTS.match(column):
+        finding = (
+            f"The texts of column {column!r} are contradictions by its name, which differ from the "
+            "anchor by few words, so that they may be nearer than the positive."
+        )
+        yield Verdict("hard negatives", NOT_JUDGED, finding, name="negatives contradict")
         return
     if words <= HARDLY_EXCHANGED:
         finding = (

@@ -26,6 +26,7 @@ from gradlab.scale.audit.worker import MODEL, GivenModel
 TRIED, WIDTH = 6, 32
 # Dimensions beyond which entries stand for the words of a vocabulary; rounding of a sum of shares.
 WIDEST, SUMS_TO_ONE = 8192, 1e-2
+SPARSE = "SparseEncoder"  # of sentence-transformers, as of SPLADE
 Numbers = dict[str, Any]
 
 
@@ -72,6 +73,8 @@ def shape(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
     values = formula_trials.values_on_known_batches(function, WIDTH, length)
     if not values:
         return None
+    # A number of its own that is trained, such as a temperature.
+    values["learned"] = float(any(w.requires_grad and w.numel() == 1 for w in loss.parameters()))
     rows = F.normalize(torch.randn(TRIED, WIDTH, generator=torch.Generator().manual_seed(0)))
     with torch.no_grad():
         unit, longer = (float(function(size * rows, size * rows.roll(1, 0))) for size in (1.0, 3.0))
@@ -141,6 +144,8 @@ def width(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
 def entries(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the lowest entry of the first embeddings, whether each sums to 1, and their cosine."""
     rows = batches[0].embedded[0].detach().double() if batches[0].embedded else torch.empty(0)
+    if any(base.__name__ == SPARSE for base in type(observation.trainer.model).__mro__):
+        return None  # entries are weights of words, which are never negative
     if rows.ndim != 2 or len(rows) < 2 or not 1 < rows.shape[1] <= WIDEST or rows.is_sparse:
         return None
     cosines = F.normalize(rows, dim=1) @ F.normalize(rows, dim=1).T

@@ -279,6 +279,7 @@ EXCUSES: dict[str, tuple[str, ...]] = {
     # Cosines of an encoder that is not tuned, such as of two towers, are worse than equal ones.
     "encoder untuned": ("worse than chance",),
     "negatives farther by words": ("negatives nearer",),
+    "negatives contradict": ("negatives nearer",),
     "words foretold": ("worse than chance", "texts of other rows", "gold unrelated"),
 }
 
@@ -317,7 +318,7 @@ def _excused(verdict: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
         if together and verdict.name in EXCUSES.get(excuse.name, ()):
             reason = "The columns share few words, as two languages do, and words tell nothing."
             if verdict.name == "negatives nearer":
-                reason = "Words say otherwise."
+                reason = "Words, or the names of columns, say otherwise."
             if verdict.name == "worse than chance":
                 reason = "That is of an encoder that is not tuned for these pairs."
             finding = f"{verdict.finding} {reason}"

@@ -104,6 +104,7 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ),
     ("exchanged", EXCHANGED | {"words": 0.2, "embeddings": 0.4}, ""),
     ("exchanged", EXCHANGED | {"words": 0.3}, ""),
+    ("exchanged", EXCHANGED | {"column": "contradiction"}, "not judged", "contradictions"),
     ("exchanged", EXCHANGED | {"words": 0.7}, ""),
     ("exchanged", EXCHANGED | {"words": 0.85}, "watch", "seem to be exchanged"),
     ("exchanged", EXCHANGED | {"embeddings": 0.4}, ""),

@@ -353,6 +353,7 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("graded", {"rising": 2.0, "falling": 1.0, "words": -0.4}, ""),
     ("shape", SHAPE | {"values": REACTION}, ""),
     ("shape", SHAPE | {"values": REACTION | {"nearer": 3.0}}, "watch"),
+    ("shape", SHAPE | {"values": REACTION | {"nearer": 1.0}}, ""),
     ("shape", SHAPE | {"values": REACTION | {"nearer": 4.0}}, ""),
     ("shape", SHAPE | {"values": REACTION | {"nearer": 0.0}}, "watch"),
     ("shape", SHAPE | {"values": REACTION | {"nearer": 0.0, "all_nearer": 0.0}}, "watch"),

@@ -153,6 +153,8 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     ({"loss": steadily(1.0, 1.0, 1.05, 1.08, 1.08)}, {}, "Loss", "not judged"),
     ({"loss": steadily(1.0, 1.0, 1.2, 1.25, 1.25)}, {}, "Loss", "watch"),
     ({"loss": steadily(1.0, 1.0, 0.72, 0.72, 0.97, 0.97, 0.97)}, {}, "Loss", "watch"),
+    ({NDCG: at_once(0.4, 0.5), "loss": steadily(1.0, 1.0, 0.72, 0.72, 0.97, 0.97, 0.97)}, {},
+     "Loss", "not judged"),
     (APART | {"loss": steadily(1.0, 1.0, 0.85, 0.85, 0.97, 0.97, 0.97)}, {}, "Loss", "not judged"),
     (APART | {"loss": steadily(1.0, 1.0, 0.72, 0.72, 0.93, 0.93, 0.93)}, {}, "Loss", "not judged"),
     (APART | {"loss": steadily(1.0, 1.0, 0.5, 0.5, 0.8, 0.8, 0.8)}, {}, "Loss", "not judged"),
@@ -298,6 +300,13 @@ def own(count: float, solved: float, alike: float, wrong: float, halfway: float)
     return {"watch": {"trials": {"": values}, "known": {"": False}}}
 
 
+def learned() -> dict[str, Any]:
+    """A loss that can hardly fall, with a temperature that is trained."""
+    options = own(8, 1.5, LOG_8, 2.5, 1.5 + 0.2 * 0.579)
+    options["watch"]["trials"][""] |= {"learned": 1.0}
+    return options
+
+
 def turned(*differences: float) -> dict[str, Any]:
     """A loss that is reversed, and its differences where embeddings are turned."""
     options = own(8, 1.0, 0.9, 0.5, 0.8)
@@ -342,6 +351,11 @@ RUNS += [
     (APART, own(8, 0.7, LOG_8 + 0.6931 + 0.014, 5.0, 1.0), "Formula", ""),
     (APART, own(8, 1.5, LOG_8, 2.5, 1.5 + 0.1 * 0.579), "Formula", "bad"),
     (APART, own(8, 1.5, LOG_8, 2.5, 1.5 + 0.2 * 0.579), "Formula", "watch"),
+    (APART, learned(), "Formula", ""),
+    (FIRST_COSINES | {"batch_loss": at_once(2.7, 2.0)}, own(8, 1.5, LOG_8, 2.5, 1.616),
+     "Formula", ""),
+    (FIRST_COSINES | {"batch_loss": at_once(2.7, 2.3)}, own(8, 1.5, LOG_8, 2.5, 1.616),
+     "Formula", "watch"),
     (APART, own(8, 0.9, LOG_8, 2.5, 0.95), "Formula", ""),
     (APART, own(8, 1.5, LOG_8, 2.7, 1.55), "Formula", "bad"),
     (APART, own(8, 1.5, LOG_8, 2.85, 1.55), "Formula", ""),  # of a smoothed target

@@ -7,6 +7,7 @@ questions in its first line; the limits stand with the verdicts that use them.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -278,9 +279,11 @@ def _of_formula(run: Recording, dataset: str, is_spread_out: bool) -> list[Verdi
     """Return the verdicts on what the loss of one dataset computes."""
     trial = run.watch.get("trials", {}).get(dataset, {})
     departure = str(run.watch.get("departures", {}).get(dataset, ""))
+    records = Records(run.history, dataset)
+    losses, share = records.losses, records.end("uniform_share")
     questions = (
         formula.departure(departure, str(run.losses[dataset].loss or "")),
-        formula.formula(trial),
+        formula.formula(trial, losses[1] if losses else math.inf, 1 / share if share else math.nan),
         formula.labels(trial),
         formula.reaction(trial, is_spread_out),
     )

@@ -49,7 +49,9 @@ def departure(mistake: str, name: str) -> Verdict | None:
     return Verdict("Formula", BAD, finding, change, "mistaken formula", "loss-value")
 
 
-def formula(values: Mapping[str, Any]) -> Verdict | None:
+def formula(
+    values: Mapping[str, Any], last: float = math.inf, negatives: float = math.nan
+) -> Verdict | None:
     """Judge the shape of a loss of one's own.
 
     A loss must be lower for right pairs than for wrong ones. More is asked only of a loss whose
@@ -57,6 +59,8 @@ def formula(values: Mapping[str, Any]) -> Verdict | None:
 
     Args:
         values: see `gradlab.monitor.formula_trials.values_on_known_batches`.
+        last: the recorded loss at the end.
+        negatives: number of negatives in the recorded batches.
     """
     names = ("count", "solved", "alike", "wrong", "halfway")
     if not all(isinstance(values.get(name), int | float) for name in names):
@@ -98,6 +102,9 @@ def formula(values: Mapping[str, Any]) -> Verdict | None:
     if wrong > alike + logit:
         return None
     saturated = halfway - solved < SATURATED * (alike - solved)
+    # A temperature that is trained falls, and with it the loss of pairs that fit perfectly.
+    if not saturated and (values.get("learned") or last < math.log1p(negatives / math.exp(logit))):
+        return None
     return _hardly_falls(count, saturated, evidence)
 
 
@@ -153,7 +160,10 @@ def reaction(values: Mapping[str, Any], is_spread: bool = False) -> Verdict | No
                        "score-does-not-rise", numbers)  # fmt: skip
     negatives = numbers["others"]
     nearer = max(numbers["nearer"], float(values.get("changed", 0.0)))
-    if 0 < nearer < FEW_NEGATIVES * negatives:
+    # One negative of each anchor, such as the next row's positive, is that of a triplet, unless the
+    # loss chooses among two candidates.
+    of_two = abs(math.exp(min(float(values.get("alike", 0.0)), 20.0)) / 2 - 1) < WHOLE
+    if (nearer > 1 or (nearer == 1 and of_two)) and nearer < FEW_NEGATIVES * negatives:
         count = "1 negative" if nearer == 1 else f"{nearer:.0f} negatives"
         finding = (
             f"In a batch of {negatives + 1:.0f} rows an anchor has only {count}: the other rows do "

@@ -53,7 +53,9 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
     guessing = run.guessing(dataset)
     if guessing is not None:
         evidence["guessing"] = guessing
-    if returned := _came_back(losses, guessing, evidence):
+    # A loss at the end of a run is noisy, and a score that has risen says what is learned.
+    returned = _came_back(losses, guessing, evidence)
+    if returned and not Records(run.history).score_rises():
         return returned
     if guessing and last >= GUESSING * guessing:
         return _of_guessing(len(losses), last, guessing, evidence)
