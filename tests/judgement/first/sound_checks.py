@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.sound_plans import finder
-from tests.judgement.held_out.sound_texts import (
+from tests.judgement.first.sound_plans import finder
+from tests.judgement.first.sound_texts import (
     EVALUATED,
     asked,
     close,

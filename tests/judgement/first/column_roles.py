@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.judgement.case import DOCTOR, INSPECT, REPORT, faulty
-from tests.judgement.held_out.hand_loops import batches, compare, fit, infonce
+from tests.judgement.first.hand_loops import batches, compare, fit, infonce
 from tests.judgement.stage import Stage, pairs
 from tests.judgement.truth import among_alike, suffers
 from tests.sentence_training import losses

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 
 from tests.judgement.case import sound
 from tests.judgement.first.own_loops import Loop, embed, infonce
+from tests.judgement.first.sound_iterations import Columns, cosines
 from tests.judgement.first.sound_loops import gains
-from tests.judgement.held_out.sound_iterations import Columns, cosines
-from tests.judgement.held_out.sound_teachers import teacher
+from tests.judgement.first.sound_teachers import teacher
 from tests.judgement.stage import Stage, pairs
 
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.judgement.case import REPORT, faulty
-from tests.judgement.held_out.hand_loops import batches, compare, fit, infonce
+from tests.judgement.first.hand_loops import batches, compare, fit, infonce
 from tests.judgement.stage import Stage, pairs
 from tests.judgement.truth import among_alike, suffers
 from tests.sentence_training import losses

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.sound_texts import (
+from tests.judgement.first.sound_texts import (
     asked,
     coded,
     filling,

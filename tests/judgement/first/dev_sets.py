@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.judgement.case import DOCTOR, REPORT, faulty
-from tests.judgement.held_out.hand_loops import quietly
+from tests.judgement.first.hand_loops import quietly
 from tests.judgement.stage import FILLERS, Stage, facts, pairs, scored
 from tests.judgement.truth import among_alike, keep, retrieval, truth
 from tests.sentence_training import evaluation, losses

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tests.judgement.case import REPORT, faulty
-from tests.judgement.held_out.hand_loops import batches, compare, fit, infonce
+from tests.judgement.first.hand_loops import batches, compare, fit, infonce
 from tests.judgement.stage import FILLERS, Stage, facts, passage, question
 from tests.judgement.truth import reciprocal_rank
 from tests.tiny_models import make_bert

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.sound_texts import EVALUATED, filling, learned
+from tests.judgement.first.sound_texts import EVALUATED, filling, learned
 from tests.judgement.stage import (
     FILLERS,
     TOPICS,

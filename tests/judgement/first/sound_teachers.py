@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.sound_texts import (
+from tests.judgement.first.sound_texts import (
     learned,
     made,
     sought,

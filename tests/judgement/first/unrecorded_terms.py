@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from sentence_transformers import SentenceTransformerTrainer
 
 from tests.judgement.case import REPORT, faulty
-from tests.judgement.held_out.hand_loops import batches, compare, embed, fit, infonce
+from tests.judgement.first.hand_loops import batches, compare, embed, fit, infonce
 from tests.judgement.stage import Stage, pairs
 from tests.judgement.truth import among_alike, suffers
 from tests.sentence_training import losses

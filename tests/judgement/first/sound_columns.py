@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.sound_texts import asked, made, searched, sold, titled
+from tests.judgement.first.sound_texts import asked, made, searched, sold, titled
 from tests.judgement.stage import Stage, facts, lookalike
 
 # What is true of an encoder of two layers that is random at the start.

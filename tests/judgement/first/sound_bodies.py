@@ -8,7 +8,7 @@ import torch
 
 from tests.judgement.case import sound
 from tests.judgement.first.encoders import make_decoder
-from tests.judgement.held_out.sound_texts import (
+from tests.judgement.first.sound_texts import (
     asked,
     learned,
     made,
@@ -128,7 +128,7 @@ def queries_and_documents_with_heads_of_their_own(stage: Stage) -> None:
 
 def routed(model: Any) -> float:
     """How well documents are found by queries, each by its own head."""
-    from tests.judgement.held_out.sound_texts import close
+    from tests.judgement.first.sound_texts import close
     from tests.judgement.truth import reciprocal_rank
 
     table = searched(close())
