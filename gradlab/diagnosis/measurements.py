@@ -161,7 +161,11 @@ def optimizer(observation: Observation) -> Numbers | None:
 
 
 def learning_rate(observation: Observation) -> Numbers:
-    """Return the learning rate and the kind of optimizer and of model."""
+    """Return the learning rate and the kind of optimizer and of model.
+
+    A body is frozen if no weight is trained of the modules with word embeddings: what is trained
+    are new modules above them.
+    """
     existing = getattr(observation.trainer, "optimizer", None)
     rate, kind = observation.args.learning_rate, observation.args.optim
     if existing is not None:
@@ -177,11 +181,17 @@ def learning_rate(observation: Observation) -> Numbers:
     of_encoder = [count for name, count in inputs.items() if not ADAPTER.search(name)]
     trained = sum(weight.numel() for weight in observation.trained.values())
     whole = sum(weight.numel() for weight in observation.trainer.model.parameters())
+    bodies = [
+        child for child in observation.trainer.model.children()
+        if any(isinstance(module, nn.Embedding) for module in child.modules())
+    ]  # fmt: skip
+    of_body = {id(weight) for body in bodies for weight in body.parameters()}
     return {
         "rate": float(rate),
         "optimizer": str(getattr(kind, "value", kind)),
         "adapters": any(ADAPTER.search(name) for name in observation.trained),
         "share": trained / max(1, whole),
+        "frozen_body": bool(bodies) and of_body.isdisjoint(map(id, observation.trained.values())),
         # Models with word embeddings only are trained at larger rates.
         "dense": bool(inputs),
         "width": statistics.median_low(of_encoder) if of_encoder else 0,

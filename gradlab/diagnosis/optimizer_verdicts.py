@@ -176,8 +176,9 @@ FEW_TRAINED = 0.1
 
 
 def learning_rate(
-    rate: float, optimizer: str, adapters: bool, dense: bool, width: int = WIDE, share: float = 1.0
-) -> Iterator[Verdict]:
+    rate: float, optimizer: str, adapters: bool, dense: bool, width: int = WIDE, share: float = 1.0,
+    frozen_body: bool = False,
+) -> Iterator[Verdict]:  # fmt: skip
     """Judge the learning rate of Adam.
 
     Args:
@@ -187,8 +188,10 @@ def learning_rate(
         dense: whether the model has more than word embeddings.
         width: inputs of a usual layer.
         share: share of the weights that are trained.
+        frozen_body: whether only modules above a frozen encoder are trained, which begin at random
+            weights: they stand the rates of adapters.
     """
-    adapters = adapters or share < FEW_TRAINED
+    adapters = adapters or frozen_body or share < FEW_TRAINED
     wide = WIDE_FOR_ADAPTERS if adapters else WIDE
     stands = max(1.0, wide / width) if width else 1.0
     risky, ruinous = (ADAPTER_FAST, ADAPTER_TOO_FAST) if adapters else (FAST, TOO_FAST)

@@ -77,6 +77,8 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("learning_rate", RATE | {"rate": 1.4e-2, "width": 32}, "watch"),
     ("learning_rate", RATE | {"rate": 5e-3, "width": 32}, "good"),
     ("learning_rate", RATE | {"rate": 1.6e-3, "width": 200}, "watch"),
+    ("learning_rate", RATE | {"rate": 3.5e-3, "share": 0.2, "frozen_body": True}, "good"),
+    ("learning_rate", RATE | {"rate": 7e-3, "share": 0.2, "frozen_body": True}, "watch"),
     ("learning_rate", RATE | {"rate": 3.5e-3, "share": 0.07}, "good"),
     ("learning_rate", RATE | {"rate": 3.5e-3, "share": 0.14}, "watch"),
     ("precision", HALF | {"unchanged": 0.07}, "good"),
