@@ -19,6 +19,7 @@ from gradlab.gradient.diagnostics import (
     effective_rank,
     gradient_statistics,
     lemma_share,
+    ranking_accuracy,
     uniformity,
 )
 
@@ -73,6 +74,21 @@ def test_effective_rank_of_known_spectra():
     assert effective_rank(rows) == pytest.approx(
         math.exp(-0.75 * math.log(0.75) - 0.25 * math.log(0.25)), rel=1e-12
     )
+
+
+def test_ranking_accuracy_counts_comparisons(views):
+    h, g = (np.asarray(rows) - np.asarray(rows).mean(0) for rows in views)
+    expected = np.mean(
+        [sum(h[i] @ g[i] > h[i] @ g[j] for j in range(9) if j != i) / 8 for i in range(9)]
+    )
+    assert 0.5 < expected < 1
+    assert ranking_accuracy(*views) == pytest.approx(expected, rel=1e-12)
+    # A direction in common changes nothing, nor does a sentence that is near to all.
+    shifted = like(views, np.asarray(views[0]) + 30.0, np.asarray(views[1]) - 7.0)
+    assert ranking_accuracy(*shifted) == pytest.approx(expected, rel=1e-12)
+    equal = like(views, np.ones((4, 3)))
+    assert ranking_accuracy(*equal * 2) == 0.5
+    assert math.isnan(ranking_accuracy(views[0][:1], views[1][:1]))
 
 
 @pytest.mark.parametrize("name", ["infonce", "arccon", "mhe", "siglip"])

@@ -85,6 +85,22 @@ def mean_cosine(rows: Float[Array, "n d"], other_view: Float[Array, "n d"] | Non
     return (of_all - of_pairs) / (count * (count - 1)) if count > 1 else math.nan
 
 
+def ranking_accuracy(anchors: Float[Array, "n d"], positives: Float[Array, "n d"]) -> float:
+    """Return in what share of comparisons an anchor's positive is nearer than another sentence.
+
+    The products of i and j ≠ i are compared with those of i and i, equal ones as half, after the
+    mean of each view is subtracted: neither a direction that all embeddings share nor a sentence
+    that is near to all hides which belong together. 0.5 is chance; NaN for a single row.
+    """
+    xp, count = array_namespace(anchors), int(anchors.shape[0])
+    if count < 2:
+        return math.nan
+    products = (anchors - xp.mean(anchors, axis=0)) @ (positives - xp.mean(positives, axis=0)).T
+    own = products[xp.eye(count, dtype=xp.bool, device=anchors.device)][:, None]
+    nearer = xp.count_nonzero(own > products) + xp.count_nonzero(own == products) / 2
+    return float(nearer - count / 2) / (count * (count - 1))
+
+
 def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
     """Return the share of triples that satisfy Lemma 1 for ``λ = step``.
 
@@ -115,7 +131,7 @@ def embedding_statistics(
     Returns:
         ``uniformity`` and ``effective_rank`` of the anchors; with positives also ``alignment``,
         ``positive_cosine`` (mean of ``h_i·h_i'``) and ``negative_cosine`` (mean of ``h_i·h_j'``
-        over j ≠ i). Statistics that need two sentences are NaN for one.
+        over j ≠ i), and `ranking_accuracy`. Statistics that need two sentences are NaN for one.
     """
     alone = {
         "uniformity": uniformity(anchors) if anchors.shape[0] > 1 else math.nan,
@@ -129,6 +145,7 @@ def embedding_statistics(
         **alone,
         "positive_cosine": float(xp.mean(xp.sum(anchors * positives, axis=1))),
         "negative_cosine": mean_cosine(anchors, positives),
+        "ranking_accuracy": ranking_accuracy(anchors, positives),
     }
 
 

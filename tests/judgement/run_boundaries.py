@@ -92,6 +92,14 @@ def cosines(first: tuple[float, float], last: tuple[float, float]) -> Series:
     return {name: at_once(*ends) for name, *ends in zip(names, first, last, strict=True)}
 
 
+def unsteady(first: float, mean: float) -> list[float]:
+    """Values that go up and down about a mean after the middle, by 0.1."""
+    return [first] * (COUNT // 2) + [mean - 0.1, mean + 0.1] * (COUNT // 4)
+
+
+# Positives that are hardly nearer than other sentences, and such that never are.
+CLOSE = APART | {"positive_cosine": 0.9, "negative_cosine": 0.87}
+UNRELATED = APART | {"positive_cosine": 0.9, "negative_cosine": 0.9}
 MIXED, FALLEN = {"negative_cosine": at_once(0.85, 0.1)}, {NDCG: [0.3, 0.6, 0.35]}
 # Different sentences come apart, though not by much.
 COMING = {"negative_cosine": at_once(0.89, 0.875), "effective_rank": at_once(8.0, 9.0)}
@@ -127,6 +135,14 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     (cosines((0.8195, 0.81), (0.936, 0.9)), {}, "Spread", "not judged"),
     (cosines((0.8195, 0.81), (0.93, 0.9)), {}, "Spread", "watch"),
     (cosines((0.873, 0.81), (0.967, 0.93)), {}, "Spread", "watch"),
+    (CLOSE | {"ranking_accuracy": halves(0.5, 0.73)}, {}, "Spread", "not judged"),
+    (CLOSE | {"ranking_accuracy": halves(0.5, 0.66)}, {}, "Spread", "watch"),
+    (CLOSE | {"ranking_accuracy": halves(0.72, 0.73)}, {}, "Spread", "not judged"),
+    (CLOSE | {"ranking_accuracy": unsteady(0.62, 0.74)}, {}, "Spread", "watch"),
+    (CLOSE | {"ranking_accuracy": unsteady(0.64, 0.74)}, {}, "Spread", "watch"),
+    (CLOSE | {"ranking_accuracy": unsteady(0.58, 0.74)}, {}, "Spread", "not judged"),
+    (UNRELATED | {"ranking_accuracy": halves(0.5, 0.73)}, {}, "Pairs", ""),
+    (UNRELATED | {"ranking_accuracy": halves(0.5, 0.66)}, {}, "Pairs", "watch"),
     (point(14), {}, "Spread", "bad"),
     (point(7), {}, "Spread", "watch"),
     (APART | {"order": at_once(0.5, 0.57)}, {}, "Order", "not judged"),

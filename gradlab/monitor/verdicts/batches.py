@@ -74,7 +74,7 @@ def unrelated(records: Records) -> Verdict | None:
 
     With labels or scores, the texts of a row need not be alike.
     """
-    if records.used.is_rated:
+    if records.used.is_rated or records.positives_rank_first:
         return None
     first = _nearness(records.first("positive_cosine"), records.first("negative_cosine"))
     late = [_nearness(*row) for row in records.recent("positive_cosine", "negative_cosine")]

@@ -176,9 +176,9 @@ def spread(records: Records, running: bool) -> Verdict:
         finding += f" A batch uses {short(rank[1])} dimensions." if rank else ""
         return Verdict("Spread", NOT_JUDGED, finding, name="no positives")
     cosines = (
-        f"anchor and positive have a mean cosine of {score(positive[1])} (in the first "
-        f"record {score(positive[0])}), and different sentences one of {score(negative[1])} (in "
-        f"the first record {score(negative[0])})"
+        f"anchor and positive have a mean cosine of {score(positive[1])} (in the first record "
+        f"{score(positive[0])}), different sentences one of {score(negative[1])} (in the first "
+        f"record {score(negative[0])})"
     )
     evidence = {
         "positive_cosine": positive[1],
@@ -331,6 +331,9 @@ def _close_for_a_reason(
     if records.end("order") > IN_ORDER:
         finding = f"Cosines lie close together, but most stand in the right order: {cosines}."
         return Verdict("Spread", NOT_JUDGED, finding, name="close in order", evidence=evidence)
+    if records.positives_rank_first:
+        finding = f"Cosines lie close together, but positives have come to rank first: {cosines}."
+        return Verdict("Spread", NOT_JUDGED, finding, name="close in rank", evidence=evidence)
     if any("teacher" in base.looks_at for base in records.used.bases):
         finding = f"A teacher says how close sentences should be. At present {cosines}."
         return Verdict("Spread", NOT_JUDGED, finding, name="as a teacher says", evidence=evidence)
