@@ -21,6 +21,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
 # Kernels run on the CPU, by Triton's interpreter, which reads this when it is imported.
 os.environ.setdefault("TRITON_INTERPRET", "1")
+# Of processes that begin from here on: memory of large arrays stays with the process, instead of
+# being given back and cleared anew by the system for each.
+os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2**25))
+os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(2**30))
 
 # No test cuts the power: files need not be on the disk before it goes on.
 os.fsync = lambda handle: None

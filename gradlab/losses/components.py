@@ -289,7 +289,7 @@ class Components(Drawable):
         """
         return self.gradient_dissipation * self.total_weight
 
-    @property
+    @cached_property
     def relative_push(self) -> Float[Array, "n"]:
         """Total push over the largest total push as the row's positive moves, in [-1, 1].
 
