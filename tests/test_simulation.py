@@ -172,7 +172,7 @@ def test_soft_gates_by_direct_integration(name, temperature, mu_pos, mu_neg) -> 
 
 
 def test_soft_gate_with_127_negatives_against_mpmath() -> None:
-    """Laplace integral in t itself, by the trapezoidal rule in 20 digits; the expectations by Gauss-Legendre."""
+    """Laplace integral by a trapezoidal rule in 20 digits; the expectations by Gauss-Legendre."""
     mu_pos, mu_neg, k, temperature = 0.6, 1.2, 127, 0.02
     positive, wp = normal_rule(mu_pos, 0.05, 120)
     negative, wn = normal_rule(mu_neg, 0.10, 120)
