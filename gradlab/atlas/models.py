@@ -142,8 +142,15 @@ def _asks_for_more(loss: Loss) -> bool:
     return not loss.looks_at.isdisjoint({"teacher", "scores"})
 
 
+@functools.lru_cache(maxsize=32)  # of all angles that one model needs, for the next model
+def _sampled_views(
+    between: float, sentences: int, dimensions: int
+) -> tuple[np.ndarray, np.ndarray]:
+    return sampled_batch(POSITIVE, between, sentences, dimensions, seed=0)
+
+
 def _components(loss: Loss, row: PublishedModel, between: float) -> Components:
-    views = sampled_batch(POSITIVE, between, SENTENCES, DIMENSIONS, seed=0)
+    views = _sampled_views(between, SENTENCES, DIMENSIONS)
     anchors, positives = (rows @ _turn() for rows in views)
     rng = np.random.default_rng(0)
     noise = rng.standard_normal((SENTENCES, HARD, DIMENSIONS))
