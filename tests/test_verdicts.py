@@ -573,11 +573,13 @@ def test_green_needs_a_score_with_a_baseline(tmp_path):
     assert sound.grade == GOOD
     assert "so far" not in sound.headline
     assert "not judged" not in sound.headline
+    assert "not known" not in sound.headline
     for number, scores in enumerate(({}, {150: 0.62}, {50: 0.55, 100: 0.6, 150: 0.62})):
         unknown = judged_with(tmp_path / str(number), scores)
         assert unknown.grade == NOT_JUDGED
         assert graded(unknown, NOT_JUDGED) == ["Scores"]
         assert "1 question was not judged: scores." in unknown.headline
+        assert "Whether the model improves is not known" in unknown.headline
 
 
 def test_a_score_below_the_one_before_training_is_bad(tmp_path):

@@ -388,7 +388,7 @@ def _beside_problems(verdict: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
     of_gradient = verdict.subject in OF_GRADIENT
     if verdict.grade != GOOD or not (of_gradient or verdict.subject in OF_OUTCOME):
         return verdict
-    for problem in graded(verdicts, BAD, WATCH):
+    for problem in graded(verdicts, BAD) + graded(verdicts, WATCH):
         of_outcome = problem.grade == BAD or (of_gradient and problem.subject in OF_OUTCOME)
         if of_outcome and problem.subject != "Run" and problem.dataset in ("", verdict.dataset):
             state = "is bad" if problem.grade == BAD else "needs watching"

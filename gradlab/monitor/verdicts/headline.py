@@ -24,7 +24,8 @@ def headline_of(verdicts: Sequence[Verdict], running: bool) -> str:
         sentences += _rising_score(verdicts)
         further = [verdict for verdict in bad if verdict.title != first.title]
         watched = [verdict for verdict in watch if verdict.title != first.title]
-        sentences += [f"Also bad: {subjects(further)}."] if further else []
+        also = "Also bad" if first.grade == BAD else "Bad"
+        sentences += [f"{also}: {subjects(further)}."] if further else []
         sentences += [f"Keep an eye on: {subjects(watched)}."] if watched else []
     else:
         sound = [v for v in graded(verdicts, GOOD) if v.subject != "Run"]
@@ -32,6 +33,8 @@ def headline_of(verdicts: Sequence[Verdict], running: bool) -> str:
         if sound:
             names = subjects(sound)
             sentences.append(f"{names.capitalize()} {_look(sound)} sound.")
+            if any(verdict.name == "no score" for verdict in verdicts):
+                sentences.append("Whether the model improves is not known without a score.")
         else:
             (standing,) = [verdict for verdict in verdicts if verdict.subject == "Run"]
             sentences = [f"Nothing can be said{' yet' if running else ''}. {standing.finding}"]
