@@ -74,7 +74,9 @@ def second_stage_at_two_e_minus_four(stage: Stage) -> None:
     learns(stage, trainer, TRAVEL.sought)
 
 
-@sound("large rate with clipping")
+@sound("large rate with clipping", allowed={
+    r"0\.01 is too high": "all of an encoder at 0.01 is risky: clipping does not slow Adam",
+})  # fmt: skip
 def large_rate_held_by_clipping(stage: Stage) -> None:
     """A rate of 0.01, gradients clipped to 0.3 and a long warm-up."""
     trainer = scheduled(

@@ -50,7 +50,9 @@ def synonyms_of_single_words(stage: Stage) -> None:
     learns(stage, trainer, lambda encoder_: retrieval(encoder_, unseen))
 
 
-@sound("long texts, cut off")
+@sound("long texts, cut off", allowed={
+    r"50% of the texts reach": "half of the texts are cut; the advice is to ask if it matters",
+})  # fmt: skip
 def long_papers_cut_off_at_thirty_two(stage: Stage) -> None:
     """Abstracts are longer than the encoder reads; their subject stands in front."""
     table = PAPERS.table(240)
@@ -89,7 +91,10 @@ def orders_that_differ_by_numbers(stage: Stage) -> None:
     learns(stage, trainer, lambda encoder_: retrieval(encoder_, unseen))
 
 
-@sound("texts that recur as people write them")
+@sound("texts that recur as people write them", allowed={
+    r"hold one row": "what the sampler keeps apart ends up alone, and such batches teach nothing",
+    r"placeholder": "a tenth of the questions are one, beside answers that are not alike",
+})  # fmt: skip
 def tickets_with_frequent_questions(stage: Stage) -> None:
     """A tenth of the questions are frequent ones with several answers; no duplicates in a batch."""
     table = HELPDESK.table(200)
