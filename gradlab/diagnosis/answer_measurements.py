@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gradlab.data.words import word_overlap
 from gradlab.diagnosis.evaluation_measurements import (
+    COMPARED,
     GOLD,
     ROWS_OF_PROMPT,
     evaluated_texts,
@@ -46,7 +48,11 @@ def roles(observation: Observation) -> Numbers | None:
 
 
 def unanswered(observation: Observation) -> Numbers | None:
-    """Return for each evaluator the share of queries without a right document, and of one gold."""
+    """Return for each evaluator the share of queries without a right document, and of one gold.
+
+    Of retrieval also ``ranks``: how often words prefer the right document, the one before it and
+    the one after it to others, for ``ranked`` queries.
+    """
     answers = []
     for inner in evaluators_of(observation):
         relevant = getattr(inner, "relevant_docs", None)
@@ -59,8 +65,37 @@ def unanswered(observation: Observation) -> Numbers | None:
             "name": _name(inner), "empty": empty, "gold": len(cells),
             "commonest": max(Counter(map(str, cells)).values()) / len(cells) if cells else 0.0,
             "repeated": 1 - len(set(queries)) / len(queries) if queries else 0.0,
+            **_ranks_of_neighbours(inner, relevant),
         })  # fmt: skip
     return {"answers": answers} if answers else None
+
+
+def _ranks_of_neighbours(evaluator: Any, relevant: Any) -> Numbers:
+    """Return the mean share of documents with fewer common words than the right one's neighbours.
+
+    The corpus counts in its own order; neighbours are the document before and the one after.
+    """
+    keys = list(getattr(evaluator, "corpus_ids", None) or [])[:COMPARED]
+    documents = list(getattr(evaluator, "corpus", None) or [])[:COMPARED]
+    queries = dict(zip(getattr(evaluator, "queries_ids", None) or [],
+                       getattr(evaluator, "queries", None) or [], strict=False))  # fmt: skip
+    places = {key: place for place, key in enumerate(keys)}
+    if not isinstance(relevant, Mapping) or len(keys) != len(documents) or len(documents) < 2:
+        return {}
+    due = [(text, places[next(iter(relevant[key]))]) for key, text in queries.items()
+           if relevant.get(key) and next(iter(relevant[key])) in places][:COMPARED]  # fmt: skip
+    due = [(text, place) for text, place in due if 0 < place < len(documents) - 1]
+    if not due:
+        return {}
+    overlap = word_overlap([[text for text, _ in due], documents])
+    sums = [0.0, 0.0, 0.0]
+    for row, (_, right) in enumerate(due):
+        sizes = [overlap(0, row, 1, place) for place in range(len(documents))]
+        for at, place in enumerate((right, right - 1, right + 1)):
+            own = sizes[place]
+            below = sum((size < own) + (size == own) / 2 for size in sizes) - 0.5
+            sums[at] += below / (len(sizes) - 1)
+    return {"ranked": len(due), "ranks": [total / len(due) for total in sums]}
 
 
 def _name(evaluator: Any) -> str:

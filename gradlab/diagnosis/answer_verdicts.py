@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gradlab.diagnosis.data_verdicts import is_above_chance
 from gradlab.numbers import percent
-from gradlab.verdict import WATCH, Verdict
+from gradlab.verdict import BAD, WATCH, Verdict
 
 SYMPTOM = "score-does-not-rise"
 ROLES = ("queries", "documents")
@@ -45,6 +46,8 @@ def roles(trained: Sequence[str], evaluated: Sequence[str], name: str) -> Iterat
     yield Verdict("evaluation", WATCH, finding, change, "prompts of the evaluator", SYMPTOM)
 
 
+# Mean share of the other documents that have fewer words of a query than its answer.
+OF_ITS_QUERY = 0.8
 # Share of queries without a right document, and of gold scores that are the same one, from which
 # on an evaluator says little; fewest gold scores; share of queries that are repeated.
 MANY_EMPTY, MOST_THE_SAME, ENOUGH_GOLD, MANY_REPEATED = 0.1, 0.95, 20, 0.5
@@ -55,10 +58,13 @@ def unanswered(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
 
     Args:
         answers: for each evaluator its ``name``; ``empty``, the share of queries without a right
-            document; ``gold``, its gold scores, of which the share ``commonest`` are the same; and
-            ``repeated``, the share of queries that stand there before.
+            document; ``gold``, its gold scores, of which the share ``commonest`` are the same;
+            ``repeated``, the share of queries that stand there before; and ``ranks``, the mean
+            share of documents with fewer common words than the right one, the one before it and
+            the one after it, over ``ranked`` queries.
     """
     for answer in answers:
+        yield from _shifted(answer)
         name, change = answer["name"], ""
         if MANY_EMPTY < answer["empty"] < 1:
             finding = (
@@ -82,6 +88,23 @@ def unanswered(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
             evidence = {key: float(answer[key]) for key in ("empty", "commonest", "repeated")}
             yield Verdict("evaluation", WATCH, finding, change, "answers missing", SYMPTOM,
                           evidence)  # fmt: skip
+
+
+def _shifted(answer: Mapping[str, Any]) -> Iterator[Verdict]:
+    """Judge whether words fit the documents beside the right ones, and not the right ones."""
+    own, *neighbours = answer.get("ranks", [0.0, 0.0])
+    rank, count = max(neighbours), answer.get("ranked", 0)
+    if rank < OF_ITS_QUERY or is_above_chance(own, count):
+        return
+    before = rank == neighbours[0]
+    finding = (
+        f"The documents {'before' if before else 'after'} the right ones of {answer['name']!r} "
+        f"have more words in common with their queries than {percent(rank)} of the others, and the "
+        f"right ones than {percent(own)}: the ids of relevant documents are shifted by one against "
+        "the corpus, as where one is numbered from 0 and the other from 1."
+    )
+    change = "Number documents and relevant_docs from the same number, or join them by their ids."
+    yield Verdict("evaluation", BAD, finding, change, "answers shifted", SYMPTOM, {"rank": rank})
 
 
 def _named(prompt: str) -> str:

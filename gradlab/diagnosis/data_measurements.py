@@ -63,6 +63,7 @@ def of_texts(
         "kept_apart": "no_duplicates" in sampler,
         "most_repeated": text,
         "repeats": repeats,
+        "fewest": min(zip(map(len, counts), names, strict=True)),
     }
     by_order = {"names": names, "row": [column[0] for column in cells]}
     return {

@@ -116,8 +116,9 @@ MANY_DUPLICATES, SOME_DUPLICATES = 0.2, 0.0125
 
 
 def duplicates(
-    pairs: int, rows: int, batch: int, kept_apart: bool, most_repeated: str, repeats: int
-) -> Iterator[Verdict]:
+    pairs: int, rows: int, batch: int, kept_apart: bool, most_repeated: str, repeats: int,
+    fewest: Sequence[Any] = (),
+) -> Iterator[Verdict]:  # fmt: skip
     """Judge how often a batch contains a text twice, so that the text is its own negative.
 
     Args:
@@ -127,6 +128,7 @@ def duplicates(
         kept_apart: whether the sampler keeps such rows apart.
         most_repeated: the text that repeats most.
         repeats: number of rows that hold it.
+        fewest: number of different texts of the column that has fewest of them, and its name.
     """
     expected = pairs * batch * (batch - 1) / max(1, rows * (rows - 1))
     finding = (
@@ -143,6 +145,10 @@ def duplicates(
         return
     grade = BAD if copies > MANY_DUPLICATES else WATCH
     change = "Set batch_sampler=BatchSamplers.NO_DUPLICATES, and look at `gradlab inspect`."
+    if fewest and fewest[0] < batch:  # which no sampler keeps apart
+        finding += f" Column {fewest[1]!r} has {counted(fewest[0], 'different text')}, fewer than "
+        finding += "a batch has rows: it seems to hold titles or classes, not the text of each row."
+        change = "Give the column whose texts belong to one row each, or a loss of classes."
     yield Verdict("duplicates", grade, finding, change, "duplicates", "false-negatives", evidence)
 
 

@@ -14,6 +14,8 @@ from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 # Difference of the cosine from 1 above which an embedding depends on its batch, in full precision
 # and in half; difference above which that is bad.
 DEPENDS, DEPENDS_IN_HALF, DEPENDS_MUCH = 1e-3, 3e-2, 1e-2
+# Relative difference of the lengths of a text's embeddings that is no rounding.
+LONGER = 1e-2
 
 
 # Share of the texts of a batch whose embedding may be another one's.
@@ -78,22 +80,27 @@ def beside(
     yield Verdict(subject, GOOD, finding, name="padding has no effect", evidence=evidence)
 
 
-def embedding_in_half_a_batch(cosine: float, half: bool) -> Iterator[Verdict]:
+def embedding_in_half_a_batch(cosine: float, half: bool, longer: float = 0.0) -> Iterator[Verdict]:
     """Judge whether a row embeds alike in a batch and in the first half of it.
 
-    ``cosine`` is the lowest one of a row's embeddings, with the same padding and without dropout.
+    ``cosine`` is the lowest one of a row's embeddings, with the same padding and without dropout,
+    and ``longer`` the largest relative difference of their lengths, where the loss depends on them.
     """
-    if 1 - cosine <= (DEPENDS_IN_HALF if half else DEPENDS):
+    limit = DEPENDS_IN_HALF if half else DEPENDS
+    if 1 - cosine <= limit and longer <= (DEPENDS_IN_HALF if half else LONGER):
         return
+    differ = f"have a cosine of {cosine:.5f}"
+    if 1 - cosine <= limit:
+        differ = f"differ by {percent(longer)} in length, which the loss depends on"
     finding = (
         "Without dropout, the embeddings of a text in a batch, and in half of the batch or in the "
-        f"batch reversed, have a cosine of {cosine:.5f}: an embedding depends on the other texts "
-        "of its batch, or on its place among them."
+        f"batch reversed, {differ}: an embedding depends on the other texts of its batch, or on "
+        "its place among them."
     )
     change = (
         "Look for what is computed over the batch: BatchNorm without running statistics, a mean "
-        "that is taken off, normalize(dim=0), layers without batch_first=True. Use LayerNorm, or "
-        "statistics of the training data."
+        "that is taken off, a maximum or norm of all rows, normalize(dim=0), layers without "
+        "batch_first=True. Use LayerNorm, or statistics of the training data."
     )
     name = "embedding depends on other rows"
     yield Verdict("batch", BAD, finding, change, name, "embedding-depends-on-its-batch",

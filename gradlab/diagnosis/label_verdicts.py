@@ -229,7 +229,7 @@ def outside(factor: float, half: bool) -> Iterator[Verdict]:
 
 # Margin, relative to the largest distance, that is as good as none. Share of the negatives beyond
 # it, and distance of positives in margins, where only pulls are left.
-TINY, NEARLY_ALL, FAR_BEYOND = 0.005, 0.9, 4.0
+TINY, NEARLY_ALL, FAR_BEYOND = 0.01, 0.9, 4.0
 
 
 def margin(
@@ -245,6 +245,7 @@ def margin(
         beyond: share of the pairs with a label of 0 that are farther apart than the margin.
     """
     evidence = {"margin": margin, "reach": reach}
+    unpushed = beyond >= NEARLY_ALL and positives >= FAR_BEYOND * margin > 0
     finding = f"The margin is {margin:g}"
     finding += f", and the largest distance of embeddings is {reach:.3g}." if bounded else "."
     if bounded and margin > reach:
@@ -252,11 +253,15 @@ def margin(
         change = "Set a margin below that: 0.2 to 0.5 is usual for cosines, 0.5 to 1 for distances."
         name, symptom = "margin out of reach", "labels-do-not-fit"
         yield Verdict("margin", BAD, finding, change, name, symptom, evidence)
-    elif margin <= TINY * reach:
+    elif margin <= TINY * reach and not unpushed:
+        if not bounded and margin > 0:
+            finding += f" Embeddings are up to {reach:.3g} apart, so that it is small beside them."
         finding += " A positive that is about as far as a negative already satisfies it."
         change = "Set a margin above 0: 0.2 to 0.5 is usual for cosines."
+        if not bounded:
+            change += " Between vectors of any length, it is about the distance of two texts."
         yield Verdict("margin", BAD, finding, change, "margin met", "loss-zero", evidence)
-    elif beyond >= NEARLY_ALL and positives >= FAR_BEYOND * margin:
+    elif unpushed:
         finding += (
             f" Even positives are {positives:.3g} apart, and {percent(beyond)} of the negatives "
             "are beyond the margin: no negative is pushed until all texts have come together."

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.monitor.captured_views import Capture, Views, outputs_of
+from gradlab.monitor.library_losses import depends_on_lengths
 
 # Batches of which the rows are compared; rows of a data set whose epoch is drawn as a whole;
 # texts among which a short one and long ones are looked for; steps at which a rate is computed.
@@ -129,6 +130,7 @@ def embedding_in_half_a_batch(
 ) -> dict[str, Any] | None:
     """Return the lowest cosine of a row's embeddings in a batch, in its first half, and in reverse.
 
+    ``longer`` is the largest relative difference of their lengths, if the loss depends on these.
     All have the same padding and no dropout. None where they cannot be computed.
     """
     model, count = trainer.model, 0
@@ -172,7 +174,13 @@ def embedding_in_half_a_batch(
         float(nn.functional.cosine_similarity(whole[: len(rows)], rows).min())
         for rows in (half_batch, reverse)
     )
-    return {"cosine": cosine, "half": _is_half(model)} if math.isfinite(cosine) else None
+    numbers = {"cosine": cosine, "half": _is_half(model)}
+    if depends_on_lengths(getattr(trainer, "loss", None), whole):
+        numbers["longer"] = max(
+            float((rows.norm(dim=1) / whole[: len(rows)].norm(dim=1) - 1).abs().max())
+            for rows in (half_batch, reverse)
+        )
+    return numbers if math.isfinite(cosine) else None
 
 
 def tokens(model: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

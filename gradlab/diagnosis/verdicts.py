@@ -165,6 +165,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         name: ("labels unrelated", "labels of equal texts too low")
         for name in ("labels reversed in a half", "labels filled in", "labels against words")
     },
+    "answers shifted": ("gold unrelated",),
     "columns in another order": (
         *("pairs at chance", "negatives nearer", "worse than chance"),
         *("tokens unknown", "placeholders", "duplicates"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ HARDNESS = {"in_batch_negatives": "in_batch", "hard_negatives": "hard", "all_neg
 # Functions that compare by cosine, and functions that do so if the model normalises embeddings.
 COSINES = {"cos_sim", "pytorch_cos_sim", "pairwise_cos_sim"}
 DOTS = {"dot_score", "pairwise_dot_score"}
+COMPARISONS = ("similarity_fct", "distance_metric")  # attributes of losses
 # Losses that mine triplets from labels, with their settings.
 MINING = {
     "BatchAllTripletLoss": {"mining": "all", "mean_over": "active"},
@@ -308,3 +310,14 @@ UNKNOWN = {
     "AnglELoss": "compares angles between complex numbers, which are no function of cosines",
     "BatchHardSoftMarginTripletLoss": "takes a softplus of the hardest triplet, not a margin",
 }
+
+
+def depends_on_lengths(loss: Any, rows: Tensor) -> bool:
+    """Return whether a loss compares embeddings, (N, D), by more than their directions."""
+    for holder in (loss, getattr(loss, "loss", None)):
+        for function in (getattr(holder, name, None) for name in COMPARISONS):
+            if callable(function):
+                with contextlib.suppress(Exception):
+                    values = [torch.as_tensor(function(scale * rows, rows)) for scale in (1.0, 2.0)]
+                    return not torch.allclose(*values)
+    return False

@@ -106,7 +106,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
             *("steps uphill", "weights without rate", "steps rounded away", "loss divided"),
             *("gradient below epsilon", "rate not reached", "weights go back", "rate too high"),
             *("batches without step", "weights frozen later", "weights shrink", "few updates"),
-            *("gradient at padding", "one token everywhere"),
+            *("gradient at padding", "one token everywhere", "rate of 0"),
         )
     },
     "labels ignored": (
@@ -316,6 +316,7 @@ def _of_weights(run: Recording, running: bool) -> list[Verdict]:
         tokens.padding(run.history),
         tokens.one_token(run.history),
         step_effects.uphill(run.history),
+        step_effects.rate_of_0(run.history),
         step_effects.without_rate(run.history),
         step_effects.rounded(run.history),
         step_effects.below_epsilon(run.history),

@@ -68,7 +68,7 @@ def rounded(history: History) -> Verdict | None:
     shares = late_values(history, UNCHANGED)
     if len(shares) < PERSISTENT or not statistics.median(shares) > ROUNDED:
         return None
-    if without_rate(history) is not None:
+    if without_rate(history) is not None or rate_of_0(history) is not None:
         return None
     share, half = statistics.median(shares), any(late_values(history, HALF))
     finding = (
@@ -90,6 +90,25 @@ def rounded(history: History) -> Verdict | None:
         )
     return Verdict("Precision", WATCH, finding, change, "steps rounded away", STILL,
                    {"share": share})  # fmt: skip
+
+
+def rate_of_0(history: History) -> Verdict | None:
+    """Judge whether any step of the optimizer has a learning rate."""
+    rates = values_of(history, RATE)
+    if len(rates) < ENOUGH_RECORDS or any(rates):
+        return None
+    return Verdict(
+        "Schedule",
+        BAD,
+        f"The learning rate of the optimizer is 0 at the steps of all {len(rates)} records: no "
+        "weight changes.",
+        "A schedule with warm-up begins at 0, and one that has ended stays there: call "
+        "scheduler.step() after each optimizer.step(), and begin further training with a new "
+        "schedule. Else set the learning rate.",
+        name="rate of 0",
+        symptom=STILL,
+        evidence={"records": float(len(rates))},
+    )
 
 
 def without_rate(history: History) -> Verdict | None:

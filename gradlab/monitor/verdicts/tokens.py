@@ -45,9 +45,9 @@ def one_token(history: History) -> Verdict | None:
         "Tokens",
         WATCH,
         f"{percent(share)} of the tokens of a batch, without padding, are the same one, as where "
-        "the vocabulary does not know the words (the unknown token).",
+        "the vocabulary does not know the words (the unknown token), or where most are masked.",
         "Print some texts beside their tokens: take the tokenizer of the encoder, and check its "
-        "language, letters and lower case.",
+        "language, letters and lower case, and the share of tokens that a collator masks.",
         name="one token everywhere",
         symptom="loss-at-chance",
         evidence={"share": share},

@@ -80,9 +80,11 @@ ADVICE = {
     "depends on the split": (
         "own rows are treated differently from gathered ones: a mean, standard deviation or "
         "temperature is computed from them alone, they are counted twice, only one of two "
-        "directions is gathered, or a constant differs by process",
+        "directions is gathered, a constant differs by process, or a mask or labels are those of "
+        "the diagonal, where only the block of the first or of this process has its own rows",
         "compute statistics from the rows of all processes (all_reduce with gradient, "
-        "SyncBatchNorm), or gather first",
+        "SyncBatchNorm), or gather first; shift masks and labels by rank x rows, and leave those "
+        "of other blocks negative",
     ),
     "wrong": (
         "not known: no fault that an audit recognises explains these gradients. Among what it "
