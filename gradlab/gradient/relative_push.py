@@ -75,8 +75,6 @@ def recorded_push(components: Components) -> Float[Array, "_"] | None:
     if components.displaced_push is None:
         return None
     rows = components.weight.shape[0]
-    if rows <= RECORDED:
-        return components.relative_push
     displaced = components.displaced_push(min(rows, RECORDED if rows <= MANY else RECORDED_OF_MANY))
     return as_share(components.total_push[: displaced.shape[0]], displaced)
 
