@@ -121,8 +121,12 @@ def pairs(batches: list[ObservedBatch], texts: Sequence[Sequence[str]]) -> Numbe
 
 
 def hard_negatives(batches: list[ObservedBatch]) -> Numbers | None:
-    """Return the shares of hard negatives that are the positive's text, and that are nearer."""
-    same, nearer = 0.0, []
+    """Return the shares of hard negatives that are the positive's text, and that are nearer.
+
+    ``words`` is the share of those that have more rare tokens in common with the anchor, among
+    their own and its, than the positive.
+    """
+    same, nearer, more = 0.0, list[torch.Tensor](), list[bool]()
     for batch in batches:
         count, cosines = len(batch.columns) - 2, batch.cosines
         if count < 1 or cosines is None or cosines.shape[1] != len(cosines) * (count + 1):
@@ -130,7 +134,13 @@ def hard_negatives(batches: list[ObservedBatch]) -> Numbers | None:
         same = max(same, *(_same_texts([batch.columns[1], column]) for column in batch.columns[2:]))
         positives, *hard = (square.diagonal() for square in cosines.split(len(cosines), dim=1))
         nearer += [(cosine > positives).double() for cosine in hard]
-    return {"same": same, "nearer": float(torch.cat(nearer).mean())}
+        for anchor, positive, *negatives in _rare_tokens(batch.columns):
+            common = _in_common(anchor, positive)
+            more += [_in_common(anchor, negative) > common for negative in negatives]
+    measured = {"same": same, "nearer": float(torch.cat(nearer).mean())}
+    if more:
+        measured |= {"anchors": sum(map(len, nearer)) // count, "words": sum(more) / len(more)}
+    return measured
 
 
 def unrelated_rows(batches: list[ObservedBatch]) -> Numbers | None:
@@ -141,15 +151,10 @@ def unrelated_rows(batches: list[ObservedBatch]) -> Numbers | None:
     common, ranks = list[bool](), list[torch.Tensor]()
     for batch in batches:
         columns = batch.columns[:2]
-        if batch.cosines is None or len(columns) < 2 or any(
-            getattr(column.get("input_ids"), "ndim", 0) != 2 for column in columns
-        ):  # fmt: skip
+        tokens = _rare_tokens(columns)
+        if batch.cosines is None or len(columns) < 2 or not tokens:
             return None
-        tokens = [[set(ids.tolist()) for ids in column["input_ids"]] for column in columns]
-        counts = Counter(token for rows in tokens for row in rows for token in row)
-        most = max(3, len(batch.cosines) // 4)
-        rare = {token for token, count in counts.items() if count <= most}
-        common += [bool(a & b & rare) for a, b in zip(*tokens, strict=False)]
+        common += [bool(a & b) for a, b in tokens]
         ranks.append(_rank(batch.cosines))
     share, rank = torch.tensor(common), torch.cat(ranks)
     if len(share) != len(rank) or bool(share.all()) or not bool(share.any()):
@@ -158,6 +163,24 @@ def unrelated_rows(batches: list[ObservedBatch]) -> Numbers | None:
         "rows": len(rank), "without": 1 - float(share.double().mean()),
         "rank_without": float(rank[~share].mean()), "rank_with": float(rank[share].mean()),
     }  # fmt: skip
+
+
+def _rare_tokens(columns: Sequence[Mapping[str, Any]]) -> list[list[set[int]]]:
+    """Return each row's tokens by column, of those that stand in an eighth of the texts at most.
+
+    The list is empty if there are no tokens.
+    """
+    if any(getattr(column.get("input_ids"), "ndim", 0) != 2 for column in columns):
+        return []
+    tokens = [[set(ids.tolist()) for ids in column["input_ids"]] for column in columns]
+    counts = Counter(token for rows in tokens for row in rows for token in row)
+    most = max(3, len(tokens) * len(tokens[0]) // 8)
+    rare = {token for token, count in counts.items() if count <= most}
+    return [[row & rare for row in rows] for rows in zip(*tokens, strict=False)]
+
+
+def _in_common(first: set[int], second: set[int]) -> float:
+    return len(first & second) / max(1, len(first | second))
 
 
 def word_ranks(texts: Sequence[Sequence[str]]) -> Iterable[float]:

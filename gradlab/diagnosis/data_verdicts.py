@@ -257,10 +257,25 @@ def is_above_chance(share: float, count: int) -> bool:
 # latter is never bad: contradictions differ from their premise by a word, and an encoder that is
 # not tuned finds them nearer than what follows from it.
 MANY_SAME, MANY_NEARER = 0.05, 0.5
+# Share of hard negatives with more words in common with the anchor than the positive has, up to
+# which words do not say that they are nearer: a third, where a third of the rows are exchanged.
+SOME_BY_WORDS = 0.2
 
 
-def hard_negatives(same: float, nearer: float) -> Iterator[Verdict]:
-    """Judge hard negatives: the share that is the positive's own text, and that is nearer."""
+def hard_negatives(
+    same: float, nearer: float, anchors: int = 0, words: float = 1.0
+) -> Iterator[Verdict]:
+    """Judge hard negatives that are the positive's own text, or nearer to the anchor than it.
+
+    Embeddings of an encoder that is not tuned for them are as near to either by chance.
+
+    Args:
+        same: share of hard negatives that are the positive's own text.
+        nearer: share of them that are nearer to the anchor than the positive.
+        anchors: anchors that were compared; 0 if unknown.
+        words: share of hard negatives with more rare words in common with the anchor than the
+            positive has.
+    """
     subject, symptom = "hard negatives", "false-negatives"
     if same > 0:
         grade = BAD if same >= MANY_SAME else WATCH
@@ -272,6 +287,15 @@ def hard_negatives(same: float, nearer: float) -> Iterator[Verdict]:
     evidence = {"nearer": nearer}
     if nearer <= MANY_NEARER:
         yield Verdict(subject, GOOD, finding, name="negatives farther", evidence=evidence)
+        return
+    # Twice the deviation of a share of a half: those of an anchor's negatives go together.
+    by_chance = (nearer - MANY_NEARER) * 2 * math.sqrt(anchors) < 2
+    if anchors and by_chance and words <= SOME_BY_WORDS:
+        finding += (
+            " Chance gives 50%, and few have more words in common with the anchor than the "
+            "positive has: the encoder is not tuned for them yet."
+        )
+        yield Verdict(subject, NOT_JUDGED, finding, name="negatives at chance", evidence=evidence)
         return
     finding += " The columns of positives and negatives may be exchanged."
     change = (
