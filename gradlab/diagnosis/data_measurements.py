@@ -126,7 +126,7 @@ def hard_negatives(batches: list[ObservedBatch]) -> Numbers | None:
     ``words`` is the share of those that have more rare tokens in common with the anchor, among
     their own and its, than the positive.
     """
-    same, nearer, more = 0.0, list[torch.Tensor](), list[bool]()
+    same, nearer, by_words = 0.0, list[torch.Tensor](), list[bool]()
     for batch in batches:
         count, cosines = len(batch.columns) - 2, batch.cosines
         if count < 1 or cosines is None or cosines.shape[1] != len(cosines) * (count + 1):
@@ -136,10 +136,11 @@ def hard_negatives(batches: list[ObservedBatch]) -> Numbers | None:
         nearer += [(cosine > positives).double() for cosine in hard]
         for anchor, positive, *negatives in _rare_tokens(batch.columns):
             common = _in_common(anchor, positive)
-            more += [_in_common(anchor, negative) > common for negative in negatives]
+            by_words += [_in_common(anchor, negative) > common for negative in negatives]
     measured = {"same": same, "nearer": float(torch.cat(nearer).mean())}
-    if more:
-        measured |= {"anchors": sum(map(len, nearer)) // count, "words": sum(more) / len(more)}
+    if by_words:
+        words = sum(by_words) / len(by_words)
+        measured |= {"anchors": sum(map(len, nearer)) // count, "words": words}
     return measured
 
 
@@ -170,7 +171,7 @@ def _rare_tokens(columns: Sequence[Mapping[str, Any]]) -> list[list[set[int]]]:
 
     The list is empty if there are no tokens.
     """
-    if any(getattr(column.get("input_ids"), "ndim", 0) != 2 for column in columns):
+    if not columns or any(getattr(c.get("input_ids"), "ndim", 0) != 2 for c in columns):
         return []
     tokens = [[set(ids.tolist()) for ids in column["input_ids"]] for column in columns]
     counts = Counter(token for rows in tokens for row in rows for token in row)

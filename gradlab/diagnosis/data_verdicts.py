@@ -257,9 +257,10 @@ def is_above_chance(share: float, count: int) -> bool:
 # latter is never bad: contradictions differ from their premise by a word, and an encoder that is
 # not tuned finds them nearer than what follows from it.
 MANY_SAME, MANY_NEARER = 0.05, 0.5
-# Share of hard negatives with more words in common with the anchor than the positive has, up to
-# which words do not say that they are nearer: a third, where a third of the rows are exchanged.
-SOME_BY_WORDS = 0.2
+# Deviations of a share of a half, whose anchors are counted once, up to which chance explains that
+# negatives are nearer; and share of them with more words in common with the anchor than the
+# positive has, up to which words do not say so: a third, where a third of the rows are exchanged.
+BY_CHANCE, SOME_BY_WORDS = 2.0, 0.2
 
 
 def hard_negatives(
@@ -288,8 +289,7 @@ def hard_negatives(
     if nearer <= MANY_NEARER:
         yield Verdict(subject, GOOD, finding, name="negatives farther", evidence=evidence)
         return
-    # Twice the deviation of a share of a half: those of an anchor's negatives go together.
-    by_chance = (nearer - MANY_NEARER) * 2 * math.sqrt(anchors) < 2
+    by_chance = (nearer - 0.5) * 2 * math.sqrt(anchors) < BY_CHANCE
     if anchors and by_chance and words <= SOME_BY_WORDS:
         finding += (
             " Chance gives 50%, and few have more words in common with the anchor than the "

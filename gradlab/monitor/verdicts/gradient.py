@@ -168,8 +168,8 @@ def ratio_too_low(records: Records) -> Verdict | None:
     if not rows or not all(_is_outweighed(*row[:3]) for row in rows):
         return None
     share, _, cosine, ratio = rows[-1]
-    if cosine > records.first("positive_cosine"):  # positives have come closer all the same
-        return None
+    if cosine > records.first("positive_cosine") or records.positives_rank_first:
+        return None  # positives have come closer, or nearer than others, all the same
     # Late in training the push often outweighs the pull; from the start it should not.
     always = records.first("lemma_share") < MOST and not records.score_rises()
     late = "" if always else " That is usual late in training: act only if the score falls."

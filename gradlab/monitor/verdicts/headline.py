@@ -33,8 +33,8 @@ def headline_of(verdicts: Sequence[Verdict], running: bool) -> str:
         if sound:
             names = subjects(sound)
             sentences.append(f"{names.capitalize()} {_look(sound)} sound.")
-            if any(verdict.name == "no score" for verdict in verdicts):
-                sentences.append("Whether the model improves is not known without a score.")
+            if any(verdict.name in ("no score", "no baseline") for verdict in verdicts):
+                sentences.append("Whether the model improves is not known.")
         else:
             (standing,) = [verdict for verdict in verdicts if verdict.subject == "Run"]
             sentences = [f"Nothing can be said{' yet' if running else ''}. {standing.finding}"]
