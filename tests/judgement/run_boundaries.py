@@ -97,6 +97,8 @@ def unsteady(first: float, mean: float) -> list[float]:
     return [first] * (COUNT // 2) + [mean - 0.1, mean + 0.1] * (COUNT // 4)
 
 
+# Positives that go away from their anchors, by a tenth.
+PARTED = {"positive_cosine": at_once(0.9, 0.8)}
 # Positives that are hardly nearer than other sentences, and such that never are.
 CLOSE = APART | {"positive_cosine": 0.9, "negative_cosine": 0.87}
 UNRELATED = APART | {"positive_cosine": 0.9, "negative_cosine": 0.9}
@@ -251,6 +253,10 @@ RUNS += [
     (PUSHED | {"hardest_share": 0.87}, COLD, "Hard negatives", "good"),
     (PUSHED | {"hardest_share": 0.93}, COOL, "Hard negatives", "good"),
     (OUTWEIGHED, {}, "Pull and push", "bad"),
+    (OUTWEIGHED | {"ranking_accuracy": halves(0.5, 0.9)}, {}, "Pull and push", "watch"),
+    (OUTWEIGHED | PARTED | {"negative_cosine": at_once(0.8, 0.45)}, {}, "Pull and push", "bad"),
+    (OUTWEIGHED | PARTED | {"negative_cosine": at_once(0.8, 0.35)}, {},
+     "Pull and push", "not judged"),
     (OUTWEIGHED | {"lemma_share": 0.6}, {}, "Pull and push", "good"),
     (OUTWEIGHED | {"positive_cosine": 0.993}, {}, "Pull and push", "not judged"),
 ]  # fmt: skip

@@ -168,8 +168,9 @@ def ratio_too_low(records: Records) -> Verdict | None:
     if not rows or not all(_is_outweighed(*row[:3]) for row in rows):
         return None
     share, _, cosine, ratio = rows[-1]
-    if cosine > records.first("positive_cosine") or records.positives_rank_first:
-        return None  # positives have come closer, or nearer than others, all the same
+    first_gap = records.first("positive_cosine") - records.first("negative_cosine")
+    if cosine > records.first("positive_cosine") or records.gap > first_gap + SOLVED:
+        return None  # positives have come closer all the same, or others have gone far away
     # Late in training the push often outweighs the pull; from the start it should not.
     always = records.first("lemma_share") < MOST and not records.score_rises()
     late = "" if always else " That is usual late in training: act only if the score falls."
@@ -178,7 +179,7 @@ def ratio_too_low(records: Records) -> Verdict | None:
     change = f"{settings}, or {closer}." if settings else f"{closer}, or lower the learning rate."
     return Verdict(
         "Pull and push",
-        BAD if always else WATCH,
+        BAD if always and not records.positives_rank_first else WATCH,
         f"Only {share:.0%} of the steps bring a sentence closer to its positive; in the others the "
         f"push from the negatives outweighs the pull{median}.{late}",
         sentence(change, ""),
