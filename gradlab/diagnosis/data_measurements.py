@@ -166,24 +166,6 @@ def unrelated_rows(batches: list[ObservedBatch]) -> Numbers | None:
     }  # fmt: skip
 
 
-def _rare_tokens(columns: Sequence[Mapping[str, Any]]) -> list[list[set[int]]]:
-    """Return each row's tokens by column, of those that stand in an eighth of the texts at most.
-
-    The list is empty if there are no tokens.
-    """
-    if not columns or any(getattr(c.get("input_ids"), "ndim", 0) != 2 for c in columns):
-        return []
-    tokens = [[set(ids.tolist()) for ids in column["input_ids"]] for column in columns]
-    counts = Counter(token for rows in tokens for row in rows for token in row)
-    most = max(3, len(tokens) * len(tokens[0]) // 8)
-    rare = {token for token, count in counts.items() if count <= most}
-    return [[row & rare for row in rows] for rows in zip(*tokens, strict=False)]
-
-
-def _in_common(first: set[int], second: set[int]) -> float:
-    return len(first & second) / max(1, len(first | second))
-
-
 def word_ranks(texts: Sequence[Sequence[str]]) -> Iterable[float]:
     """Yield each row's share of other rows whose second text has fewer words of its first text.
 
@@ -207,6 +189,24 @@ def word_ranks(texts: Sequence[Sequence[str]]) -> Iterable[float]:
         shared = [overlap(row, (row + shift) % count) for shift in shifts]
         if shared:
             yield sum((s < own) + (s == own) / 2 for s in shared) / len(shared)
+
+
+def _rare_tokens(columns: Sequence[Mapping[str, Any]]) -> list[list[set[int]]]:
+    """Return each row's tokens by column, of those that stand in an eighth of the texts at most.
+
+    The list is empty if there are no tokens.
+    """
+    if not columns or any(getattr(c.get("input_ids"), "ndim", 0) != 2 for c in columns):
+        return []
+    tokens = [[set(ids.tolist()) for ids in column["input_ids"]] for column in columns]
+    counts = Counter(token for rows in tokens for row in rows for token in row)
+    most = max(3, len(tokens) * len(tokens[0]) // 8)
+    rare = {token for token, count in counts.items() if count <= most}
+    return [[row & rare for row in rows] for rows in zip(*tokens, strict=False)]
+
+
+def _in_common(first: set[int], second: set[int]) -> float:
+    return len(first & second) / max(1, len(first | second))
 
 
 def _nearest(texts: Sequence[Sequence[str]]) -> float:

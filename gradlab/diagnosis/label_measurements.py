@@ -147,24 +147,6 @@ def margin(observation: Observation, dataset: str, batches: list[ObservedBatch])
     return None
 
 
-def _of_labelled_pairs(
-    distance: Any, margin: float, batches: list[ObservedBatch]
-) -> dict[str, float]:
-    """Return the median distance of positives, and the share of negatives beyond a margin."""
-    near, far = list[float](), list[float]()
-    for batch in batches:
-        if batch.labels is not None and len(batch.embedded) == 2:
-            apart = distance(*(rows.float() for rows in batch.embedded)).flatten()
-            labels = batch.labels.flatten()
-            if len(apart) == len(labels):
-                near += apart[labels == 1].tolist()
-                far += apart[labels == 0].tolist()
-    if not near or not far:
-        return {}
-    beyond = sum(size > margin for size in far) / len(far)
-    return {"positives": statistics.median(near), "beyond": beyond}
-
-
 def teacher(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the largest margin of a teacher's scores, and that which the student can reach."""
     batch = batches[0]
@@ -304,6 +286,24 @@ def first_token(observation: Observation) -> Numbers | None:
     ]  # fmt: skip
     begun = sum(token in special for tokens in firsts for token in tokens)
     return {"begun": begun / len(firsts)} if firsts else None
+
+
+def _of_labelled_pairs(
+    distance: Any, margin: float, batches: list[ObservedBatch]
+) -> dict[str, float]:
+    """Return the median distance of positives, and the share of negatives beyond a margin."""
+    near, far = list[float](), list[float]()
+    for batch in batches:
+        if batch.labels is not None and len(batch.embedded) == 2:
+            apart = distance(*(rows.float() for rows in batch.embedded)).flatten()
+            labels = batch.labels.flatten()
+            if len(apart) == len(labels):
+                near += apart[labels == 1].tolist()
+                far += apart[labels == 0].tolist()
+    if not near or not far:
+        return {}
+    beyond = sum(size > margin for size in far) / len(far)
+    return {"positives": statistics.median(near), "beyond": beyond}
 
 
 def _unknown_words(tokenizer: Any, texts: Sequence[str]) -> float | None:

@@ -138,6 +138,17 @@ def share_in_order(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) 
     return float(((differences > 0).double() + (differences == 0).double() / 2).mean())
 
 
+def depends_on_lengths(loss: Any, rows: Tensor) -> bool:
+    """Return whether a loss compares embeddings, (N, D), by more than their directions."""
+    for holder in (loss, getattr(loss, "loss", None)):
+        for function in (getattr(holder, name, None) for name in COMPARISONS):
+            if callable(function):
+                with contextlib.suppress(Exception):
+                    values = [torch.as_tensor(function(scale * rows, rows)) for scale in (1.0, 2.0)]
+                    return not torch.allclose(*values)
+    return False
+
+
 def _within_cache(loss: Any) -> Any:
     """Return the loss that a gradient cache computes in pieces, or the loss itself."""
     held = getattr(loss, "loss", None)
@@ -310,14 +321,3 @@ UNKNOWN = {
     "AnglELoss": "compares angles between complex numbers, which are no function of cosines",
     "BatchHardSoftMarginTripletLoss": "takes a softplus of the hardest triplet, not a margin",
 }
-
-
-def depends_on_lengths(loss: Any, rows: Tensor) -> bool:
-    """Return whether a loss compares embeddings, (N, D), by more than their directions."""
-    for holder in (loss, getattr(loss, "loss", None)):
-        for function in (getattr(holder, name, None) for name in COMPARISONS):
-            if callable(function):
-                with contextlib.suppress(Exception):
-                    values = [torch.as_tensor(function(scale * rows, rows)) for scale in (1.0, 2.0)]
-                    return not torch.allclose(*values)
-    return False

@@ -32,6 +32,8 @@ VANISHED = 1e-8
 MOVES = 1e-3
 # Cosine by which positives are nearer than other sentences where the training data are learned.
 SOLVED = 0.3
+# Median ratio below which anchors are driven off, though their positives rank first.
+LOW_RATIO = 0.5
 # Share of sentences that learn: below the first it is worth a remark, above the second all learn;
 # below the third most have stopped.
 FEW_LEARN, ALL_LEARN, MANY_LEARN = 0.1, 0.995, 0.5
@@ -173,13 +175,14 @@ def ratio_too_low(records: Records) -> Verdict | None:
         return None  # positives have come closer all the same, or others have gone far away
     # Late in training the push often outweighs the pull; from the start it should not.
     always = records.first("lemma_share") < MOST and not records.score_rises()
+    ranks_first = records.positives_rank_first and ratio > LOW_RATIO
     late = "" if always else " That is usual late in training: act only if the score falls."
     median = f" (median ratio {ratio:.2f})" if math.isfinite(ratio) else ""
     settings, closer = setting_change(records.used, PULL, raises=True), "use closer views"
     change = f"{settings}, or {closer}." if settings else f"{closer}, or lower the learning rate."
     return Verdict(
         "Pull and push",
-        BAD if always and not records.positives_rank_first else WATCH,
+        BAD if always and not ranks_first else WATCH,
         f"Only {share:.0%} of the steps bring a sentence closer to its positive; in the others the "
         f"push from the negatives outweighs the pull{median}.{late}",
         sentence(change, ""),

@@ -131,13 +131,6 @@ def training_hurts(
     )
 
 
-def _is_opposite(name: str, value: float) -> bool:
-    """Return whether a score is as far below chance as if its right answers were the wrong ones."""
-    if name.endswith("accuracy"):
-        return value <= FAR_BELOW_HALF
-    return ("spearman" in name or "pearson" in name) and value <= FAR_BELOW_0
-
-
 def score_fell(score: Score, history: History, background: Background) -> Verdict | None:
     """Judge whether a correlation or nDCG is below its best at the end of the run.
 
@@ -177,6 +170,13 @@ def score_fell(score: Score, history: History, background: Background) -> Verdic
         symptom="score-falls",
         evidence={"best": best[1], "last": last[1]},
     )
+
+
+def _is_opposite(name: str, value: float) -> bool:
+    """Return whether a score is as far below chance as if its right answers were the wrong ones."""
+    if name.endswith("accuracy"):
+        return value <= FAR_BELOW_HALF
+    return ("spearman" in name or "pearson" in name) and value <= FAR_BELOW_0
 
 
 def _swing(score: Score) -> tuple[float, float]:
