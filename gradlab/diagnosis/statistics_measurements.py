@@ -31,7 +31,8 @@ def running(observation: Observation) -> dict[str, Any] | None:
     columns = [column for batch in observation.batches for column in batch.columns]
     if not norms or not plan or not columns:
         return None
-    name, slowest = min(norms, key=lambda entry: entry[1].momentum)
+    name, slowest = min(norms, key=lambda entry: float(entry[1].momentum or 0))
+    momentum = float(slowest.momentum or 0)
     passes = int(plan["steps"]) * len(observation.batches[0].columns)
     modes = [(module, module.training) for module in model.modules()]
     momenta = [(module, module.momentum) for _, module in norms]
@@ -50,14 +51,14 @@ def running(observation: Observation) -> dict[str, Any] | None:
         finally:
             for module, mode in modes:
                 module.training = mode
-            for module, momentum in momenta:
-                module.momentum = momentum
+            for module, configured in momenta:
+                module.momentum = configured
     if not cosines:
         return None
     return {
         "name": name,
-        "momentum": float(slowest.momentum),
-        "kept": (1 - float(slowest.momentum)) ** passes,
+        "momentum": momentum,
+        "kept": (1 - momentum) ** passes,
         "cosine": float(min(cosines)),
     }
 

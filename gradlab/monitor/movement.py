@@ -80,8 +80,8 @@ class Movement:
             size = size.to(begin.device) + begin.square().sum()
         matrices = [(sample, begin) for w, sample, begin in present if w.ndim > 1]
         norms = [sample.norm() / begin.norm() for sample, begin in matrices]
-        shares = torch.stack([norm.to(norms[0].device) for norm in norms]) if norms else norms
-        self.norm = float(torch.nanmedian(shares)) if norms else 1.0
+        shares = [norm.to(norms[0].device) for norm in norms]
+        self.norm = float(torch.nanmedian(torch.stack(shares))) if norms else 1.0
         before = self._before
         self.still = [w for w, sample, _ in present
                       if id(w) in before and bool(torch.equal(before[id(w)], sample))]  # fmt: skip

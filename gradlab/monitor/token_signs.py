@@ -97,7 +97,7 @@ def _commonest(batches: list[Tensor]) -> dict[str, float]:
 
 def _lookups(value: Tensor) -> list[Any]:
     """Return the nodes of a graph that look up vectors of tokens."""
-    waiting, visited, nodes = [value.grad_fn], set(), list[Any]()
+    waiting, visited, nodes = [value.grad_fn], set[Any](), list[Any]()
     while waiting and len(visited) < MOST_NODES:
         node = waiting.pop()
         if node is None or node in visited:
