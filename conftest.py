@@ -74,10 +74,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda test: places.get(test.path.stem, len(LONGEST)))
 
 
-def pytest_runtest_setup() -> None:
-    shape_checks.begin_test()
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """Modules and tests stay to the end anyway: no collection of garbage looks through them.

@@ -37,9 +37,6 @@ ROOMS = (
     "gradlab.losses",
     "gradlab.simulation",
 )
-# Calls of a function whose shapes are checked in each test: a loop over many batches of the same
-# shapes would pay for every call.
-CALLS = 6
 # numpy's scalars are floats, and so is an int where a float is asked for.
 _typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
@@ -49,15 +46,6 @@ def install() -> None:
     early = [name for name in sys.modules if _in_rooms(name)]
     assert not early, f"imported before their shapes could be checked: {', '.join(early)}"
     sys.meta_path.insert(0, _Finder())
-
-
-def begin_test() -> None:
-    """Check the first `CALLS` calls of each function anew."""
-    _calls.clear()
-
-
-# How often each function was called in the running test.
-_calls: dict[Any, int] = {}
 
 
 def _in_rooms(module: str) -> bool:
@@ -142,8 +130,7 @@ def _decorate(value: Any) -> Any:
 def _checked(function: Any, hints: Mapping[str, Any]) -> Any:
     """The function with its check.
 
-    Equal shapes and dtypes are checked once: that is all that a verdict depends on. Of one test,
-    the first `CALLS` calls are looked at.
+    Equal shapes and dtypes are checked once: that is all that a verdict depends on.
     """
     if (
         not hints
@@ -166,10 +153,8 @@ def _checked(function: Any, hints: Mapping[str, Any]) -> Any:
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        calls = _calls.get(function, 0)
-        if calls == CALLS or _rewrites_calls():
+        if _rewrites_calls():
             return function(*args, **kwargs)
-        _calls[function] = calls + 1
         count = len(args)
         kinds: Any = [_kind(args[at] if at < count else kwargs.get(name)) for at, name in places]
         if sizes:

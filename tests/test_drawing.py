@@ -148,7 +148,7 @@ def test_a_colour_bar_points_to_values_beyond_its_range(loss, extend):
 
 
 def test_curves_are_those_of_the_simulator(monkeypatch):
-    monkeypatch.setattr("gradlab.atlas.entries.DEGREES", np.arange(30.0, 120.0, 30.0))
+    monkeypatch.setattr("gradlab.atlas.entries.DEGREES", np.arange(30.0, 120.0, 15.0))
     _, ax = gradlab.plot_curves([linear, "infonce(temperature=0.1)", "mhe"])
     own, infonce, mhe = ax.lines
     assert [line.get_label() for line in ax.lines] == ["linear", "infonce(temperature=0.1)", "mhe"]

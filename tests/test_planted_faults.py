@@ -113,9 +113,7 @@ UP = [0.40, 0.55, 0.60, 0.62, 0.62]
 SOUND = {
     "InfoNCE, τ = 0.1, with a score": Plan("infonce(temperature=0.1)", scores={"stsb_dev": UP}),
     "InfoNCE with hard negatives": Plan(hard=True),
-    "InfoNCE over both pools": Plan(
-        "symmetric(pool(infonce, negatives=other+same))", batch=32, interval=8
-    ),
+    "InfoNCE over both pools": Plan("symmetric(pool(infonce, negatives=other+same))", interval=8),
     "MET": Plan("met"),
     "SigLIP": Plan("siglip", steps=160, interval=8),
     "a triplet loss of one's own": Plan(triplet),

@@ -54,7 +54,7 @@ def test_cosines_beyond_a_margin_against_mpmath() -> None:
         np.testing.assert_allclose(AngleSimilarity(angles).cosine, np.cos(angles), rtol=0, atol=0)
 
 
-# --- hard gates in 15 digits, from the definition ------------------------------------------------
+# --- hard gates in 30 digits, from the definition ------------------------------------------------
 
 GATES = {  # does this positive angle let this negative angle pass? as the largest open angle
     "mpt": lambda t, m: mp.acos(max(-1, min(1, mp.cos(t) - m))),
@@ -120,7 +120,7 @@ def hard_reference(
 )
 def test_hard_gates_against_mpmath(name, margin, mu_pos, mu_neg, sigma_pos, sigma_neg, k) -> None:
     loss = gradlab.get_loss(name, **({} if margin is None else {"margin": margin}))
-    with mp.workdps(15):
+    with mp.workdps(18):
         means = mp.mpf(loss.margin), mp.mpf(mu_pos), mp.mpf(mu_neg)
         expected = hard_reference(name, *means, sigma_pos, sigma_neg, k)
     at = {"mu_pos": [mu_pos], "mu_neg": [mu_neg], "sigma_pos": sigma_pos, "sigma_neg": sigma_neg}
@@ -131,7 +131,7 @@ def test_hard_gates_against_mpmath(name, margin, mu_pos, mu_neg, sigma_pos, sigm
 def test_hard_gates_with_a_grid_through_the_kink() -> None:
     """A grid of mean angles, so that the panels do not happen to start at the cell's own mean."""
     whole, p, n = simulate("met", grid=25), 20, 14
-    with mp.workdps(15):
+    with mp.workdps(18):
         means = mp.mpf(whole.mu_pos[p]), mp.mpf(whole.mu_neg[n])
         expected = hard_reference("met", mp.mpf(0.45), *means, 0.05, 0.1, 127)
     assert abs(float(expected) - whole.value[p, n]) <= 1e-10
@@ -172,11 +172,11 @@ def test_soft_gates_by_direct_integration(name, temperature, mu_pos, mu_neg) -> 
 
 
 def test_soft_gate_with_127_negatives_against_mpmath() -> None:
-    """Laplace integral by a trapezoidal rule in 20 digits; the expectations by Gauss-Legendre."""
+    """Laplace integral in t itself, by 25-digit tanh-sinh; the expectations by Gauss-Legendre."""
     mu_pos, mu_neg, k, temperature = 0.6, 1.2, 127, 0.02
     positive, wp = normal_rule(mu_pos, 0.05, 120)
     negative, wn = normal_rule(mu_neg, 0.10, 120)
-    with mp.workdps(20):
+    with mp.workdps(25):
         own = [mp.exp(mp.cos(mp.mpf(float(t))) / temperature) for t in positive]
         exponentials = [mp.exp(mp.cos(mp.mpf(float(t))) / temperature) for t in negative]
         wp, wn = [mp.mpf(float(w)) for w in wp], [mp.mpf(float(w)) for w in wn]
@@ -190,7 +190,7 @@ def test_soft_gate_with_127_negatives_against_mpmath() -> None:
             return left * right
 
         peak = -mp.cos(mu_pos) / temperature
-        expected = mp.fsum(integrand(peak + mp.mpf(i) / 4) for i in range(-250, 150)) / 4
+        expected = mp.fsum(integrand(peak + mp.mpf(i) / 8) for i in range(-500, 300)) / 8
     loss = gradlab.get_loss("infonce", temperature=temperature)
     simulated = simulate(loss, mu_pos=[mu_pos], mu_neg=[mu_neg], negatives=k).value[0, 0]
     assert abs(float(expected) - simulated) <= 1e-10
@@ -241,7 +241,7 @@ def graded_rule(
     Panels are at most ``finest`` wide, and shrink towards each break.
     """
     reach = 9 * sigma
-    ladder = np.outer([-1.0, 1.0], 2.0 ** -np.arange(30)).ravel()
+    ladder = np.outer([-1.0, 1.0], 2.0 ** -np.arange(45)).ravel()
     even = np.linspace(mu - reach, mu + reach, int(np.ceil(2 * reach / finest)) + 1)
     edges = (breaks[..., None] + np.concatenate([ladder, [0.0]])).reshape(*breaks.shape[:-1], -1)
     edges = np.concatenate([edges, np.broadcast_to(even, (*breaks.shape[:-1], even.size))], axis=-1)

@@ -82,9 +82,14 @@ def _ranks_of_neighbours(evaluator: Any, relevant: Any) -> Numbers:
     places = {key: place for place, key in enumerate(keys)}
     if not isinstance(relevant, Mapping) or len(keys) != len(documents) or len(documents) < 2:
         return {}
-    due = [(text, places[next(iter(relevant[key]))]) for key, text in queries.items()
-           if relevant.get(key) and next(iter(relevant[key])) in places][:COMPARED]  # fmt: skip
-    due = [(text, place) for text, place in due if 0 < place < len(documents) - 1]
+    # A set of right documents has no order: the one that stands first in the corpus.
+    right_places = {
+        key: min((places[document] for document in relevant.get(key) or () if document in places),
+                 default=0)
+        for key in queries
+    }  # fmt: skip
+    due = [(text, right_places[key]) for key, text in queries.items()
+           if 0 < right_places[key] < len(documents) - 1][:COMPARED]  # fmt: skip
     if not due:
         return {}
     overlap = word_overlap([[text for text, _ in due], documents])

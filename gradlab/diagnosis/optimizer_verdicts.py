@@ -207,12 +207,10 @@ def learning_rate(
         yield Verdict(subject, WATCH, finding, f"{OWN_RATES} Or use AdamW.", "rate too low",
                       "weights-do-not-move")  # fmt: skip
     elif _rescales(optimizer) and dense and rate >= stands * risky:
-        finding, name = (
-            f"{rate:g} is too high for {optimizer} and ruins most encoders.",
-            "rate too high",
-        )
+        finding = f"{rate:g} is too high for {optimizer} and ruins most encoders."
         grade = BAD if rate >= stands * ruinous else WATCH
-        yield Verdict(subject, grade, finding, sentence(USUAL_RATES), name, "score-falls")
+        change = sentence(USUAL_RATES)
+        yield Verdict(subject, grade, finding, change, "rate too high", "score-falls")
     else:
         yield Verdict(subject, GOOD, f"{rate:g} with {optimizer}.", name="rate usual")
 
