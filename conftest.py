@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -29,8 +30,10 @@ os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(2**30))
 # No test cuts the power: files need not be on the disk before it goes on.
 os.fsync = lambda handle: None
 
-# What is imported and collected stays: no collection of garbage looks through it in between.
+# What is imported and collected stays: no collection of garbage looks through it in between, before
+# Python ends: Triton complains of its objects that are left then.
 gc.disable()
+atexit.register(gc.unfreeze)
 shape_checks.install()
 
 # Files whose tests take more than ten seconds of a processor.
@@ -40,6 +43,18 @@ LONGEST = (
     "test_drawing", "test_doctor", "test_relative_push", "test_verdicts", "test_precision",
     "test_watch", "test_planted_faults", "test_conjectures", "test_sweep_command",
 )  # fmt: skip
+
+
+_frozen_modules = 0  # imported when objects were last frozen
+MANY_MODULES = 20
+
+
+def _freeze() -> None:
+    """Let no collection of garbage look through the objects that there are."""
+    global _frozen_modules
+    gc.collect()
+    gc.freeze()
+    _frozen_modules = len(sys.modules)
 
 
 def _one_line(error: GradlabError, message: str) -> None:
@@ -80,14 +95,19 @@ def pytest_collection_finish() -> None:
 
     That would take a second each time.
     """
-    gc.collect()
-    gc.freeze()
+    _freeze()
     gc.enable()
 
 
-def pytest_unconfigure() -> None:
-    """Triton complains of its objects that are left when Python ends."""
-    gc.unfreeze()
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What a test imports and what a file leaves stays as well.
+
+    Libraries collect garbage at the end of each training and in each test of several hypotheses.
+    """
+    ends = nextitem is None or nextitem.path != item.path
+    if ends or len(sys.modules) > _frozen_modules + MANY_MODULES:
+        _freeze()
 
 
 @pytest.fixture(scope="session")
