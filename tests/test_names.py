@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,13 +57,19 @@ def bound_names(tree: ast.AST) -> Iterator[str]:
             yield node.name
 
 
+@functools.cache
+def names_in(file: Path) -> tuple[list[str], list[tuple[str, int]]]:
+    """Return the names that a file binds, in lower case, and its classes with their lines."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    names = [name.strip("_").lower() for name in bound_names(tree)]
+    classes = [(node.name, node.lineno) for node in ast.walk(tree)
+               if isinstance(node, ast.ClassDef)]  # fmt: skip
+    return names, classes
+
+
 def names_of(folder: Path) -> list[str]:
-    """Return the names that the files of a folder bind, in lower case."""
-    return [
-        name.strip("_").lower()
-        for file in sorted(folder.rglob("*.py"))
-        for name in bound_names(ast.parse(file.read_text(encoding="utf-8")))
-    ]
+    """Return the names that the files of a folder bind."""
+    return [name for file in sorted(folder.rglob("*.py")) for name in names_in(file)[0]]
 
 
 ROOMS = sorted(
@@ -95,7 +102,6 @@ def test_placeholders_are_counted_where_they_are_bound() -> None:
 def test_each_class_has_a_name_of_its_own() -> None:
     classes = collections.defaultdict(list)
     for file in sorted((ROOT / "gradlab").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                classes[node.name].append(f"{file.relative_to(ROOT)}:{node.lineno}")
+        for name, line in names_in(file)[1]:
+            classes[name].append(f"{file.relative_to(ROOT)}:{line}")
     assert {name: places for name, places in classes.items() if len(places) > 1} == {}
