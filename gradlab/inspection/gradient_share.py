@@ -105,6 +105,12 @@ class PushTotals:
         # ``times_average``, the share times the number of negatives.
         self.hard: list[pd.DataFrame] = []
 
+    @property
+    def hard_share(self) -> float:
+        """Part of all push that goes to hard negatives; NaN without any push."""
+        whole = sum(self.push)
+        return self.hard_push / whole if whole else float("nan")
+
     def add(self, rows: NDArray[np.int64], batch: BatchPush) -> None:
         """Add a batch of distinct rows."""
         size, columns = len(rows), batch.push.shape[1]

@@ -143,6 +143,25 @@ def find_false_negatives(
     return Inspection(loss, texts, *measures, size, seed, names, cuts, drawn)
 
 
+def push_of_random_batches(
+    embeddings: Any, loss: Loss, *, batch_size: int = 64, batches: int = 200, seed: int = 0
+) -> PushTotals:
+    """Return the sums of the push in batches drawn as in training, as `find_false_negatives` does.
+
+    Args:
+        embeddings: columns by name, (N, D) each, as for `find_false_negatives`.
+        loss: loss whose push is measured.
+        batch_size: sentences of a batch.
+        batches: number of batches.
+        seed: seed of the order of rows.
+    """
+    vectors = given_arrays(embeddings)
+    count = len(vectors.arrays[0])
+    columns = len(_names(None, vectors, None))
+    measured = _Measured(loss, vectors, None, count, columns, min(batch_size, count))
+    return measured.random_batches(batches, seed, progress=False)
+
+
 class _Measured:
     """Push in batches of a corpus of ``count`` rows with some columns."""
 

@@ -338,7 +338,7 @@ class Inspection(Drawable):
         return {
             "hard_negatives": kinds,
             "hard_negatives_false": len(self.candidates.false_negatives),
-            "hard_negatives_share": _share(totals.hard_push, push),
+            "hard_negatives_share": totals.hard_share,
             "hard_negatives_false_share": false,
         }
 

@@ -21,7 +21,7 @@ from gradlab.encoder.model import Encoder, check_loads
 from gradlab.errors import GradlabError, check_whole, reason
 from gradlab.evaluate.embed import Embedder, as_encode
 from gradlab.files import write_csv
-from gradlab.inspection import find_false_negatives
+from gradlab.inspection.inspecting import push_of_random_batches
 from gradlab.inspection.same_meaning import looks_like_a_positive
 from gradlab.inspection.vectors import ROUNDING
 from gradlab.losses.base import Loss
@@ -365,5 +365,4 @@ def _push(embedded: _Embedded, loss: Loss, batch_size: int, rows: list[tuple[str
         return float("nan")
     anchors, positives, *hard = (embedded.unit_rows(column) for column in zip(*sample, strict=True))
     vectors = {"anchors": anchors, "positives": positives, "hard_negatives": hard}
-    inspection = find_false_negatives(embeddings=vectors, loss=loss, batch_size=batch_size)
-    return float(inspection.numbers["hard_negatives_share"])
+    return push_of_random_batches(vectors, loss, batch_size=batch_size).hard_share
