@@ -170,5 +170,5 @@ def _components(loss: Loss, row: PublishedModel, between: float) -> Components:
 @functools.cache
 def _turn() -> np.ndarray:
     """Return a random rotation, (D, D), so that every prefix sees all directions alike."""
-    drawn = np.random.default_rng(1).standard_normal((DIMENSIONS, DIMENSIONS))
-    return np.linalg.qr(drawn)[0]
+    gaussian_matrix = np.random.default_rng(1).standard_normal((DIMENSIONS, DIMENSIONS))
+    return np.linalg.qr(gaussian_matrix)[0]

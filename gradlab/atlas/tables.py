@@ -47,11 +47,11 @@ def short(value: float) -> str:
     return "∞" if math.isinf(value) else f"{value:.3g}"
 
 
-def aligned(rows: Sequence[Sequence[str]], left: int) -> str:
-    """Return a table for a terminal: ``left`` columns left-aligned, the others right-aligned."""
+def aligned(rows: Sequence[Sequence[str]], left_columns: int) -> str:
+    """Return a table for a terminal: ``left_columns`` left-aligned, the others right-aligned."""
     columns = []
     for place, column in enumerate(zip(*rows, strict=True)):
-        width, side = max(map(len, column)), "<" if place < left else ">"
+        width, side = max(map(len, column)), "<" if place < left_columns else ">"
         columns.append([f"{text:{side}{width}}" for text in column])
     return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
 
@@ -63,14 +63,14 @@ def text_table(entries: Sequence[Entry]) -> str:
         [entry.name, entry.family, *(cell(entry, name) for name in COLUMNS), str(entry.leads)]
         for entry in entries
     ]
-    return aligned([headings, *rows], left=2)
+    return aligned([headings, *rows], left_columns=2)
 
 
 def models_table(rows: Sequence[PublishedModel]) -> str:
     """Return the table of published models for a terminal."""
     headings = ("model:NAME/STAGE", "year", "source", "loss")
     cells = [(row.key, str(row.year), row.confidence, row.expression) for row in rows]
-    return aligned([headings, *cells], left=4)
+    return aligned([headings, *cells], left_columns=4)
 
 
 def exchange_models(first: ModelEntry, second: ModelEntry) -> str:
@@ -79,7 +79,9 @@ def exchange_models(first: ModelEntry, second: ModelEntry) -> str:
     scalars = "effective negatives", "pull/push", "half of the strength left at"
     headings = ("", *shares, "hardest negative", *scalars)
     columns = [(model.name, *model_cells(model)) for model in (first, second)]
-    return "\n".join([SETTING, "", aligned([*zip(headings, *columns, strict=True)], left=3)])
+    return "\n".join(
+        [SETTING, "", aligned([*zip(headings, *columns, strict=True)], left_columns=3)]
+    )
 
 
 def model_cells(entry: ModelEntry) -> tuple[str, ...]:

@@ -101,13 +101,13 @@ def check_batch(
         GradlabError: wrong kind, shape or dtype; NaN; zero rows; rows that are not unit-norm; no
             negatives; arguments that do not fit the batch.
     """
-    named = {"anchors": anchors, "positives": positives}
+    embeddings = {"anchors": anchors, "positives": positives}
     if extra_negatives is not None:
-        named["extra_negatives"] = extra_negatives
+        embeddings["extra_negatives"] = extra_negatives
     if own_negatives is not None:
-        named["own_negatives"] = own_negatives
-    _check_shapes(named, in_batch_negatives, negatives_elsewhere)
-    rows = dict(zip(named, _check_norms(named, normalize), strict=True))
+        embeddings["own_negatives"] = own_negatives
+    _check_shapes(embeddings, in_batch_negatives, negatives_elsewhere)
+    rows = dict(zip(embeddings, _check_norms(embeddings, normalize), strict=True))
     embedded = isinstance(teacher, (tuple, list))
     of_candidates = {
         "labels": labels,
@@ -119,7 +119,7 @@ def check_batch(
     present = {name: argument for name, argument in arguments.items() if argument is not None}
     arrays = {}
     if present:
-        arrays = _check_arguments(present, named, in_batch_negatives, negatives_elsewhere)
+        arrays = _check_arguments(present, embeddings, in_batch_negatives, negatives_elsewhere)
     if relation is not None:
         _check_relation(arrays["relation"])
     ruled = labels is not None or relation is not None
@@ -128,20 +128,20 @@ def check_batch(
         **rows,
         supervision=Supervision(**supervision) if supervision else UNSUPERVISED,
         **arrays,
-        teacher=_check_embeddings("teacher", teacher, named) if embedded else None,
+        teacher=_check_embeddings("teacher", teacher, embeddings) if embedded else None,
         candidates=Candidates(rules=(Labelled(),)) if ruled else DEFAULT_CANDIDATES,
         in_batch_negatives=in_batch_negatives,
-        guide=None if guide is None else _check_embeddings("guide", guide, named),
+        guide=None if guide is None else _check_embeddings("guide", guide, embeddings),
     )
 
 
 def _check_shapes(
-    named: Mapping[str, Any], in_batch_negatives: bool, negatives_elsewhere: bool
+    embeddings: Mapping[str, Any], in_batch_negatives: bool, negatives_elsewhere: bool
 ) -> None:
     """Check kinds and shapes of all embeddings, and that there are negatives."""
-    anchors = named["anchors"]
+    anchors = embeddings["anchors"]
     count = 0
-    for name, rows in named.items():
+    for name, rows in embeddings.items():
         _check_kind(name, rows, anchors)
         if name == "anchors" and in_batch_negatives:
             count = anchors.shape[0] - 1
@@ -187,12 +187,12 @@ ARGUMENT_KINDS: dict[str, tuple[str, Any]] = {
 
 
 def _shapes(
-    named: Mapping[str, Array], in_batch_negatives: bool, negatives_elsewhere: bool
+    embeddings: Mapping[str, Array], in_batch_negatives: bool, negatives_elsewhere: bool
 ) -> dict[str, list[tuple[int, ...]]]:
     """Return the shapes that each argument may have; empty for any number of columns."""
-    n: int = named["anchors"].shape[0]
+    n: int = embeddings["anchors"].shape[0]
     m, h = (
-        named[kind].shape[-2] if kind in named else 0
+        embeddings[kind].shape[-2] if kind in embeddings else 0
         for kind in ("extra_negatives", "own_negatives")
     )
     widths = candidate_counts(n, m, h, in_batch_negatives)
@@ -212,18 +212,18 @@ def _shapes(
 
 def _check_arguments(
     arguments: Mapping[str, Any],
-    named: Mapping[str, Array],
+    embeddings: Mapping[str, Array],
     in_batch_negatives: bool,
     negatives_elsewhere: bool,
 ) -> dict[str, Array]:
-    """Check arguments beside the ``named`` embeddings; return them as arrays."""
+    """Check arguments beside the ``embeddings``; return them as arrays."""
     if "labels" in arguments and "relation" in arguments:
         raise GradlabError(
             "labels and relation both say which candidates are positives; give one of them"
         )
-    shapes = _shapes(named, in_batch_negatives, negatives_elsewhere)
+    shapes = _shapes(embeddings, in_batch_negatives, negatives_elsewhere)
     return {
-        name: _check_argument(name, argument, named["anchors"], shapes)
+        name: _check_argument(name, argument, embeddings["anchors"], shapes)
         for name, argument in arguments.items()
     }
 
@@ -344,13 +344,13 @@ def _check_kind(name: str, rows: Any, like: Any) -> None:
         )
 
 
-def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> list[Array]:
+def _check_norms(embeddings: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> list[Array]:
     """Return the rows, normalised if asked for; the norms of all are read from a GPU at once.
 
     All rows have one dtype.
     """
     # Unannotated shapes: jaxtyping checks lists at random, which would change `random`'s state.
-    columns = list(named.values())
+    columns = list(embeddings.values())
     tolerance = NORM_TOLERANCE[str(columns[0].dtype)]
     if columns[0].dtype.itemsize == 2:
         columns = [at_least_single(rows) for rows in columns]
@@ -359,7 +359,7 @@ def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> 
     # The largest deviation and the smallest norm of each; NaN if any entry is NaN.
     extremes = [bound for norm in norms for bound in (xp.max(xp.abs(norm - 1)), xp.min(norm))]
     if compiled(columns[0]):
-        for name, worst, least in zip(named, extremes[::2], extremes[1::2], strict=True):
+        for name, worst, least in zip(embeddings, extremes[::2], extremes[1::2], strict=True):
             fine = xp.isfinite(worst) & (least > 0)
             if not normalize:
                 fine = fine & (worst <= tolerance)
@@ -369,7 +369,9 @@ def _check_norms(named: Mapping[str, Float[Array, "*_ d"]], normalize: bool) -> 
         return [unit_rows(rows) if normalize else rows for rows in columns]
     checked = []
     bounds = xp.stack(extremes).tolist()
-    for name, rows, worst, least in zip(named, columns, bounds[::2], bounds[1::2], strict=True):
+    for name, rows, worst, least in zip(
+        embeddings, columns, bounds[::2], bounds[1::2], strict=True
+    ):
         limits = NORM_LIMITS[rows.dtype.itemsize]
         # Squares outside this range overflow or lose digits.
         if not limits[0] < least or not worst < limits[1]:

@@ -26,9 +26,9 @@ def gaps_of(
     near = abs(rounded) < float(xp.finfo(cosine.dtype).eps) ** (1 / 3)
     left, right = detach(first), -sign * detach(second)
     if right.ndim == 3 or left.shape[0] * right.shape[0] * left.shape[1] <= _NEAR_ENTRIES:
-        apart = left[:, None, :] - right
+        differences = left[:, None, :] - right
         return gap + xp.where(
-            near, xp.sum(apart * apart, axis=-1) / 2 - rounded, xp.zeros_like(rounded)
+            near, xp.sum(differences * differences, axis=-1) / 2 - rounded, xp.zeros_like(rounded)
         )
     if not bool(xp.any(near)):
         return gap
@@ -36,6 +36,6 @@ def gaps_of(
     step = max(1, _NEAR_ENTRIES // left.shape[1])
     for start in range(0, rows.shape[0], step):
         i, j = rows[start : start + step], columns[start : start + step]
-        apart = left[i] - right[j]
-        lost[i, j] = xp.sum(apart * apart, axis=-1) / 2 - rounded[i, j]
+        differences = left[i] - right[j]
+        lost[i, j] = xp.sum(differences * differences, axis=-1) / 2 - rounded[i, j]
     return gap + lost
