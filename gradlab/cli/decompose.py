@@ -64,14 +64,14 @@ def command(
     if len(decompositions) == 2:
         click.echo(both_sides_text(*decompositions) + "\n")
 
-    written = []
+    destinations = []
     for decomposition in decompositions:
         about = {**batch, **checks, "side": decomposition.side}
         base = output / file_name([target, "decompose"], settings | about)
         manifest = decomposition.manifest({"target": target, "set": settings, **about})
         replaced = check_existing(base, SUFFIXES, manifest, overwrite)
-        written.append((decomposition, base, manifest, replaced))
-    for decomposition, base, manifest, replaced in written:
+        destinations.append((decomposition, base, manifest, replaced))
+    for decomposition, base, manifest, replaced in destinations:
         save(decomposition.plot()[0], Path(f"{base}.png"))
         decomposition.write(base, manifest)
         for suffix, content in SUFFIXES.items():

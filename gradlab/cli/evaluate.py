@@ -99,15 +99,15 @@ def command(model: str, eval_data: Path, output: Path | None, style: str, **opti
     from gradlab.files import check_writable, write_json
 
     # Cheap checks come before the model is loaded.
-    asked = [*options.pop("tasks"), *options.pop("more_tasks")]
+    requested_tasks = [*options.pop("tasks"), *options.pop("more_tasks")]
     retrieval, scored = is_retrieval_folder(eval_data), is_pair_file(eval_data)
     columns = [options.pop(name) for name in ("column", "positive_column", "score_column")]
     encoding = options.pop("encoding")
     if any(columns) and not scored:
         raise GradlabError(f"{str(eval_data)!r} is no file of scored pairs; leave columns out")
     if retrieval or scored:
-        _check_one_task(eval_data, bool(asked), scored)
-    tasks = task_names(asked or "sts")
+        _check_one_task(eval_data, bool(requested_tasks), scored)
+    tasks = task_names(requested_tasks or "sts")
     pairs = None
     if scored:
         pairs = _scored_pairs(eval_data, columns, encoding)
@@ -152,12 +152,12 @@ def _scored_pairs(eval_data: Path, columns: list[str | None], encoding: str) -> 
     return read_pairs(file)
 
 
-def _check_one_task(eval_data: Path, named: bool, scored: bool) -> None:
+def _check_one_task(eval_data: Path, has_tasks: bool, scored: bool) -> None:
     """Refuse options of SentEval's tasks for data that are one task by themselves."""
     of_tasks = ["aggregation", "classifier", "folds", "seed", "jobs", "style"]
     of_tasks += ["split"] * scored
     options_given = given_options()
-    superfluous = ["--tasks"] * named + [
+    superfluous = ["--tasks"] * has_tasks + [
         options_given[name][0] for name in of_tasks if name in options_given
     ]
     if superfluous:

@@ -17,14 +17,14 @@ def command(symptom: tuple[str, ...], as_json: bool) -> None:
     """Explain a training symptom: likely causes, how to check, what to do, and who else met it."""
     from gradlab.diagnosis.symptoms import find_symptoms, symptoms
 
-    chosen = find_symptoms(" ".join(symptom)) if symptom else list(symptoms().values())
+    descriptions = find_symptoms(" ".join(symptom)) if symptom else list(symptoms().values())
     if as_json:
-        plain = [dataclasses.asdict(description) for description in chosen]
+        plain = [dataclasses.asdict(description) for description in descriptions]
         click.echo(json.dumps(plain[0] if symptom else plain, indent=2, ensure_ascii=False))
     elif symptom:
-        for other in chosen[1:]:
+        for other in descriptions[1:]:
             click.echo(f"Not sure: this fits best, and next {other.name} ({other.title}).\n")
-        click.echo(str(chosen[0]))
+        click.echo(str(descriptions[0]))
     else:
-        width = max(len(description.name) for description in chosen)
-        click.echo("\n".join(f"{text.name:{width}}  {text.title}" for text in chosen))
+        width = max(len(description.name) for description in descriptions)
+        click.echo("\n".join(f"{text.name:{width}}  {text.title}" for text in descriptions))

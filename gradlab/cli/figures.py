@@ -38,11 +38,11 @@ def command(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from gradlab.figures.catalogue import choose, draw_figures
 
-    chosen = choose(names, as_published=as_published)
+    figures = choose(names, as_published=as_published)
     if as_published:
-        for figure in chosen:
+        for figure in figures:
             if not figure.as_published:
                 click.echo(f"Figure {figure.name} was published as the text says.")
-    written = draw_figures(names, output, as_published=as_published, formats=formats)
-    for path in written:
+    paths = draw_figures(names, output, as_published=as_published, formats=formats)
+    for path in paths:
         click.echo(f"Wrote {path}")

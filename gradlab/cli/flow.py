@@ -115,7 +115,7 @@ def _batch(options: dict[str, Any]) -> tuple[str, tuple[Any, Any, Any]]:
     context = click.get_current_context()
     source = click.core.ParameterSource.COMMANDLINE
 
-    def named(names: tuple[str, ...]) -> str:
+    def option_names(names: tuple[str, ...]) -> str:
         return ", ".join(
             f"--{name.replace('_', '-')}"
             for name in names
@@ -123,15 +123,15 @@ def _batch(options: dict[str, Any]) -> tuple[str, tuple[Any, Any, Any]]:
         )
 
     has_rows = options["embeddings"] is not None or options["model"] is not None
-    if options["embeddings"] is not None and (surplus := named(("model", *OF_MODEL))):
+    if options["embeddings"] is not None and (surplus := option_names(("model", *OF_MODEL))):
         raise GradlabError(f"--embeddings brings the batch; leave {surplus} out")
-    if has_rows and (surplus := named(SYNTHETIC)):
+    if has_rows and (surplus := option_names(SYNTHETIC)):
         raise GradlabError(f"{surplus}: only without --embeddings and --model")
     if options["embeddings"] is not None:
         return _from_file(options["embeddings"])
     if options["model"] is not None:
         return _from_model(options)
-    if surplus := named(OF_MODEL):
+    if surplus := option_names(OF_MODEL):
         raise GradlabError(f"{surplus}: only with --model")
     from gradlab.flow import synthetic_batch
 

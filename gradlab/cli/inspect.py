@@ -130,13 +130,13 @@ def command(
             _print_advice(advice)
         earlier = set(output.glob("*"))
         with waiting("Writing"):
-            written = inspection.write(output, settings, command_line, file)
+            saved_files = inspection.write(output, settings, command_line, file)
             if write_clean is not None and file is not None:
-                written.append(_write_clean(inspection, file, write_clean, as_json))
+                saved_files.append(_write_clean(inspection, file, write_clean, as_json))
         grade = _grade(inspection, advice)
         if as_json:
-            _print_json(grade, advice, inspection.numbers, written)
-        for path in () if as_json else written:
+            _print_json(grade, advice, inspection.numbers, saved_files)
+        for path in () if as_json else saved_files:
             click.echo(f"Wrote {path}{' in place of an earlier one' if path in earlier else ''}")
     end_with(grade, fail_on)
 
@@ -218,10 +218,10 @@ def _print_advice(advice: list[Verdict]) -> None:
 
 
 def _print_json(
-    grade: Grade, advice: list[Verdict], numbers: dict[str, Any], written: list[Path]
+    grade: Grade, advice: list[Verdict], numbers: dict[str, Any], saved_files: list[Path]
 ) -> None:
     findings = [finding.to_dict() for finding in advice]
-    files = [str(path) for path in written]
+    files = [str(path) for path in saved_files]
     print_json(grade, {"findings": findings, "numbers": numbers, "files": files})
 
 

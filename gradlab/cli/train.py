@@ -44,17 +44,17 @@ def command(
     The two views of a sentence are the sentence itself under independent dropout (unsupervised
     SimCSE), unless options or a recipe say otherwise. Options given here override the recipe's.
     """
-    chosen = {name: value for name, value in options.items() if value not in (None, ())}
+    overrides = {name: value for name, value in options.items() if value not in (None, ())}
     if resume and config_file is not None:
         raise GradlabError("--resume takes the configuration of the run itself; leave --config out")
-    if resume and "output" not in chosen:
+    if resume and "output" not in overrides:
         raise GradlabError("--resume needs --output, the folder of the run to continue")
-    base = _base(chosen, assignments, config_file, resume)
-    content = {**base, **chosen}
+    base = _base(overrides, assignments, config_file, resume)
+    content = {**base, **overrides}
     if show_recipe:
         click.echo(_recipe_text(content))
         return
-    if assignments or "loss" in chosen:
+    if assignments or "loss" in overrides:
         settings = _loss_settings(_loss(content), assignments)
         if "preset" not in settings and _loss(content) == _loss(base):
             settings = {**base.get("loss_settings", {}), **settings}
@@ -83,18 +83,20 @@ def command(
 
 
 def _base(
-    chosen: dict[str, Any], assignments: tuple[str, ...], config_file: Path | None, resume: bool
+    overrides: dict[str, Any], assignments: tuple[str, ...], config_file: Path | None, resume: bool
 ) -> dict[str, Any]:
     """Return the settings that options override: of the run to continue, or of a configuration."""
     base: dict[str, Any] = {}
     whole = False  # whether every setting is in the configuration, as in a manifest
     # Code of one's own runs if the command line names it, not because a manifest does.
-    code = [*assignments, *(str(chosen.get(name, "")) for name in ("loss", "augment"))]
+    code = [*assignments, *(str(overrides.get(name, "")) for name in ("loss", "augment"))]
     code += click.get_current_context().meta.get("loss_files", ())
     if resume:
         from gradlab.train.run_folder import resumable_config
 
-        base = resumable_config(chosen["output"], chosen.get("device", "auto"), code).to_dict()
+        base = resumable_config(
+            overrides["output"], overrides.get("device", "auto"), code
+        ).to_dict()
     elif config_file is not None:
         base = read_object(config_file, "the configuration ")
         if whole := isinstance(base.get("config"), dict):
@@ -106,7 +108,7 @@ def _base(
     if not isinstance(base.get("loss_settings", {}), dict):
         raise GradlabError(f"loss_settings in {str(config_file)!r} must be a table (in JSON)")
     follows = base.get("recipe")
-    if (whole or follows) and chosen.get("recipe", follows) != follows:
+    if (whole or follows) and overrides.get("recipe", follows) != follows:
         why = "has every setting" if whole else f"follows the recipe {follows!r}"
         raise GradlabError(
             f"a recipe fills in what is not given, but the configuration {why} already; leave "
