@@ -60,10 +60,10 @@ def open_parquet(path: Path) -> Table:
     with arrow_errors("a Parquet file"), explained(path), parquet.ParquetFile(path) as file:
         names = tuple(file.schema_arrow.names)
 
-    def rows(asked: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    def rows(columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         with arrow_errors("a Parquet file"), parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(asked))):
-                yield from _tuples(batch, asked)
+            for batch in file.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(columns))):
+                yield from _tuples(batch, columns)
 
     return Table(path, "Parquet", names, rows, (path,))
 
@@ -114,17 +114,17 @@ def _open_arrow(path: Path, files: Sequence[Path], form: str) -> Table:
         for file in files[:1]:
             names = tuple(next(read_batches(file)).schema.names)
 
-    def rows(asked: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    def rows(columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         with arrow_errors("Arrow data"):
             for file in files:
                 for batch in read_batches(file):
                     for start in range(0, batch.num_rows, _ROWS):
-                        yield from _tuples(batch.slice(start, _ROWS), asked)
+                        yield from _tuples(batch.slice(start, _ROWS), columns)
 
     return Table(path, form, names, rows, tuple(files))
 
 
-def _tuples(batch: Any, asked: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    batch = batch.select(list(dict.fromkeys(asked)))
+def _tuples(batch: Any, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    batch = batch.select(list(dict.fromkeys(columns)))
     batch.validate(full=True)  # offsets of a damaged file would be read outside its memory
-    return zip(*(batch.column(name).to_pylist() for name in asked), strict=True)
+    return zip(*(batch.column(name).to_pylist() for name in columns), strict=True)

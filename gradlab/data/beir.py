@@ -34,13 +34,13 @@ def open_beir(path: Path) -> Table:
     relevances = path if path.is_file() else folder / "qrels" / "train.tsv"
     if not relevances.is_file():
         splits = sorted((folder / "qrels").glob("*.tsv"))
-        named = f"; name another split: {listed([str(split) for split in splits])}" * bool(splits)
-        raise GradlabError(f"{folder} has no qrels/train.tsv{named}")
+        hint = f"; name another split: {listed([str(split) for split in splits])}" * bool(splits)
+        raise GradlabError(f"{folder} has no qrels/train.tsv{hint}")
     return Table(
         path,
         f"BEIR's layout, split {relevances.stem!r}",
         NAMES,
-        lambda asked: _rows(folder, relevances, asked),
+        lambda columns: _rows(folder, relevances, columns),
         (*(folder / f"{name}.jsonl" for name in ("corpus", "queries")), relevances),
     )
 
@@ -118,7 +118,7 @@ def _folder(path: Path) -> Path:
     return path.parents[1] if path.suffix == ".tsv" and len(path.parents) > 1 else path
 
 
-def _rows(folder: Path, file: Path, asked: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+def _rows(folder: Path, file: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     documents, queries = (documents_of(folder / f"{name}.jsonl") for name in ("corpus", "queries"))
     for query, scores in relevances_of(file, documents, queries).items():
         relevant = sorted(
@@ -129,4 +129,4 @@ def _rows(folder: Path, file: Path, asked: Sequence[str]) -> Iterator[tuple[Any,
             "query": queries[query]["text"],
             "positives": [document_text(documents[document]) for document in relevant],
         }
-        yield tuple(row[name] for name in asked)
+        yield tuple(row[name] for name in columns)

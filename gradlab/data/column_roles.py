@@ -64,19 +64,19 @@ class Roles:
         return {role: name for role, name in roles.items() if name}
 
 
-def find_roles(table: Table, asked: Roles) -> Roles:
+def find_roles(table: Table, request: Roles) -> Roles:
     """Return the role of each column of a table.
 
     Args:
         table: the columns.
-        asked: columns that the user names. If anchor or positive are among them, only named
+        request: columns that the user names. If anchor or positive are among them, only named
             columns are used; without an anchor it is found by its name.
 
     Raises:
         GradlabError: a column is named that is not there, or no name says where the sentences are.
     """
     names = table.names
-    for name in filter(None, (*asked.texts, asked.label, asked.score)):
+    for name in filter(None, (*request.texts, request.label, request.score)):
         if not names:
             raise GradlabError(
                 f"{table.path}: plain text has no column {name!r}; expected {FORMATS}"
@@ -85,23 +85,25 @@ def find_roles(table: Table, asked: Roles) -> Roles:
             raise GradlabError(f"{table.path}: no column {name!r}; it has {listed_names(names)}")
     if not names:
         return Roles()
-    anchor = asked.anchor or _first(names, ANCHORS) or (names[0] if len(names) == 1 else None)
+    anchor = request.anchor or _first(names, ANCHORS) or (names[0] if len(names) == 1 else None)
     if anchor is None:
         headless = table.form.startswith(("CSV", "TSV")) and _looks_like_a_row(names)
         hint = " (its first row looks like a row, not like names: add a row of names)" * headless
         raise GradlabError(
             f"{table.path} ({table.form}) has the columns {listed_names(names)}{hint}; {ASK}"
         )
-    positive, negatives = asked.positive, asked.negatives
-    if asked.anchor is None and positive is None:
+    positive, negatives = request.positive, request.negatives
+    if request.anchor is None and positive is None:
         positive = _first([name for name in names if name not in (anchor, *negatives)], POSITIVES)
         if positive is not None and not negatives:
             negatives = tuple(name for name in names if _NEGATIVE.fullmatch(_plain(name)))
     if negatives and positive is None:
         raise GradlabError("hard negatives need positives too; name them by --positive-column")
-    used = {anchor, positive, *negatives, asked.label, asked.score}
+    used = {anchor, positive, *negatives, request.label, request.score}
     unused = tuple(name for name in names if name not in used)
-    return Roles(anchor, positive, negatives, asked.label, asked.score, unused, not asked.texts)
+    return Roles(
+        anchor, positive, negatives, request.label, request.score, unused, not request.texts
+    )
 
 
 def listed_names(names: Sequence[str]) -> str:

@@ -29,7 +29,7 @@ def open_json(path: Path, encoding: str) -> Table:
         for number, row in enumerate(_until_damaged(rows)):
             if number == _NAMED_BY:
                 break
-            names.update(dict.fromkeys(_named(row) if row is not None else ()))
+            names.update(dict.fromkeys(_cells_by_column(row) if row is not None else ()))
     if not names:
         for _ in numbered(path, read_values(path, encoding, array)):
             pass  # names the row that cannot be read
@@ -38,7 +38,7 @@ def open_json(path: Path, encoding: str) -> Table:
         path,
         "a JSON array" if array else "JSON lines",
         tuple(names),
-        lambda asked: _cells(read_values(path, encoding, array), asked),
+        lambda columns: _cells(read_values(path, encoding, array), columns),
         (path,),
     )
 
@@ -112,7 +112,7 @@ def _entries(file: IO[str]) -> Iterator[Any]:
             raise ValueError("not JSON: a comma is missing between two rows of the array")
 
 
-def _named(row: Any) -> dict[str, Any]:
+def _cells_by_column(row: Any) -> dict[str, Any]:
     """Return the cells of a row by their column."""
     if isinstance(row, dict):
         return row
@@ -125,12 +125,12 @@ def _named(row: Any) -> dict[str, Any]:
     raise ValueError("expected an object with a sentence")
 
 
-def _cells(rows: Iterator[Any], asked: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+def _cells(rows: Iterator[Any], columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     for row in rows:
         if row is None:
-            yield ("",) * len(asked)
+            yield ("",) * len(columns)
             continue
-        cells = _named(row)
-        if cells.keys().isdisjoint(asked):
-            raise ValueError(f"no column {asked[0]!r}; it has {', '.join(map(str, cells))}")
-        yield tuple(map(cells.get, asked))
+        cells = _cells_by_column(row)
+        if cells.keys().isdisjoint(columns):
+            raise ValueError(f"no column {columns[0]!r}; it has {', '.join(map(str, cells))}")
+        yield tuple(map(cells.get, columns))

@@ -73,7 +73,7 @@ def open_separated(path: Path, ending: str, encoding: str) -> Table:
         path,
         dialect.spoken(ending),
         names,
-        lambda asked: _rows(path, encoding, dialect, names, asked),
+        lambda columns: _rows(path, encoding, dialect, names, columns),
         (path,),
     )
 
@@ -165,10 +165,10 @@ class _Recorded:
 
 
 def _rows(
-    path: Path, encoding: str, dialect: Dialect, names: Sequence[str], asked: Sequence[str]
+    path: Path, encoding: str, dialect: Dialect, names: Sequence[str], columns: Sequence[str]
 ) -> Iterator[tuple[str, ...]]:
     places = []
-    for name in asked:
+    for name in columns:
         if names.count(name) > 1:
             raise GradlabError(
                 f"{path}: there are {names.count(name)} columns {name!r}; rename them"

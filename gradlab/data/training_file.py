@@ -160,11 +160,11 @@ class TrainingFile:
                 for name in (roles.label, roles.score)
             ]
             anchors, positives, *columns = [*texts, []][: max(2, len(texts))]
-            chosen = positives if self.positives_per_row == "all" else positives[:1]
+            used_positives = positives if self.positives_per_row == "all" else positives[:1]
             if census is not None:
-                census.dropped += len(positives) - len(chosen)
+                census.dropped += len(positives) - len(used_positives)
             hard = tuple(itertools.chain.from_iterable(columns))[: self.negatives_per_row]
-            for positive in chosen if roles.positive else [None]:
+            for positive in used_positives if roles.positive else [None]:
                 pair = (anchors[0],) if positive is None else (anchors[0], positive)
                 yield Example(number, pair, hard, *values)
 
