@@ -49,14 +49,14 @@ def check_context(name: str, arguments: Mapping[str, Any], names: Iterable[str])
 
 def needed_names(loss: Any) -> tuple[str, ...]:
     """Return which of `CONTEXT` and of the kinds of negatives a loss cannot be called without."""
-    named = (*CONTEXT, "extra_negatives", "own_negatives")
+    known_names = (*CONTEXT, "extra_negatives", "own_negatives")
     parameters = parameters_of(loss)
     needed = [name for name, given in parameters.items() if given.default is given.empty]
     third = [name for name in needed if parameters[name].kind in POSITIONAL][2:]
     return tuple(
-        "extra_negatives" if name in third and name not in named else name
+        "extra_negatives" if name in third and name not in known_names else name
         for name in needed
-        if name in named or name in third[:1]
+        if name in known_names or name in third[:1]
     )
 
 

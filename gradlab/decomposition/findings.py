@@ -198,12 +198,12 @@ def _gate(coefficients: Block, cosines: Block, angles: Float[np.ndarray, "n"]) -
     beside = np.log(push[pushed] / gate)
     if two := _two_temperatures(push[pushed], level, own, temperature):
         return two
-    left = _unexplained(beside, np.log(gate), gate, gate**2)
-    if MOST * left > _unexplained(beside, level, level**2, level**3):
+    gate_misfit = _unexplained(beside, np.log(gate), gate, gate**2)
+    if MOST * gate_misfit > _unexplained(beside, level, level**2, level**3):
         return ""  # a push that follows the negatives alone is no function of the gate
     easy, hard = np.argmin(np.where(gate < LEAST_GATE, np.inf, gate)), np.argmax(gate)
     times = float(np.exp(beside[easy] - beside[hard]))
-    if left > EXPLAINED * beside.std() or 1 / VARYING < times < VARYING:
+    if gate_misfit > EXPLAINED * beside.std() or 1 / VARYING < times < VARYING:
         return ""
     amount, share = "less" if times < 1 else "more", f"{100 * gate[easy]:.2g}%"
     return (
@@ -216,8 +216,8 @@ def _gate(coefficients: Block, cosines: Block, angles: Float[np.ndarray, "n"]) -
 def _unexplained(values: Float[np.ndarray, "n"], *columns: Float[np.ndarray, "n"]) -> float:
     """Return the standard deviation of values around the best sum of columns and a constant."""
     matrix = np.stack([np.ones_like(values), *columns], 1)
-    left: np.ndarray = values - matrix @ np.linalg.lstsq(matrix, values, rcond=None)[0]
-    return float(left.std())
+    residuals: np.ndarray = values - matrix @ np.linalg.lstsq(matrix, values, rcond=None)[0]
+    return float(residuals.std())
 
 
 def _two_temperatures(
@@ -235,8 +235,8 @@ def _two_temperatures(
 
     def residual(x: Float[np.ndarray, "3"]) -> Float[np.ndarray, "n"]:
         gap = level - own * np.exp(-x[0]) - x[1]
-        left: np.ndarray = x[2] - np.logaddexp(0, -gap) - np.log(push)
-        return left
+        residuals: np.ndarray = x[2] - np.logaddexp(0, -gap) - np.log(push)
+        return residuals
 
     exact: Any = {"xtol": 1e-14, "ftol": 1e-14, "gtol": 1e-14, "max_nfev": 200}
     fits = (

@@ -400,8 +400,8 @@ def _least_squares(
         closed = target.coefficients(at(x))
         if closed is None or not np.any(closed):
             return target.values / size
-        left: np.ndarray = target.values - _projected(target.values, closed)[0]
-        return left / size
+        residuals: np.ndarray = target.values - _projected(target.values, closed)[0]
+        return residuals / size
 
     initial = np.array([getattr(match.base, field) for field in fields], dtype=float)
     initial[logarithmic] = np.log(np.maximum(initial[logarithmic], 1e-300))

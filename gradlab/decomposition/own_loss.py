@@ -48,7 +48,7 @@ def own_loss(loss: Any, settings: Mapping[str, Any]) -> Loss:
     resolved = resolve_loss(loss, settings)
     if isinstance(resolved, Loss):
         return resolved
-    return OwnLoss(resolved, _called(loss, settings) if settings else loss)
+    return OwnLoss(resolved, _call_text(loss, settings) if settings else loss)
 
 
 class OwnLoss(Loss):
@@ -162,11 +162,11 @@ class OwnLoss(Loss):
         try:
             return decompose(self._double, *rows, own_negatives=own, side=side, **context)
         except GradlabError as error:
-            held = held_rows(self.original)
-            if not held or "extra_negatives" in str(error):
+            queues = held_rows(self.original)
+            if not queues or "extra_negatives" in str(error):
                 raise
             raise GradlabError(
-                f"{error}; it holds {listed(held[:3])}: give a queue as extra_negatives=, to a "
+                f"{error}; it holds {listed(queues[:3])}: give a queue as extra_negatives=, to a "
                 "loss of (anchors, positives, extra_negatives)"
             ) from error
 
@@ -187,12 +187,12 @@ class OwnLoss(Loss):
         """The loss in double precision: a copy of it as it is now, which no call changes."""
         function = two_views(independent_copy(self.original))[0]
 
-        def named(*rows: Any, **keywords: Any) -> Any:
+        def double_loss(*rows: Any, **keywords: Any) -> Any:
             return function(*rows, **keywords)
 
-        named.__name__ = self.given_as
-        named.__signature__ = _signature(self.original)  # type: ignore[attr-defined]
-        return named
+        double_loss.__name__ = self.given_as
+        double_loss.__signature__ = _signature(self.original)  # type: ignore[attr-defined]
+        return double_loss
 
 
 def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
@@ -251,11 +251,11 @@ def resolve_loss(text: str, settings: Mapping[str, Any]) -> Any:
     except TypeError as error:
         raise GradlabError(f"{target}: {error}") from None
     loss: Any = functools.partial(imported, **values)
-    loss.__name__ = _called(imported.__name__, values)
+    loss.__name__ = _call_text(imported.__name__, values)
     return loss
 
 
-def _called(name: str, values: Mapping[str, Any]) -> str:
+def _call_text(name: str, values: Mapping[str, Any]) -> str:
     return f"{name}({', '.join(f'{key}={value}' for key, value in values.items())})"
 
 

@@ -99,7 +99,7 @@ def with_named_negatives(loss: TwoViewLoss, name: str) -> TwoViewLoss:
     fits = several or not parameters
     fits = fits or (third is not None and third.default in (inspect.Parameter.empty, None))
 
-    def called(*rows: Any, **options: Any) -> Any:
+    def adapted_loss(*rows: Any, **options: Any) -> Any:
         if len(rows) > 2 and by_name:
             return loss(*rows[:2], extra_negatives=rows[2], **options)
         if len(rows) > 2 and not fits:
@@ -109,7 +109,7 @@ def with_named_negatives(loss: TwoViewLoss, name: str) -> TwoViewLoss:
             )
         return loss(*rows, **options)
 
-    return called
+    return adapted_loss
 
 
 def gathers(loss: Any) -> bool:
@@ -123,10 +123,10 @@ def held_parameters(loss: Any, dimension: int | None = None) -> list[str]:
 
     ``dimension`` keeps those that have an axis of this size.
     """
-    named = loss.named_parameters() if hasattr(loss, "named_parameters") else ()
+    named_parameters = loss.named_parameters() if hasattr(loss, "named_parameters") else ()
     return [
         f"{name} of shape {tuple(parameter.shape)}"
-        for name, parameter in named
+        for name, parameter in named_parameters
         if parameter.ndim > 1 and (dimension is None or dimension in parameter.shape)
     ]
 
@@ -146,11 +146,13 @@ def held_rows(loss: Any, dimension: int | None = None) -> list[str]:
     tensors |= {name: value for name, value in getattr(loss, "__dict__", {}).items()}
     code, cells = getattr(loss, "__code__", None), getattr(loss, "__closure__", None) or ()
     if code is not None:
-        named = {name: loss.__globals__[name] for name in code.co_names if name in loss.__globals__}
-        closed = {
+        used_globals = {
+            name: loss.__globals__[name] for name in code.co_names if name in loss.__globals__
+        }
+        closure_variables = {
             name: cell.cell_contents for name, cell in zip(code.co_freevars, cells, strict=True)
         }
-        tensors |= named | closed
+        tensors |= used_globals | closure_variables
     return [
         f"{name} of shape {tuple(value.shape)}"
         for name, value in tensors.items()
@@ -179,14 +181,14 @@ def _of_sentence_transformers(loss: Any, name: str, bases: set[str]) -> TwoViewL
         elif hasattr(loss, "sentence_embedder"):
             arguments = _stacked
 
-        def called(*views: View) -> Any:
+        def adapted_loss(*views: View) -> Any:
             if len(views) > 2 and arguments in (_all_pairs, _stacked):
                 raise GradlabError(f"{name} takes no extra negatives; leave them out")
             value = loss.compute_loss_from_embeddings(*arguments(*views))
             # Some losses return a dict of terms, which the trainer sums.
             return sum(value.values()) if isinstance(value, dict) else value
 
-        return called
+        return adapted_loss
     if hasattr(loss, "calculate_loss"):
         return lambda *views: loss.calculate_loss([[column] for column in _columns(*views)[0]])
     raise GradlabError(
@@ -245,7 +247,7 @@ def _of_metric_learning(loss: Any, name: str, bases: set[str]) -> TwoViewLoss:
     if "VICRegLoss" in bases:
         return lambda anchors, positives: loss(anchors, ref_emb=positives)
 
-    def called(anchors: View, positives: View, *extra_negatives: View) -> Any:
+    def adapted_loss(anchors: View, positives: View, *extra_negatives: View) -> Any:
         labels = torch.arange(len(anchors), device=anchors.device)
         reference = torch.cat([positives, *extra_negatives])
         reference_labels = torch.arange(len(reference), device=anchors.device)
@@ -256,4 +258,4 @@ def _of_metric_learning(loss: Any, name: str, bases: set[str]) -> TwoViewLoss:
                 raise
         return loss(torch.cat([anchors, positives]), labels.repeat(2))
 
-    return called
+    return adapted_loss

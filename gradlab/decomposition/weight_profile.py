@@ -160,8 +160,8 @@ def softmax_temperature(coefficients: Coefficients, cosines: Coefficients) -> fl
     profile = _Profile(_centred(np.log(coefficients[used]), rows), cosines[used], rows)
     if profile.size == 0:
         return math.nan
-    left, (slope,) = profile.fit(_centred(cosines[used], rows))
-    return 1 / float(slope) if left < EXPLAINED and slope > 0 else math.nan
+    misfit, (slope,) = profile.fit(_centred(cosines[used], rows))
+    return 1 / float(slope) if misfit < EXPLAINED and slope > 0 else math.nan
 
 
 def _explained(
@@ -179,10 +179,10 @@ def _explained(
     if profile.size < 1e-6 * len(rows) ** 0.5:
         return "It weighs all negatives that act on an anchor alike."
     line = _centred(cosines, rows)
-    left, (slope,) = profile.fit(line)
-    if left < UNEXPLAINED:
+    misfit, (slope,) = profile.fit(line)
+    if misfit < UNEXPLAINED:
         return _masked(left_out, float(slope), len(rows))
-    most = min(EXPLAINED, left / MOST)
+    most = min(EXPLAINED, misfit / MOST)
     return (
         _temperatures(profile, line, angles, most)
         or _step(profile, line, most)
@@ -207,9 +207,9 @@ def _temperatures(
     rows = profile.rows
     squares = np.bincount(rows, line * line)
     slopes = np.bincount(rows, line * profile.values) / np.where(squares > 0, squares, 1)
-    left = float(np.linalg.norm(profile.values - slopes[rows] * line)) / profile.size
+    misfit = float(np.linalg.norm(profile.values - slopes[rows] * line)) / profile.size
     present = np.unique(rows)
-    if left > most or len(present) < 3 or slopes[present].min() <= 0:
+    if misfit > most or len(present) < 3 or slopes[present].min() <= 0:
         return ""
     temperatures = 1 / slopes[present]
     low, high = float(temperatures.min()), float(temperatures.max())
@@ -231,15 +231,15 @@ def _step(profile: _Profile, line: Entries, most: float) -> str:
 
     def at(place: int) -> tuple[float, float, float, float]:
         above = (profile.cosines >= ordered[place]).astype(float)
-        left, (slope, step) = profile.fit(line, _centred(above, profile.rows))
+        misfit, (slope, step) = profile.fit(line, _centred(above, profile.rows))
         limit = float(ordered[place - 1] + ordered[place]) / 2
-        return left, float(slope), float(step), limit
+        return misfit, float(slope), float(step), limit
 
     width = max(1, len(ordered) // COARSE)
     coarse = min(range(1, len(ordered), width), key=lambda place: at(place)[0])
     near = range(max(1, coarse - width), min(len(ordered), coarse + width + 1))
-    left, slope, step, limit = min(map(at, near))
-    if left > most or abs(step) < np.log(STEP):
+    misfit, slope, step, limit = min(map(at, near))
+    if misfit > most or abs(step) < np.log(STEP):
         return ""
     times = f"{'only ' if step < 0 else ''}{np.exp(step):.2g} times as much"
     shape = f", beside a softmax of temperature {1 / slope:.2g}" if slope > 0 else ""
@@ -255,15 +255,15 @@ def _exceptions(profile: _Profile) -> str:
     for _ in range(ROUNDS):
         residual, slope = profile.weighted_line(weights)
         weights = 1 / np.maximum(np.abs(residual), 1e-9)
-    apart = np.abs(residual) > np.log(STEP)
-    exact = np.abs(residual[~apart]).max(initial=0) < UNEXPLAINED
-    if not exact or slope <= 0 or not 0 < apart.mean() < FEW:
+    outliers = np.abs(residual) > np.log(STEP)
+    exact = np.abs(residual[~outliers]).max(initial=0) < UNEXPLAINED
+    if not exact or slope <= 0 or not 0 < outliers.mean() < FEW:
         return ""
-    signs = set(np.sign(residual[apart]))
+    signs = set(np.sign(residual[outliers]))
     amount = "another" if len(signs) > 1 else "more" if signs == {1.0} else "less"
     weight = "another weight" if amount == "another" else f"{amount} weight"
     return (
-        f"It gives {int(apart.sum())} of {len(apart)} pairs {weight} than their cosine says; "
+        f"It gives {int(outliers.sum())} of {len(outliers)} pairs {weight} than their cosine says; "
         f"the others have a softmax of temperature {1 / slope:.2g}."
     )
 
@@ -281,8 +281,8 @@ def _masked(left_out: int, slope: float, used: int) -> str:
 def _curve(profile: _Profile, degree: int, most: float) -> str:
     """Return a sentence if the logarithm of the weight is a polynomial of the cosine."""
     cosines, powers = profile.cosines, range(1, degree + 1)
-    left, factors = profile.fit(*(_centred(cosines**power, profile.rows) for power in powers))
-    if left > most:
+    misfit, factors = profile.fit(*(_centred(cosines**power, profile.rows) for power in powers))
+    if misfit > most:
         return ""
     law = np.polynomial.Polynomial([0.0, *factors])
     # At cosines of the batch only: between groups of them, a polynomial may be anything.
