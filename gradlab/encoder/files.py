@@ -255,8 +255,8 @@ def _set_dropout(config: Any, probability: float) -> None:
     # Of whole layers, and of heads.
     excluded = re.compile("layerdrop|layer_drop|classifier|summary")
     for key, current in config.to_dict().items():
-        named = ("dropout" in key or key.endswith("_pdrop")) and not excluded.search(key)
-        if named and type(current) in (int, float):
+        is_dropout = ("dropout" in key or key.endswith("_pdrop")) and not excluded.search(key)
+        if is_dropout and type(current) in (int, float):
             setattr(config, key, probability)
 
 
@@ -322,8 +322,8 @@ def _stored_pooler(name: str, paths: dict[str, str]) -> str:
     if pooler == "mean" and "WeightedLayerPooling" in paths:
         pooler = "first_last" if _is_first_last(name, paths["WeightedLayerPooling"]) else None
     if pooler is None:
-        named = " + ".join(modes) or "nothing that its files name"
-        raise GradlabError(f"{name!r} pools by {named}, unknown here; name a pooler")
+        mode_names = " + ".join(modes) or "nothing that its files name"
+        raise GradlabError(f"{name!r} pools by {mode_names}, unknown here; name a pooler")
     return pooler
 
 

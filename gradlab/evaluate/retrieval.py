@@ -125,10 +125,10 @@ def retrieval_task(folder: str | os.PathLike[str], split: str = "test") -> Any:
                 {"id": key, "title": row.get("title") or "", "text": row["text"]}
                 for key, row in corpus.items()
             ]
-            asked = [{"id": key, "text": queries[key]["text"]} for key in relevant]
+            judged_queries = [{"id": key, "text": queries[key]["text"]} for key in relevant]
             tables: Any = {
                 "corpus": Dataset.from_list(documents),
-                "queries": Dataset.from_list(asked),
+                "queries": Dataset.from_list(judged_queries),
                 "relevant_docs": relevant,
                 "top_ranked": None,
             }

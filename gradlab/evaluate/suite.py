@@ -219,7 +219,7 @@ def evaluate(
         raise GradlabError(f"nothing to evaluate in {str(data)!r} ({reasons})")
     if transfer:
         require_package("sklearn")
-    chosen = AdamLinear(seed) if classifier == "adam" else Logistic()
+    transfer_classifier = AdamLinear(seed) if classifier == "adam" else Logistic()
     model_name, pooler_name = _names_of_model(model)
     result = EvaluationResult(
         {},
@@ -227,14 +227,14 @@ def evaluate(
         pooler=pooler or pooler_name,
         split=split,
         aggregation=aggregation,
-        classifier=chosen.title if transfer else "",
+        classifier=transfer_classifier.title if transfer else "",
         folds=folds,
         seed=seed,
         not_evaluated=absent,
         versions=versions("numpy", "scipy", "scikit-learn", "torch", "transformers"),
     )
     options = {"folds": folds, "seed": seed, "jobs": jobs, "test": split == "test"}
-    for scores in _scores(encode, sts, transfer, chosen, progress, options):
+    for scores in _scores(encode, sts, transfer, transfer_classifier, progress, options):
         result.scores.update(scores)
         if output is not None:
             result.save(output)
@@ -289,9 +289,9 @@ def _scores(
         yield {task.name: transfer_scores(task, embed, classifier, progress=progress, **options)}
 
 
-def _check_choices(**chosen: str) -> None:
+def _check_choices(**settings: str) -> None:
     choices = {"split": SPLITS, "aggregation": AGGREGATIONS, "classifier": CLASSIFIERS}
-    for name, choice in chosen.items():
+    for name, choice in settings.items():
         check_known(name, choice, choices[name])
 
 

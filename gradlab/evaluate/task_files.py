@@ -168,9 +168,9 @@ def load_transfer(folder: Path, name: str, split: str = "test") -> TransferTask:
             (str(file), (text,), label) for label, file in files for text in _lines(file, "latin-1")
         ]
         return TransferTask(name, "nested", {"train": _split(rows)})
-    read, classes = (_read_trec, _TREC_CLASSES) if name == "TREC" else (_read_table, ("0", "1"))
+    reader, classes = (_read_trec, _TREC_CLASSES) if name == "TREC" else (_read_table, ("0", "1"))
     splits = {
-        part_name: _split(read(name, place / file), classes)
+        part_name: _split(reader(name, place / file), classes)
         for part_name, file in _FILES[name].items()
         if split == "test" or part_name != "test"
     }
@@ -186,8 +186,8 @@ def check_classes(task: TransferTask, folds: int) -> None:
         )
     smallest = int(counts.min())
     # Inner folds of a nested cross-validation divide the examples outside an outer fold.
-    left = smallest - -(-smallest // folds) if task.selection == "nested" else smallest
-    if task.selection != "dev" and left < folds:
+    class_size = smallest - -(-smallest // folds) if task.selection == "nested" else smallest
+    if task.selection != "dev" and class_size < folds:
         raise GradlabError(
             f"the smallest class of {task.name} has {smallest} examples, too few for {folds} "
             "folds; choose fewer folds"

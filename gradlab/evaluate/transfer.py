@@ -218,13 +218,13 @@ def transfer_scores(
         means = np.reshape(table, (len(outer), -1, len(grid))).mean(axis=1)
         # As in SentEval, accuracies that agree to two decimals of a per cent are a tie.
         best = np.round(100 * means, 2).argmax(axis=1)
-        chosen = [grid[place] for place in best]
+        best_settings = [grid[place] for place in best]
         result = {
             "devacc": float(means[range(len(outer)), best].mean()),
-            "chosen": chosen if nested else chosen[0],
+            "chosen": best_settings if nested else best_settings[0],
         }
         if test:
-            cases = zip(outer, chosen, strict=True)
+            cases = zip(outer, best_settings, strict=True)
             tests = ((data, features, setting, dev) for (data, (features, _)), setting in cases)
             guesses = _run(classifier.predict, tests, 1 if testing == 1 else jobs, bar)
             answers = [labels for _, (_, labels) in outer]
