@@ -17,7 +17,7 @@ from torch.nn import functional
 
 import gradlab
 from gradlab.atlas.entries import COLUMNS, measure
-from gradlab.explorer.heatmap_data import _still
+from gradlab.explorer.heatmap_data import _still_frames
 from gradlab.gradient.verification import paired_batch
 from gradlab.losses import registry
 from gradlab.losses.registry import OWN_LOSSES, read_loss
@@ -188,7 +188,7 @@ def test_every_function_that_draws_batches_announces_the_cost_of_code(monkeypatc
         "simulate": lambda: gradlab.simulate(function, **setting),
         "atlas": lambda: measure(function),
         "plot_curves": lambda: gradlab.plot_curves([function]),
-        "explore": lambda: _still(gradlab.get_loss(function), None),
+        "explore": lambda: _still_frames(gradlab.get_loss(function), None),
     }
     for route, call in routes.items():
         call()

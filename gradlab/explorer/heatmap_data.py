@@ -75,7 +75,7 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
         )
     for name, loss in losses.items():
         if not loss.closed_form:
-            series[name] = _still(loss, progress)
+            series[name] = _still_frames(loss, progress)
     words = (
         "Spreads 0.05 (positive) and 0.10 rad, 127 negatives and the loss's own settings unless a "
         "slider says otherwise. Cells are rounded "
@@ -159,12 +159,12 @@ def _with_number(loss: Loss, path: str, value: float) -> Loss:
     return replace_numbers(loss, lambda at, old: value if at == path else old)
 
 
-def _still(loss: Loss, progress: bool | None) -> dict[str, dict[str, Any]]:
+def _still_frames(loss: Loss, progress: bool | None) -> dict[str, dict[str, Any]]:
     """Return one frame of each quantity of a loss that is given as code, by quantity and slider."""
     from gradlab.simulation.sampled import sampled  # loads torch
 
     setting = Setting.create(grid=(ROWS, COLUMNS))
     rng = random_generator(0)
     estimates = sampled(loss, setting, batches=FEW, generator=rng, progress=progress)
-    still = Slider("still", (0.0,), 0.0)
-    return {name: {"still": pack(name, still, [estimates[name]])} for name in QUANTITIES}
+    fixed_slider = Slider("still", (0.0,), 0.0)
+    return {name: {"still": pack(name, fixed_slider, [estimates[name]])} for name in QUANTITIES}

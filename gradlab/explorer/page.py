@@ -100,9 +100,9 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
         >>> page.losses
         ('mpt',)
     """
-    chosen = by_text(losses or [*loss_names(), *taught_names()])
+    losses_by_text = by_text(losses or [*loss_names(), *taught_names()])
     scripts, left_out = {}, {}
-    for name, loss in progress_bar(chosen.items(), progress, unit="loss", desc="formulas"):
+    for name, loss in progress_bar(losses_by_text.items(), progress, unit="loss", desc="formulas"):
         try:
             stored = not loss.closed_form
             scripts[name] = (
@@ -112,7 +112,7 @@ def explore(*losses: str | Loss, progress: bool | None = None) -> Page:
             if losses:
                 raise
             left_out[name] = str(error)
-    compiled = {name: chosen[name] for name in scripts}
+    compiled = {name: losses_by_text[name] for name in scripts}
     functions = ", ".join(
         f"{script_json(name)}: {_loss(loss, scripts[name])}" for name, loss in compiled.items()
     )

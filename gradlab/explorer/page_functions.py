@@ -247,7 +247,7 @@ def stored_scenes(loss: Loss) -> dict[str, Any]:
         scene |= {"dissipation": push / unit, "weight": scene["weight"] * unit}
     return {
         sweep: [
-            {name: _written(value) for name, value in scene.items() if name not in STEP}
+            {name: _rounded_array(value) for name, value in scene.items() if name not in STEP}
             for scene in scenes
         ]
         for sweep, scenes in scenes_by_sweep.items()
@@ -268,7 +268,7 @@ def _scene(loss: Loss, points: dict[str, Any]) -> dict[str, Any]:
     return run_scene(loss, anchors, positives, np.zeros(()))
 
 
-def _written(value: Any) -> Any:
+def _rounded_array(value: Any) -> Any:
     """Return a number or an array of ``arrays.js`` with six digits; non-finite values are null."""
     data = [float(f"{x:.6g}") if math.isfinite(x) else None for x in np.ravel(value).tolist()]
     return {"shape": list(np.shape(value)), "data": data} if np.ndim(value) else data[0]

@@ -81,8 +81,8 @@ class Trace:
             arguments.append(value.dtype.kind)
         if keywords := {key: option for key, option in options.items() if key not in IGNORED}:
             arguments.append(keywords)
-        called = f"$.{operation.replace('.', '_')}({', '.join(map(literal, arguments))})"
-        return self.wrap(self.name_of(called), value)
+        call_text = f"$.{operation.replace('.', '_')}({', '.join(map(literal, arguments))})"
+        return self.wrap(self.name_of(call_text), value)
 
     def name_of(self, expression: str) -> str:
         """Return the name of an expression's value; equal expressions share one."""
@@ -140,8 +140,8 @@ class Symbol(NDArrayOperatorsMixin):
         options.pop("out", None)  # an operator such as += makes a new symbol
         numbers = all(isinstance(argument, (int, float)) for argument in args)
 
-        def compute(*values: Any, **named: Any) -> Any:
-            computed = function(*values, **named)
+        def compute(*values: Any, **keywords: Any) -> Any:
+            computed = function(*values, **keywords)
             return computed.item() if numbers else computed
 
         return self.trace.call(function.__name__, compute, *args, **options)
