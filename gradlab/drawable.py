@@ -75,8 +75,8 @@ class Drawable:
         artist = getattr(importlib.import_module(module), name)
         look = importlib.import_module("gradlab.plotting.style").style
         with look(style, width):
-            drawn: tuple[Figure, Any] = artist(self, ax)
-        return drawn
+            picture: tuple[Figure, Any] = artist(self, ax)
+        return picture
 
     def headline(self) -> str:
         """Return the text above the table in a notebook."""

@@ -171,11 +171,11 @@ def draw_figures(
     Raises:
         GradlabError: a name is unknown, or the folder cannot be written to.
     """
-    folder, written = Path(output), []
-    chosen = choose(names, as_published=as_published)
-    for figure in progress_bar(chosen, progress, unit="figure"):
-        written += figure.write(folder, figure.compute(), tuple(formats))
-    return [*written, write_captions(folder)]
+    folder, paths = Path(output), []
+    figures = choose(names, as_published=as_published)
+    for figure in progress_bar(figures, progress, unit="figure"):
+        paths += figure.write(folder, figure.compute(), tuple(formats))
+    return [*paths, write_captions(folder)]
 
 
 def write_captions(folder: Path) -> Path:

@@ -57,8 +57,8 @@ def draw_ratio(table: Table, ax: Axes) -> None:
     hatch.set(edgecolor="0.3", linewidth=0)
     for level, line in LINES.items():
         look: Any = {"linewidths": 1.1, "linestyles": [line], "colors": "black"}
-        drawn = ax.contour(mu_neg, mu_pos, ratio, levels=[level], **look)
-        drawn.set_path_effects([withStroke(linewidth=2.2, foreground="white")])
+        contour = ax.contour(mu_neg, mu_pos, ratio, levels=[level], **look)
+        contour.set_path_effects([withStroke(linewidth=2.2, foreground="white")])
 
 
 @style()

@@ -72,9 +72,12 @@ def train(margin: float) -> tuple[Any, Any]:
     positives = unit_rows(anchors + 0.35 * rng.standard_normal((6, 3)))
     loss = get_loss("baseline", margin=margin)
     for _ in range(150):
-        left = components(loss, anchors, positives).gradient()
-        right = components(loss, positives, anchors).gradient()
-        anchors, positives = unit_rows(anchors - 0.02 * left), unit_rows(positives - 0.02 * right)
+        anchor_gradient = components(loss, anchors, positives).gradient()
+        positive_gradient = components(loss, positives, anchors).gradient()
+        anchors, positives = (
+            unit_rows(anchors - 0.02 * anchor_gradient),
+            unit_rows(positives - 0.02 * positive_gradient),
+        )
     return anchors, positives
 
 

@@ -45,12 +45,14 @@ def restack(figure: Figure) -> Figure:
     """
     figure.draw_without_rendering()
     panels = [ax for ax in figure.axes if ax.get_subplotspec() and not hasattr(ax, "_colorbar")]
-    named = [ax for ax in panels if _has_long_names(ax)]
-    heights = [ROW * len(ax.get_yticks()) if ax in named else _height(ax) for ax in panels]
-    if not any(_is_beside(ax, neighbour) for ax in named for neighbour in panels):
+    long_name_panels = [ax for ax in panels if _has_long_names(ax)]
+    heights = [
+        ROW * len(ax.get_yticks()) if ax in long_name_panels else _height(ax) for ax in panels
+    ]
+    if not any(_is_beside(ax, neighbour) for ax in long_name_panels for neighbour in panels):
         _repeat_labels(figure, panels)
         _place(figure, panels)
-    for ax in named:
+    for ax in long_name_panels:
         _name_above(ax)
     extra = (
         _shorten_titles(figure, panels) + _lay_legends(figure, panels) + _lay_bars(figure, panels)
@@ -75,11 +77,11 @@ def save_narrow(figure: Figure, path: Path) -> Path:
 
 def write_narrow(figure: Figure, path: Path) -> Path:
     """Write a figure as ``NAME-narrow.png`` beside ``path``, in few colours."""
-    narrow, drawn = path.with_name(f"{path.stem}-narrow.png"), io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=220)
+    narrow, png_buffer = path.with_name(f"{path.stem}-narrow.png"), io.BytesIO()
+    figure.savefig(png_buffer, format="png", dpi=220)
     with atomic_path(narrow) as temporary:
         colors = (
-            Image.open(drawn)
+            Image.open(png_buffer)
             .convert("RGB")
             .quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         )

@@ -78,7 +78,7 @@ def training(
     if len(histories) == 1:
         (history,) = histories.values()
         lines = [_series(history, TRAIN, name, label) for name, label in LOSSES.items()]
-        cards = _drawn(plan, history, TRAIN, lines)
+        cards = _chart_cards(plan, history, TRAIN, lines)
     else:
         cards = _overlay(plan, histories, TRAIN, *LOSSES)
     for name in _names(histories, TRAIN):
@@ -121,7 +121,7 @@ def diagnostics(run: Recording, plans: Sequence[Card] = PLANS) -> list[Card]:
             steps, values = expected_component(loss, quantity, history)
             usually = [Series("expected at these cosines", steps, values, True)] if steps else []
         for start in range(0, len(lines), 3):
-            cards += _drawn(plan, history, groups[0], lines[start : start + 3], usually)
+            cards += _chart_cards(plan, history, groups[0], lines[start : start + 3], usually)
     return cards
 
 
@@ -161,8 +161,8 @@ def remaining(histories: dict[str, History]) -> list[Card]:
     for group in sorted({group for history in histories.values() for group in history.groups()}):
         for name in sorted(_names(histories, group)):
             scored = group == EVALUATION and name in scores
-            drawn = scored or name in DRAWN or name.startswith((LEARNED, OWN_LOSS))
-            if not drawn and _varies(histories, group, name):
+            has_chart = scored or name in DRAWN or name.startswith((LEARNED, OWN_LOSS))
+            if not has_chart and _varies(histories, group, name):
                 plan = Card(readable(name), f"{group.capitalize()}.")
                 cards += _overlay(plan, histories, group, name)
     return cards
@@ -205,7 +205,7 @@ def _names(histories: dict[str, History], group: str) -> list[str]:
     return list(dict.fromkeys(n for history in histories.values() for n in history.names(group)))
 
 
-def _drawn(
+def _chart_cards(
     plan: Card,
     history: History,
     group: str,
@@ -247,7 +247,7 @@ def _overlay(plan: Card, histories: dict[str, History], group: str, *names: str)
     ]
     if len(histories) == 1:
         series = [dataclasses.replace(first, label=plan.title)]
-    return _drawn(plan, histories[label], group, series)
+    return _chart_cards(plan, histories[label], group, series)
 
 
 def _series(history: History, group: str, name: str, label: str) -> Series | None:

@@ -138,13 +138,15 @@ def _lines(
     if len(entries) <= run_charts.MOST_LINES:
         return {entry.label: entry.run.history for entry in entries}, []
     best = sorted(groups, key=_rank)[: run_charts.MOST_LINES]
-    drawn = [group for group in groups if group in best]
+    best_groups = [group for group in groups if group in best]
     lines = {
         _name_of_mean(group): run_charts.average([entry.run.history for entry in group])
-        for group in drawn
+        for group in best_groups
     }
     fewer = (
-        f", of the {len(drawn)} settings with the best scores" if len(drawn) < len(groups) else ""
+        f", of the {len(best_groups)} settings with the best scores"
+        if len(best_groups) < len(groups)
+        else ""
     )
     return lines, [f"Curves are means over runs of the same settings{fewer}."]
 

@@ -79,7 +79,7 @@ def line_chart(
         data.append({"label": curve.label, "points": tooltip})
     notes = ["logarithmic axis"] if logarithmic else []
     notes += [f"means of {together} records"] if together > 1 else []
-    return _drawn(
+    return _chart_html(
         lines,
         data,
         label=label,
@@ -115,7 +115,7 @@ def histogram_chart(
     rows = [(y(mark), f"{100 * mark:.3g}%") for mark in ticks(0, top, 3)]
     columns = [(x(mark), short(mark)) for mark in ticks(left, right, 5)]
     label = f"{title}: distribution over a batch"
-    return _drawn(lines, None, label=label, rows=rows, columns=columns, note="")
+    return _chart_html(lines, None, label=label, rows=rows, columns=columns, note="")
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
@@ -167,7 +167,7 @@ def _upwards(low: float, high: float, logarithmic: bool = False) -> Scale:
     return lambda value: HEIGHT - BOTTOM - (value - low) / (high - low) * height
 
 
-def _drawn(lines: Sequence[Mapping[str, object]], data: object, **content: Any) -> str:
+def _chart_html(lines: Sequence[Mapping[str, object]], data: object, **content: Any) -> str:
     """Draw lines on a grid; ``rows`` and ``columns`` are (place, text), ``data`` for tooltips."""
     frame: dict[str, Any] = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT}
     points = json.dumps(data, ensure_ascii=False) if data else ""

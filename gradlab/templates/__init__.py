@@ -69,7 +69,12 @@ def _environment(package: str | Path) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    named = {"counted": counted, "exactly": percent_exactly, "percent": percent, "short": short}
-    environment.filters |= named | {"whole": "{:,}".format, "md": markdown_text}
+    number_filters = {
+        "counted": counted,
+        "exactly": percent_exactly,
+        "percent": percent,
+        "short": short,
+    }
+    environment.filters |= number_filters | {"whole": "{:,}".format, "md": markdown_text}
     environment.tests["nan"] = math.isnan
     return environment
