@@ -167,9 +167,9 @@ def _in_batches(
     """Follow the flow of one batch after another, in steps of a fixed size."""
     velocity_field, rows, time, size = course.velocity_field, course.velocity_field.start, 0.0, 0.0
     share = batches.size / velocity_field.batch.count
-    for step, (drawn, places) in enumerate(batches):
+    for step, (batch_field, places) in enumerate(batches):
         moving = rows[places]
-        velocity = drawn(moving)
+        velocity = batch_field(moving)
         over = step >= steps or time >= last_time
         if over or course.due(time, step):
             whole = velocity_field(rows)
@@ -179,9 +179,9 @@ def _in_batches(
                 return _End("stopped learning", rows)
         if over:
             break
-        size = size or fixed_size(drawn, moving, velocity, tolerance)
+        size = size or fixed_size(batch_field, moving, velocity, tolerance)
         rows = rows.clone()
-        rows[places] = bounded_step(drawn, moving, velocity, size)
+        rows[places] = bounded_step(batch_field, moving, velocity, size)
         time += size * share
         course.bar.update()
     return _End("still moving", rows)

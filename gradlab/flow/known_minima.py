@@ -125,10 +125,10 @@ def _simplex(count: int, dim: int) -> Float[np.ndarray, "n d"]:
 def _double_constant(distance: float, count: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
     """Return two views of a simplex, moved apart along one further coordinate by ±δ."""
     points = _simplex(count, dim)
-    apart = np.zeros((1, dim))
-    apart[0, -1] = distance
+    offset = np.zeros((1, dim))
+    offset[0, -1] = distance
     length = math.hypot(1, distance)
-    return (points + apart) / length, (points - apart) / length
+    return (points + offset) / length, (points - offset) / length
 
 
 def _measured(

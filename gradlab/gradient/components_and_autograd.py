@@ -111,20 +111,22 @@ def components(
     if method not in METHODS:
         check_known("method", method, METHODS)
     arguments = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
-    chosen = get_loss(loss)
+    resolved_loss = get_loss(loss)
     with without_autocast(anchors):
-        views = chosen.batch(anchors, positives, extra_negatives, **arguments)
+        views = resolved_loss.batch(anchors, positives, extra_negatives, **arguments)
         # The components of a loss that is code come from gradients by either method.
-        is_code = not (chosen.closed_form or chosen.is_combinator)
-        computed = chosen if method == "closed" or is_code else _as_code(chosen, views)
+        is_code = not (resolved_loss.closed_form or resolved_loss.is_combinator)
+        computed = (
+            resolved_loss if method == "closed" or is_code else _as_code(resolved_loss, views)
+        )
         if side == "anchors":
             of_anchors = computed.components_of(views)
-            if computed is not chosen:
-                of_anchors = _with_left_out(of_anchors, chosen.components_of(views))
+            if computed is not resolved_loss:
+                of_anchors = _with_left_out(of_anchors, resolved_loss.components_of(views))
             return with_relative_push(of_anchors, computed, views)
         sides = computed.sides_of(views)
-        if computed is not chosen:
-            closed = chosen.sides_of(views)
+        if computed is not resolved_loss:
+            closed = resolved_loss.sides_of(views)
             sides = _with_left_out(sides[0], closed[0]), _with_left_out(sides[1], closed[1])
         of_positives = with_relative_push(sides[1], computed, views)
         if side == "positives":
@@ -179,10 +181,10 @@ def autograd_gradient(
         GradlabError: as in `components`.
     """
     arguments = {"normalize": normalize, "in_batch_negatives": in_batch_negatives, **context}
-    chosen = get_loss(loss)
+    resolved_loss = get_loss(loss)
     with without_autocast(anchors):
-        views = chosen.batch(anchors, positives, extra_negatives, **arguments)
-        return differentiate(chosen, views, side, "tangent" if tangent else "similarity")
+        views = resolved_loss.batch(anchors, positives, extra_negatives, **arguments)
+        return differentiate(resolved_loss, views, side, "tangent" if tangent else "similarity")
 
 
 def differentiate(

@@ -251,9 +251,9 @@ def diagnose(
 
     Arguments and `GradlabError`s as in :func:`gradlab.components`, except ``side`` and ``method``.
     """
-    chosen = get_loss(loss)
-    views = chosen.batch(anchors, positives, extra_negatives, **context)
-    components = first_components(chosen, views, views.count)
+    resolved_loss = get_loss(loss)
+    views = resolved_loss.batch(anchors, positives, extra_negatives, **context)
+    components = first_components(resolved_loss, views, views.count)
     return batch_statistics(views.anchors, views.positives, components)
 
 

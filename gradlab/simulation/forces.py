@@ -292,8 +292,8 @@ def _component_forces(loss: Loss) -> ForcesOf:
 
 @functools.cache
 def _rotation(dimensions: int) -> Float[np.ndarray, "{dimensions} {dimensions}"]:
-    drawn = np.random.default_rng(1).standard_normal((dimensions, dimensions))
-    return np.linalg.qr(drawn)[0]
+    gaussian_matrix = np.random.default_rng(1).standard_normal((dimensions, dimensions))
+    return np.linalg.qr(gaussian_matrix)[0]
 
 
 def _check_directions(setting: Setting) -> None:

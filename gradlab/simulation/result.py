@@ -85,8 +85,8 @@ class SimulationResult(Drawable):
             name: {"first": axis[0], "last": axis[-1], "points": axis.size}
             for name, axis in (("mu_pos", self.mu_pos), ("mu_neg", self.mu_neg))
         }
-        named = {"loss": str(self.loss), "quantity": self.quantity, "engine": self.engine}
-        return named | axes | dict(self.settings) | {"versions": versions("numpy", "scipy")}
+        identity = {"loss": str(self.loss), "quantity": self.quantity, "engine": self.engine}
+        return identity | axes | dict(self.settings) | {"versions": versions("numpy", "scipy")}
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write arrays and settings to one ``.npz`` file atomically; a missing suffix is added.
@@ -129,7 +129,8 @@ class SimulationResult(Drawable):
             # Files of earlier versions store the hyper-parameters of the loss separately.
             own = {"loss", "hyperparameters", "quantity", "engine", "mu_pos", "mu_neg", "versions"}
             return cls(
-                loss=given_loss or _named(manifest["loss"], manifest.get("hyperparameters", {})),
+                loss=given_loss
+                or _registered_loss(manifest["loss"], manifest.get("hyperparameters", {})),
                 quantity=manifest["quantity"],
                 engine=manifest["engine"],
                 settings={key: value for key, value in manifest.items() if key not in own},
@@ -143,7 +144,7 @@ class SimulationResult(Drawable):
             ) from error
 
 
-def _named(text: str, settings: Mapping[str, Any]) -> Loss:
+def _registered_loss(text: str, settings: Mapping[str, Any]) -> Loss:
     """Return the registered loss that a file names."""
     with importing_nothing():
         return get_loss(text, **settings)

@@ -147,14 +147,14 @@ def _sampled(
         raise GradlabError(f"a {kind} is sampled on the CPU; leave device out")
     from gradlab.simulation.sampled import sampled  # loads torch
 
-    drawn = sampled(
+    estimates = sampled(
         loss,
         setting,
         batches=sampling.batches,
         generator=sampling.generator,
         progress=sampling.progress,
     )
-    return drawn[quantity]
+    return estimates[quantity]
 
 
 def _pair_loss(loss: Loss) -> Any:
