@@ -269,10 +269,11 @@ def _collect(
     pairs = candidates[SIDES].to_numpy()
     rows, places, row_pairs = _count(groups, pairs, count)
     lines, pairs = candidates.assign(rows=rows, places=places)[rows > 0], pairs[rows > 0]
-    apart = [
-        _apart(groups.texts_of(first), groups.texts_of(second), count) for first, second in pairs
+    text_pairs = [
+        _pushed_pair(groups.texts_of(first), groups.texts_of(second), count)
+        for first, second in pairs
     ]
-    texts = np.array(apart, dtype=np.int64).reshape(-1, 2)
+    texts = np.array(text_pairs, dtype=np.int64).reshape(-1, 2)
     cosine, centred = cosines_of(vectors, texts, mean)
     lines = lines.assign(first=texts[:, 0], second=texts[:, 1], cosine=cosine, centred=centred)
     by = {"kind": True, "overlap": False, "rows": False}
@@ -281,7 +282,7 @@ def _collect(
     return CandidatePairs(lines, row_pairs, count, threshold, near, false, groups)
 
 
-def _apart(
+def _pushed_pair(
     first_texts: NDArray[np.int64], second_texts: NDArray[np.int64], count: int
 ) -> list[int]:
     """Return the first two texts of two groups, in rising order, that different rows push apart."""
@@ -318,17 +319,19 @@ def _count(
     chunks = number.groupby(members["kind"]).sum().cumsum() // _AT_ONCE
     rows, places, row_pairs = np.zeros(len(pairs), dtype=np.int64), np.zeros(len(pairs)), 0
     for _, chunk in members.groupby(members["kind"].map(chunks)):
-        met = chunk.merge(partners, left_on="group", right_on="mine", suffixes=("", "_other"))
-        hard = (met["column"] > 0) & (met["column_other"] > 0)
-        met = met[~hard & (met["kind"] <= met["kind_other"])].sort_values("pair")
-        own_size, partner_size = size[met["kind"]], size[met["kind_other"]]
-        same = met["kind"] == met["kind_other"]
-        met["times"] = np.where(same, own_size * (own_size - 1) // 2, own_size * partner_size)
-        row_pairs += int(met.drop_duplicates(["kind", "kind_other"])["times"].sum())
-        of_pairs = met.drop_duplicates(["pair", "kind", "kind_other"])
+        meetings = chunk.merge(partners, left_on="group", right_on="mine", suffixes=("", "_other"))
+        hard = (meetings["column"] > 0) & (meetings["column_other"] > 0)
+        meetings = meetings[~hard & (meetings["kind"] <= meetings["kind_other"])].sort_values(
+            "pair"
+        )
+        own_size, partner_size = size[meetings["kind"]], size[meetings["kind_other"]]
+        same = meetings["kind"] == meetings["kind_other"]
+        meetings["times"] = np.where(same, own_size * (own_size - 1) // 2, own_size * partner_size)
+        row_pairs += int(meetings.drop_duplicates(["kind", "kind_other"])["times"].sum())
+        of_pairs = meetings.drop_duplicates(["pair", "kind", "kind_other"])
         np.add.at(rows, of_pairs["pair"], of_pairs["times"])
-        met = met.drop_duplicates(["kind", "kind_other", "column", "column_other"])
-        places += np.bincount(met["pair"], met["times"], len(pairs))
+        meetings = meetings.drop_duplicates(["kind", "kind_other", "column", "column_other"])
+        places += np.bincount(meetings["pair"], meetings["times"], len(pairs))
     return rows, places, row_pairs
 
 

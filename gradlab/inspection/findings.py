@@ -276,24 +276,24 @@ def _temperature(numbers: Numbers) -> Verdict | None:
 def _hard_negatives(numbers: Numbers) -> Verdict | None:
     """On hard negatives that were met in batches, by kind."""
     _, nearer, matter, easy = kinds = tuple(numbers["hard_negatives"].values()) or (0, 0, 0, 0)
-    met = sum(kinds)
-    pushed = met and (
-        f"Of {counted(met, 'hard negative')} met in batches, {matter:,} ({percent(matter / met)}) "
-        f"are pushed more than the average negative, and {easy:,} ({percent(easy / met)}) less. "
-        "Each costs a forward pass."
+    total = sum(kinds)
+    pushed = total and (
+        f"Of {counted(total, 'hard negative')} met in batches, {matter:,} "
+        f"({percent(matter / total)}) are pushed more than the average negative, and {easy:,} "
+        f"({percent(easy / total)}) less. Each costs a forward pass."
     )
     # An encoder that makes all texts alike does not tell which are hard.
     alike = numbers["negative_cosine"] > ENCODER_ALIKE
     grade: Grade = NOT_JUDGED if alike else WATCH
-    if easy > met * MANY_EASY:
+    if easy > total * MANY_EASY:
         name, change = "negatives easy", "Find harder negatives: most of these are too easy."
         finding = f"{pushed}"
-    elif nearer > met / 10:
-        grade = grade if nearer > met * MANY_NEARER else GOOD
+    elif nearer > total / 10:
+        grade = grade if nearer > total * MANY_NEARER else GOOD
         name = "negatives nearer"
         change = "Read some of the hard negatives that are nearer than the positive."
         finding = (
-            f"The encoder finds {nearer:,} of {met:,} ({percent(nearer / met)}) nearer to the "
+            f"The encoder finds {nearer:,} of {total:,} ({percent(nearer / total)}) nearer to the "
             "anchor than its positive, and the words do not say why. They are either false, or "
             f"exactly what the encoder has still to learn. {pushed}"
         )

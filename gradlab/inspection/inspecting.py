@@ -112,7 +112,7 @@ def find_false_negatives(
     texts = _texts(sentences, positives, hard_negatives)
     _check_settings(batch_size, batches, seed, overlap, cosine)
     vectors = None if embeddings is None else given_arrays(embeddings)
-    drawn, texts, vectors = _sampled(texts, vectors, sample, seed)
+    sampled_rows, texts, vectors = _sampled(texts, vectors, sample, seed)
     if vectors is None and texts is not None and _is_sentence_transformer(model):
         encode: Any = model.encode  # type: ignore[union-attr]
         rows = encode(list(texts), batch_size=batch_size, show_progress_bar=progress)
@@ -140,7 +140,7 @@ def find_false_negatives(
     candidates = dataclasses.replace(candidates, lines=candidates.lines.join(meetings))
     measures = totals, candidates, measured.stored
     cuts = None if encodes is None else encodes.cuts
-    return Inspection(loss, texts, *measures, size, seed, names, cuts, drawn)
+    return Inspection(loss, texts, *measures, size, seed, names, cuts, sampled_rows)
 
 
 def push_of_random_batches(
@@ -181,9 +181,9 @@ class _Measured:
 
     def random_batches(self, batches: int, seed: int, progress: bool) -> PushTotals:
         """Return the sums over batches that are drawn as in training."""
-        totals, drawn = PushTotals(self.count), _draw(self.count, self.size, batches, seed)
-        self._most = min(len(drawn), -(-_STORED // self.size))
-        for rows in progress_bar(drawn, progress, desc="Batches"):
+        totals, batch_rows = PushTotals(self.count), _draw(self.count, self.size, batches, seed)
+        self._most = min(len(batch_rows), -(-_STORED // self.size))
+        for rows in progress_bar(batch_rows, progress, desc="Batches"):
             totals.add(rows, self.measure_batch(rows))
         return totals
 
@@ -323,12 +323,14 @@ def _key(texts: Texts | None, vectors: Vectors | None, source: ModelSource | Non
 def _draw(count: int, size: int, batches: int, seed: int) -> list[NDArray[np.int64]]:
     """Return rows of batches as in training; a last batch has the rest, filled up with others."""
     order = BatchOrder(np.arange(count), size, seed)
-    drawn = [order[number] for number in range(min(batches, order.per_epoch))]
-    left = np.setdiff1d(np.arange(count), np.concatenate(drawn))
-    if len(drawn) < batches and len(left):
-        fillers = np.random.default_rng([seed, 3]).permutation(np.setdiff1d(np.arange(count), left))
-        drawn.append(np.concatenate([left, fillers[: size - len(left)]]))
-    return drawn
+    batch_rows = [order[number] for number in range(min(batches, order.per_epoch))]
+    remaining_rows = np.setdiff1d(np.arange(count), np.concatenate(batch_rows))
+    if len(batch_rows) < batches and len(remaining_rows):
+        fillers = np.random.default_rng([seed, 3]).permutation(
+            np.setdiff1d(np.arange(count), remaining_rows)
+        )
+        batch_rows.append(np.concatenate([remaining_rows, fillers[: size - len(remaining_rows)]]))
+    return batch_rows
 
 
 def _texts(

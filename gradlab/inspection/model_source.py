@@ -102,13 +102,13 @@ class ModelSource:
             if ready and progress:
                 say(f"{ready:,} of {self.texts.count:,} texts were embedded before a stop")
             texts = progress_bar(self.texts, progress, desc="Encoding", total=self.texts.count)
-            read = 0
+            position = 0
             with path.open("ab") as file:
                 file.truncate(ready * 2 * width)
                 for chunk in chunks(texts, _CHUNK):
                     self.cuts.add(chunk, *self._tokenize(chunk))
-                    if read >= ready:
+                    if position >= ready:
                         self.encode(chunk, batch_size).astype(np.float16).tofile(file)
                         file.flush()
-                    read += len(chunk)
+                    position += len(chunk)
             return np.memmap(path, np.float16, "r").reshape(-1, width)

@@ -143,8 +143,8 @@ def _probes(
 def _centroids(rows: NDArray[np.float16], buckets: int) -> NDArray[np.float32]:
     """Return unit centroids (buckets, d) of spherical k-means on a sample of the rows."""
     generator = np.random.default_rng(0)
-    drawn = generator.permutation(len(rows))[: buckets * _SAMPLED]
-    sample = rows[np.sort(drawn)].astype(np.float32)
+    sampled_rows = generator.permutation(len(rows))[: buckets * _SAMPLED]
+    sample = rows[np.sort(sampled_rows)].astype(np.float32)
     # Begun at rows, centroids are as dense as these.
     centroids = sample[generator.permutation(len(sample))[:buckets]].copy()
     for _ in range(_ROUNDS):

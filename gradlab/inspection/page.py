@@ -86,8 +86,8 @@ def _cells(rows: pd.DataFrame, name: str, several: bool) -> list[Any] | None:
         return _values(rows[name]) if name in rows else None
     where = [f"row {row}" for row in places]
     if several:
-        named = {"sentence": "anchor", "positive": "positive"}
-        roles = [named.get(column, f"hard negative ({column})") for column in columns]
+        role_names = {"sentence": "anchor", "positive": "positive"}
+        roles = [role_names.get(column, f"hard negative ({column})") for column in columns]
         where = [f"{row}, {role}" for row, role in zip(where, roles, strict=True)]
     return [list(pair) for pair in zip(where, rows[name], strict=True)] if name in rows else where
 

@@ -219,21 +219,23 @@ class Inspection(Drawable):
         Raises:
             GradlabError: if the folder cannot be written.
         """
-        folder, written, settings = Path(folder), [], dict(settings or {})
+        folder, saved_files, settings = Path(folder), [], dict(settings or {})
         for name in TABLES:
             rows = self.table(name)
             if len(rows):
-                written.append(write_csv(folder / f"{name}.csv", dict(rows)))
+                saved_files.append(write_csv(folder / f"{name}.csv", dict(rows)))
         if self.can_mask:
             lines = [f"# rows: {self.totals.count}", *self.masked()]
-            written.append(write_text(folder / "mask.txt", "".join(f"{line}\n" for line in lines)))
+            saved_files.append(
+                write_text(folder / "mask.txt", "".join(f"{line}\n" for line in lines))
+            )
         # An earlier inspection's file would pass for this one's.
         for name in ("mask.txt", *(f"{table}.csv" for table in TABLES)):
-            if folder / name not in written:
+            if folder / name not in saved_files:
                 (folder / name).unlink(missing_ok=True)
         advice = self.advice_for(folder, settings, command, file)
         several = self.texts is not None and len(self.columns) > 1
-        written.append(
+        saved_files.append(
             write_text(folder / "inspect.html", render(self.table, several, self.numbers, advice))
         )
         record = {
@@ -243,7 +245,7 @@ class Inspection(Drawable):
             | {"advice": [f"{finding.change} {finding.finding}" for finding in advice]},
             "versions": versions("numpy", "torch", "transformers", "rensa"),
         }
-        return [*written, write_json(folder / "inspect.json", record)]
+        return [*saved_files, write_json(folder / "inspect.json", record)]
 
     def advice_for(
         self,
@@ -313,16 +315,16 @@ class Inspection(Drawable):
     def _hub_numbers(self) -> dict[str, Any]:
         """Return a hundredth of the sentences, and the push on as many that most others push."""
         totals, lines = self.totals, self.candidates.lines
-        met, received = totals.times_met > 0, totals.mean("received")
+        in_batches, received = totals.times_met > 0, totals.mean("received")
         # Copies have an advice of their own.
         group = self.candidates.groups.group
         copied = np.isin(group, group[lines[SIDES].to_numpy()])
         many = totals.pushers >= max(2.0, MANY * (self.batch_size - 1))
-        hubs = received[met & many & ~copied.reshape(-1, totals.count).any(0)]
-        top = max(1, int(met.sum()) // 100)
+        hubs = received[in_batches & many & ~copied.reshape(-1, totals.count).any(0)]
+        top = max(1, int(in_batches.sum()) // 100)
         return {
             "hubs": top,
-            "hub_share": _share(np.sort(hubs)[-top:].sum(), received[met].sum()),
+            "hub_share": _share(np.sort(hubs)[-top:].sum(), received[in_batches].sum()),
         }
 
     def _hard_negative_numbers(self) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def slot_words(pairs: NDArray[np.int64], texts: Texts | Sequence[str]) -> frozen
     changes: Counter[str] = Counter()
     against: defaultdict[str, set[str]] = defaultdict(set)
     for first, second in pairs[:: max(1, len(pairs) // ASKED)].tolist():
-        first_words, second_words = _counted(texts[first]), _counted(texts[second])
+        first_words, second_words = _word_counts(texts[first]), _word_counts(texts[second])
         only_first, only_second = first_words - second_words, second_words - first_words
         frequency.update(first_words.keys() | second_words.keys())
         changes.update(only_first.keys() | only_second.keys())
@@ -91,22 +91,22 @@ def state_other_facts(
     Each text has a name that the other lacks, or they differ in a word that fills one of ``slots``.
     """
     differs = np.zeros(len(pairs), dtype=bool)
-    asked = progress_bar(pairs.tolist(), progress, desc="Comparing what differs")
-    for place, pair in enumerate(asked):
+    compared_pairs = progress_bar(pairs.tolist(), progress, desc="Comparing what differs")
+    for place, pair in enumerate(compared_pairs):
         texts = [words.texts[number] for number in pair]
-        first_words, second_words = map(_counted, texts)
-        named = [
+        first_words, second_words = map(_word_counts, texts)
+        has_own_name = [
             any(
                 words.is_name(word) and word.casefold() not in counterpart
                 for word in words_of(text)
             )
             for text, counterpart in zip(texts, (second_words, first_words), strict=True)
         ]
-        differs[place] = all(named) or not slots.isdisjoint(
+        differs[place] = all(has_own_name) or not slots.isdisjoint(
             ((first_words - second_words) | (second_words - first_words)).keys()
         )
     return differs
 
 
-def _counted(text: str) -> Counter[str]:
+def _word_counts(text: str) -> Counter[str]:
     return Counter(word.casefold() for word in words_of(text))

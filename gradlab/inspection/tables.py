@@ -76,9 +76,9 @@ class CorpusTables:
         """
         if not self.totals.hard:
             return pd.DataFrame()
-        met = pd.concat(self.totals.hard).drop_duplicates(["row", "column"])
+        meetings = pd.concat(self.totals.hard).drop_duplicates(["row", "column"])
         false = pd.DataFrame(self.candidates.false_negatives - [0, 1], columns=["row", "column"])
-        table = met.merge(false.assign(false=True), "outer", ["row", "column"])
+        table = meetings.merge(false.assign(false=True), "outer", ["row", "column"])
         table["false"] = table["false"].notna()
         cases = [
             table["false"],
@@ -93,7 +93,7 @@ class CorpusTables:
         """Return the numbers in the corpus of rows that were inspected."""
         return rows if self.sample is None else self.sample.rows[rows]
 
-    def _named(self, pairs: pd.DataFrame, **columns: str) -> pd.DataFrame:
+    def _table_of_pairs(self, pairs: pd.DataFrame, **columns: str) -> pd.DataFrame:
         """Return row, column and text of ``first`` and ``second``, as far as known.
 
         Other columns of the pairs, given by their new names, follow.
@@ -110,7 +110,7 @@ class CorpusTables:
 
     def _candidates(self) -> pd.DataFrame:
         lines = self.candidates.lines
-        table = self._named(
+        table = self._table_of_pairs(
             lines, overlap="overlap", cosine="cosine", centred_cosine="centred", row_pairs="rows",
             push_when_met="push", share_when_met="share",
         )  # fmt: skip
@@ -123,11 +123,11 @@ class CorpusTables:
             for pairs in (self.candidates.near, self.candidates.lines)
         )
         neighbours = self.candidates.near[~near.isin(candidates)].head(_NEIGHBOURS)
-        return self._named(neighbours, cosine="cosine", centred_cosine="centred")
+        return self._table_of_pairs(neighbours, cosine="cosine", centred_cosine="centred")
 
     def _pairs(self) -> pd.DataFrame:
         measures = ("push", "share", "cosine", "positive_cosine")
-        return self._named(self.totals.strongest, **{name: name for name in measures})
+        return self._table_of_pairs(self.totals.strongest, **{name: name for name in measures})
 
     def _sentences(self) -> pd.DataFrame:
         totals = self.totals

@@ -50,17 +50,17 @@ class Vectors:
         """
         order = np.argsort(rows, kind="stable")  # reads a file from the beginning to the end
         array, row = np.divmod(rows[order], len(self.arrays[0]))
-        taken = np.empty((len(rows), self.shape[1]), dtype=np.float32)
+        selected_rows = np.empty((len(rows), self.shape[1]), dtype=np.float32)
         for number in np.unique(array):
-            taken[order[array == number]] = self.arrays[number][row[array == number]]
-        norms = np.linalg.norm(taken, axis=1, keepdims=True)
+            selected_rows[order[array == number]] = self.arrays[number][row[array == number]]
+        norms = np.linalg.norm(selected_rows, axis=1, keepdims=True)
         bad = np.flatnonzero(~(np.isfinite(norms[:, 0]) & (norms[:, 0] > 0)))
         if len(bad):
             raise GradlabError(
                 f"embedding {int(rows[bad[0]])} is zero or not finite; "
                 "it has no direction to compare"
             )
-        return taken / norms
+        return selected_rows / norms
 
     def copies(self) -> Groups:
         """Return groups of normalised embeddings that are equal to `DIGITS` digits."""
@@ -101,13 +101,13 @@ def given_arrays(embeddings: Any) -> Vectors:
     Raises:
         GradlabError: other names, or arrays not of floating point and one shape (N, D) with N > 1.
     """
-    named = embeddings if isinstance(embeddings, Mapping) else {"anchors": embeddings}
-    anchors, positives, hard = map(named.get, ("anchors", "positives", "hard_negatives"))
-    unknown = set(named) - {"anchors", "positives", "hard_negatives"}
+    columns_by_name = embeddings if isinstance(embeddings, Mapping) else {"anchors": embeddings}
+    anchors, positives, hard = map(columns_by_name.get, ("anchors", "positives", "hard_negatives"))
+    unknown = set(columns_by_name) - {"anchors", "positives", "hard_negatives"}
     if anchors is None or unknown or (hard is not None and positives is None):
         raise GradlabError(
-            f"embeddings hold {', '.join(sorted(named)) or 'nothing'}; they need anchors, and may "
-            "have positives and, beside these, hard_negatives"
+            f"embeddings hold {', '.join(sorted(columns_by_name)) or 'nothing'}; they need "
+            "anchors, and may have positives and, beside these, hard_negatives"
         )
     columns = [anchors, positives, *(hard if isinstance(hard, list) else [hard])]
     arrays = [
@@ -211,7 +211,7 @@ def _principal_axes(
     norms = np.linalg.norm(sample, axis=1, keepdims=True)
     sample /= np.where(norms > ROUNDING, norms, np.inf)
     pairs = np.random.default_rng(0).integers(len(sample), size=(_DRAWN, 2))
-    drawn = np.array_split(pairs[pairs[:, 0] != pairs[:, 1]], _DRAWN // BLOCK)
-    cosines = [(sample[block[:, 0]] * sample[block[:, 1]]).sum(1) for block in drawn]
+    pair_blocks = np.array_split(pairs[pairs[:, 0] != pairs[:, 1]], _DRAWN // BLOCK)
+    cosines = [(sample[block[:, 0]] * sample[block[:, 1]]).sum(1) for block in pair_blocks]
     by_chance = float(np.quantile(np.concatenate(cosines), 1 - BY_CHANCE))
     return mean, axes[:, ::-1][:, :dimensions].astype(np.float32), by_chance

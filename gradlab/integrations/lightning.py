@@ -68,10 +68,10 @@ class LightningWatch(Callback):
         if step <= self._sent or not trainer.is_global_zero or self._loggers_down:
             return
         self._sent = step
-        named = {f"train/gradlab/{name}": number for name, number in numbers.items()}
+        logged_numbers = {f"train/gradlab/{name}": number for name, number in numbers.items()}
         try:
             for logger in trainer.loggers:
-                logger.log_metrics(named, step=step)
+                logger.log_metrics(logged_numbers, step=step)
         except Exception as error:  # services raise anything when they are down
             self._loggers_down = True
             caution(

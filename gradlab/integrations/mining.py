@@ -347,9 +347,9 @@ def _judged(
     for (anchor, positive, *hard), limit in zip(rows, limits, strict=True):
         accepted = scores[start : start + len(hard)] <= limit
         start += len(hard)
-        chosen = list(itertools.compress(hard, accepted))[:negatives]
-        if len(chosen) == negatives:
-            judged.append((anchor, positive, *chosen))
+        accepted_negatives = list(itertools.compress(hard, accepted))[:negatives]
+        if len(accepted_negatives) == negatives:
+            judged.append((anchor, positive, *accepted_negatives))
     return judged
 
 

@@ -325,9 +325,9 @@ _LABELS = {"scores": "similarities", "teacher": "a teacher's scores", "sentences
 def citation(loss: Loss) -> str:
     """Return BibTeX of the paper of a loss, or an entry with its title and paper if it has none."""
     # An entry is of the class that names the paper: a user's loss may derive from a published one.
-    named = next((cls for cls in type(loss).__mro__ if "paper" in vars(cls)), type(loss))
+    paper_class = next((cls for cls in type(loss).__mro__ if "paper" in vars(cls)), type(loss))
     fields = f"    title = {{{loss.title}}},\n    note = {{{loss.paper}}},\n"
-    return vars(named).get("bibtex") or f"\n@misc{{{loss.name},\n{fields}}}\n"
+    return vars(paper_class).get("bibtex") or f"\n@misc{{{loss.name},\n{fields}}}\n"
 
 
 def __getattr__(name: str) -> Any:
@@ -362,8 +362,10 @@ def _meaning_of_label(loss: Loss, hard_negatives: str) -> str:
     ):
         meanings["classes"] = "classes"
     if len(meanings) > 1:
-        asked = listed(sorted(meanings.values()))
-        raise GradlabError(f"{loss} asks the column 'label' for {asked}; it can hold one of them")
+        meaning_list = listed(sorted(meanings.values()))
+        raise GradlabError(
+            f"{loss} asks the column 'label' for {meaning_list}; it can hold one of them"
+        )
     meaning = min(meanings, default="")
     if meaning != "teacher":
         return meaning
