@@ -69,11 +69,11 @@ class Arctanh(LinkLoss):
     def lead(self, positive: PairSimilarity, total: Float[Array, "*#n"]) -> Float[Array, "*#n"]:
         """Return ``A_i - LSE_i``; +inf if the pair coincides, 0 if all cosines are -1."""
         xp = array_namespace(positive.chord)
-        apart = positive.chord > 0
+        is_distinct = positive.chord > 0
         logit = self.positive_logit(positive)
         alike = (logit == -xp.inf) & (total == -xp.inf)
-        lead = xp.where(alike, 0.0, logit) - xp.where(alike | ~apart, 0.0, total)
-        return xp.where(apart, lead, xp.inf)
+        lead = xp.where(alike, 0.0, logit) - xp.where(alike | ~is_distinct, 0.0, total)
+        return xp.where(is_distinct, lead, xp.inf)
 
     def _share(self, negatives: Negatives) -> Float[Array, "*n"]:
         """Return ``1/Σ_k (2 - d_k)/d_k``; 0 if a negative equals the anchor."""

@@ -188,11 +188,11 @@ def from_pools(rows: Components, batch: Batch) -> tuple[Components, Components]:
         if block.name == "positive_other" and block.own is None:
             # The pair itself is among the negatives: its push is subtracted from its pull.
             own, zero = own_pairs(push, block.columns.start), xp.zeros_like(push)
-            left = pull - xp.sum(xp.where(own, push, zero), axis=-1)
+            remaining_pull = pull - xp.sum(xp.where(own, push, zero), axis=-1)
             # At the ratio 1 the other weights are what is left of the pull; the difference would
             # be rounding near a full softmax.
             other_pushes = xp.sum(xp.where(own, zero, rows.weight), axis=-1) * dissipation
-            pull = xp.where(pull == rows.total_push, other_pushes, left)
+            pull = xp.where(pull == rows.total_push, other_pushes, remaining_pull)
             push = xp.where(own, zero, push)
     attributes = {"statistics": rows.statistics, "given_gate": rows.gate}
     return both_sides(push, pull, batch, left_out=rows.left_out, **attributes)

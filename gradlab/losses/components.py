@@ -367,7 +367,7 @@ class Components(Drawable):
             return self.target
         if self.pull_shares is None:
             return positives
-        own, shared = self._apart(self.pull_shares)
+        own, shared = self._split_shares(self.pull_shares)
         return own[:, None] * positives + self._combined(shared)
 
     @property
@@ -375,11 +375,13 @@ class Components(Drawable):
         """Pull of the ``"positive"``, (n,), and, if it is shared, of each kind in `columns`."""
         if self.target is not None or self.pull_shares is None:
             return {"positive": self.pull if self.target is None else 0 * self.pull}
-        own, shared = self._apart(self.pull_shares * self.pull[:, None])
+        own, shared = self._split_shares(self.pull_shares * self.pull[:, None])
         kinds = {name: shared[:, columns] for name, columns in self.columns.items()}
         return {"positive": own} | kinds
 
-    def _apart(self, shares: Float[Array, "n c"]) -> tuple[Float[Array, "n"], Float[Array, "n k"]]:
+    def _split_shares(
+        self, shares: Float[Array, "n c"]
+    ) -> tuple[Float[Array, "n"], Float[Array, "n k"]]:
         """Split pull shares into those of the positive, (n,), and of the weight columns, (n, k)."""
         batch, xp = self._embeddings, array_namespace(shares)
         if not batch.in_batch_negatives:

@@ -85,12 +85,14 @@ class ReweightedLoss(SoftmaxTemperature, PairLoss):
         )
         prior = xp.full_like(gap, self.prior)
         # Intentionally -inf at prior 0: nothing is subtracted.
-        taken = log(summary.count * prior) - gap
-        left = taken < 0
-        log_remainder = xp.log(-xp.expm1(xp.where(left, taken, -xp.ones_like(taken))))
+        log_share = log(summary.count * prior) - gap
+        has_remainder = log_share < 0
+        log_remainder = xp.log(
+            -xp.expm1(xp.where(has_remainder, log_share, -xp.ones_like(log_share)))
+        )
         free = gap + log_remainder - xp.log1p(-prior)
         # At prior 0 the mass is never below the clamp, except by rounding.
-        return free, clamped, left & ((free > clamped) | (prior == 0))
+        return free, clamped, has_remainder & ((free > clamped) | (prior == 0))
 
 
 @register("debiased", cites="chuang2020debiased")

@@ -114,9 +114,9 @@ class Mask(OtherCandidates):
 
     def inner_batch(self, batch: Batch) -> Batch:
         """Return the views with this mask as a further rule."""
-        asked = _ASKED_FOR.get(self.by)
-        if asked and getattr(batch, asked[0]) is None:
-            words = f"{asked[1]}, given where the loss is called"
+        requirement = _ASKED_FOR.get(self.by)
+        if requirement and getattr(batch, requirement[0]) is None:
+            words = f"{requirement[1]}, given where the loss is called"
             raise GradlabError(f"mask(by={self.by}) needs {words}")
         return batch.with_candidates(rules=(*batch.candidates.rules, self))
 
@@ -138,7 +138,7 @@ class Mask(OtherCandidates):
             mask: Bool[Array, "n k"] | None = block.mask
             return mask
         if self.by == "pairs":
-            return self._listed(block)
+            return self._file_pairs(block)
         if self.by == "guide":
             cosines, positive = guide_cosines(batch, block)
         else:
@@ -148,7 +148,7 @@ class Mask(OtherCandidates):
             margin = margin * array_namespace(positive).abs(positive)
         return cosines > (positive - margin)[:, None]
 
-    def _listed(self, block: Block) -> Bool[Array, "n k"] | None:
+    def _file_pairs(self, block: Block) -> Bool[Array, "n k"] | None:
         """Return True for pairs that the file lists; None if the columns have no known numbers."""
         assert block.numbers is not None  # as the batch has numbers
         numbers, column_numbers = (array.tolist() for array in block.numbers)

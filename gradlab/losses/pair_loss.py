@@ -227,8 +227,8 @@ def _hard_columns(batch: Batch, on: str) -> Bool[Array, "n k"]:
         if block.name == "extra" and on in ("in_batch", "hard"):
             conditions.append(batch.owned if on == "hard" else ~batch.owned)
             continue
-        shape, chosen = (n, block.vectors.shape[-2]), on in acts.get(block.name, ())
-        conditions.append(xp.full(shape, chosen, dtype=xp.bool, device=batch.anchors.device))
+        shape, is_active = (n, block.vectors.shape[-2]), on in acts.get(block.name, ())
+        conditions.append(xp.full(shape, is_active, dtype=xp.bool, device=batch.anchors.device))
     return joined(conditions, axis=-1)
 
 

@@ -49,8 +49,8 @@ class _LossRegistry(Registry[Loss]):
 
 _registry = _LossRegistry("a loss", "gradlab.losses")
 # Losses by their text and the files of own losses: as a loss never changes, it is read once.
-_read: dict[tuple[str, str], Loss] = {}
-_MOST_READ = 256
+_losses_by_text: dict[tuple[str, str], Loss] = {}
+_MOST_TEXTS = 256
 # Files and entry points of own losses whose import has begun, and has ended.
 _begun: set[Any] = set()
 _imported: set[Any] = set()
@@ -80,7 +80,7 @@ def register(name: str, *, cites: str = "") -> Callable[[L], L]:
             cls.paper = vars(cls).get("paper") or _reference(cls.bibtex)
         if "__dataclass_params__" not in vars(cls):
             dataclasses.dataclass(frozen=True)(cls)  # changes the class in place
-        _read.clear()  # a text may mean another loss now
+        _losses_by_text.clear()  # a text may mean another loss now
         return _registry.register(name)(cls)
 
     return add
@@ -155,7 +155,7 @@ def get_loss(name: str | Loss, *, preset: str | None = None, **hyperparameters: 
         own = {field.name: getattr(name, field.name) for field in dataclasses.fields(name)}
         return cls.build(**own | _preset(cls, preset) | hyperparameters)
     if isinstance(name, str) and preset is None and not hyperparameters:
-        return _read.get((name, os.environ.get(OWN_LOSSES, ""))) or _from_text(name)
+        return _losses_by_text.get((name, os.environ.get(OWN_LOSSES, ""))) or _from_text(name)
     if isinstance(name, str) and not is_own(name):
         cls, texts = _registry.read(name)
         return _build(cls, {"preset": preset} | parse_hyperparameters(cls, texts) | hyperparameters)
@@ -337,9 +337,9 @@ def _from_text(text: str) -> Loss:
     loss = _build(cls, parse_hyperparameters(cls, texts))
     of_gradlab = all(type(nested).__module__.startswith("gradlab.") for nested in loss.within)
     if of_gradlab and "sentences" not in loss.looks_at:  # a mask reads its pairs from a file
-        if len(_read) == _MOST_READ:
-            _read.clear()
-        _read[text, os.environ.get(OWN_LOSSES, "")] = loss
+        if len(_losses_by_text) == _MOST_TEXTS:
+            _losses_by_text.clear()
+        _losses_by_text[text, os.environ.get(OWN_LOSSES, "")] = loss
     return loss
 
 

@@ -21,9 +21,11 @@ def text_entry(cls: type[Loss] | Loss) -> str:
     for field in dataclasses.fields(cls):
         value = getattr(cls, field.name, field.default)
         text, unit = field.metadata.get("text", ""), field.metadata.get("unit", "")
-        written = f"{value:.12g}" if isinstance(value, float) else plain_text(value)
-        degrees = f" ({math.degrees(float(written)):g}°)" if unit == "radians" else ""
-        lines.append(f"  {field.name} = {written}{f' {unit}' if unit else ''}{degrees}: {text}")
+        setting_text = f"{value:.12g}" if isinstance(value, float) else plain_text(value)
+        degrees = f" ({math.degrees(float(setting_text)):g}°)" if unit == "radians" else ""
+        lines.append(
+            f"  {field.name} = {setting_text}{f' {unit}' if unit else ''}{degrees}: {text}"
+        )
     for name, preset in cls.presets.items():
         settings = ", ".join(f"{key}={value}" for key, value in preset.hyperparameters.items())
         lines.append(f"  preset={name}: {settings}; {preset.source}")
@@ -52,9 +54,9 @@ def latex_table(classes: Sequence[type[Loss]]) -> str:
     return "\n".join([*rows, r"\bottomrule", r"\end{tabular}"])
 
 
-def _cells(cls: type[Loss], written: Callable[[str], str]) -> list[str]:
+def _cells(cls: type[Loss], converter: Callable[[str], str]) -> list[str]:
     """Return the formulas of a loss between dollar signs; a dash for a part without one."""
-    return [f"${written(cls.latex[key])}$" if key in cls.latex else "–" for key in COLUMNS]
+    return [f"${converter(cls.latex[key])}$" if key in cls.latex else "–" for key in COLUMNS]
 
 
 def _in_markdown(formula: str) -> str:
@@ -66,6 +68,6 @@ def _in_markdown(formula: str) -> str:
         r"\}": r"\rbrace ",
         r"\,": r"\thinspace ",
     }
-    for written, word in words.items():
-        formula = formula.replace(written, word)
+    for symbol, word in words.items():
+        formula = formula.replace(symbol, word)
     return formula.strip()  # a $ after a space does not end a formula

@@ -86,15 +86,15 @@ class Triplet(CandidateLoss):
     def _count(self, rows: Batch) -> Float[Array, ""]:
         """Return the number of active triplets of some rows, or of their pairs with positives."""
         candidates, lacks_positive = self._candidates_of(rows)
-        xp, counted = (
+        xp, counts = (
             array_namespace(candidates.cosine),
             as_float(candidates.positive, candidates.cosine),
         )
         if self.mean_over == "active":
-            counted = self.coefficients(candidates)[0]
+            counts = self.coefficients(candidates)[0]
         if lacks_positive is not None:
-            counted = xp.where(lacks_positive[:, None], 0 * counted, counted)
-        return xp.sum(counted)
+            counts = xp.where(lacks_positive[:, None], 0 * counts, counts)
+        return xp.sum(counts)
 
     def _triplets(
         self, candidates: ScoredCandidates
@@ -107,15 +107,17 @@ class Triplet(CandidateLoss):
             negative = xp.argmax(xp.where(candidates.negative, cosine, -inf), axis=-1)
             yield positive, candidates.negative & (places == negative[:, None])
             return
-        left = as_float(candidates.positive, cosine)  # positives not yet yielded
-        for _ in range(int(xp.max(xp.sum(left, axis=-1)))):
-            index = xp.argmax(left, axis=-1)
-            negatives = candidates.negative & (xp.max(left, axis=-1) > 0)[:, None]
-            left = xp.where(places == index[:, None], xp.zeros_like(left), left)
+        remaining_positives = as_float(candidates.positive, cosine)  # positives not yet yielded
+        for _ in range(int(xp.max(xp.sum(remaining_positives, axis=-1)))):
+            index = xp.argmax(remaining_positives, axis=-1)
+            negatives = candidates.negative & (xp.max(remaining_positives, axis=-1) > 0)[:, None]
+            remaining_positives = xp.where(
+                places == index[:, None], xp.zeros_like(remaining_positives), remaining_positives
+            )
             if self.mining == "semi_hard":
                 farther = negatives & (cosine < take(cosine, index)[:, None])
                 near = xp.argmax(xp.where(farther, cosine, -inf), axis=-1)
                 far = xp.argmin(xp.where(negatives, cosine, inf), axis=-1)
-                chosen = xp.where(xp.any(farther, axis=-1), near, far)
-                negatives = negatives & (places == chosen[:, None])
+                negative_index = xp.where(xp.any(farther, axis=-1), near, far)
+                negatives = negatives & (places == negative_index[:, None])
             yield index, negatives
