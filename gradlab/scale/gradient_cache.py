@@ -47,7 +47,7 @@ class GradientCache:
         """
         places, states = [], []
         joined: list[Tensor] = []
-        left = order.argsort()  # places of the rows that are still to be encoded
+        remaining_places = order.argsort()  # places of the rows that are still to be encoded
         with torch.no_grad():
             for piece in pieces:
                 states.append(self.state())
@@ -55,8 +55,8 @@ class GradientCache:
                 joined = joined or [
                     tensor.new_empty(len(order), *tensor.shape[1:]) for tensor in encoded
                 ]
-                places.append(left[: len(encoded[0])])
-                left = left[len(encoded[0]) :]
+                places.append(remaining_places[: len(encoded[0])])
+                remaining_places = remaining_places[len(encoded[0]) :]
                 # Written in place at once: separate tensors would fragment later pieces' memory.
                 for whole, tensor in zip(joined, encoded, strict=True):
                     whole.index_copy_(0, places[-1], tensor)
@@ -75,15 +75,15 @@ class GradientCache:
         """
         batches = [encoded for encoded in self._encoded if encoded.rows.grad is not None]
         self._encoded.clear()
-        left = sum(len(encoded.pieces) for encoded in batches)
+        pieces_left = sum(len(encoded.pieces) for encoded in batches)
         with torch.random.fork_rng(self._devices):
             for encoded in batches:
                 for piece, places, state in zip(
                     encoded.pieces, encoded.places, encoded.states, strict=True
                 ):
                     self.restore(state)
-                    left -= 1
-                    with alone() if alone is not None and left else contextlib.nullcontext():
+                    pieces_left -= 1
+                    with alone() if alone is not None and pieces_left else contextlib.nullcontext():
                         with torch.enable_grad():
                             rows = encoded.encode(piece)[0]
                         if rows.requires_grad:

@@ -251,11 +251,11 @@ def _all_counted(
 
 
 @triton.jit
-def _counted(i, j, n, k, own, OWN: tl.constexpr):
-    counted = (i[:, None] < n) & (j[None, :] < k)
+def _pair_mask(i, j, n, k, own, OWN: tl.constexpr):
+    pair_mask = (i[:, None] < n) & (j[None, :] < k)
     if OWN:
-        counted = counted & (j[None, :] != i[:, None] + own)
-    return counted
+        pair_mask = pair_mask & (j[None, :] != i[:, None] + own)
+    return pair_mask
 
 
 @triton.jit
@@ -291,7 +291,7 @@ def _sums(
         )
         logit, slope = LINK(cosine)
         if not _all_counted(first_i, first_j, n, k, own, OWN, ROWS, COLUMNS):
-            logit = tl.where(_counted(i, j, n, k, own, OWN), logit, float("-inf"))
+            logit = tl.where(_pair_mask(i, j, n, k, own, OWN), logit, float("-inf"))
         of_column = of_columns + tl.program_id(0).to(tl.int64) * k + j
         if FIXED:
             exponential = tl.exp(logit - reference)
@@ -354,5 +354,5 @@ def _coefficients(
                 share += tl.exp(logit - column_total) * column_upstream
         coefficient = share * slope
         if not _all_counted(first_i, first_j, n, k, own, OWN, ROWS, COLUMNS):
-            coefficient = tl.where(_counted(i, j, n, k, own, OWN), coefficient, 0.0)
+            coefficient = tl.where(_pair_mask(i, j, n, k, own, OWN), coefficient, 0.0)
         _store(destination, coefficient, i, j, n, k, ROUND)

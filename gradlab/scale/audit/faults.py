@@ -156,7 +156,7 @@ def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> l
 def fixed_columns(outcome: Outcome) -> str:
     """Return which columns the loss depends on without sending them a gradient on one process."""
     moves = abs(outcome.expected_slopes).max(0) > NEAR * abs(outcome.expected_slopes).max()
-    return _named(moves & ~outcome.expected.any((1, 2)))
+    return _role_names(moves & ~outcome.expected.any((1, 2)))
 
 
 def _near(array: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -182,7 +182,7 @@ def _cut(outcome: Outcome) -> Verdict | None:
         if _near(outcome.slopes.sum(0), times * by_gradient.sum(0))[trusted].all():
             return None
     lost = (~_near(outcome.slopes, by_gradient) & trusted).any((0, 1))
-    text = f"the losses depend on the {_named(lost)} more than the gradient of these rows says"
+    text = f"the losses depend on the {_role_names(lost)} more than the gradient of these rows says"
     return fault("cut gradient", text) if lost.any() else None
 
 
@@ -362,10 +362,10 @@ def _missing(needed: np.ndarray, present: np.ndarray, owners: np.ndarray) -> Ver
     return fault(
         "missing negatives",
         f"anchors do not see {(lost & where).sum()} of {(needed & where).sum()} negatives "
-        f"of {name} (rows in the role of {_named(columns)})",
+        f"of {name} (rows in the role of {_role_names(columns)})",
     )
 
 
-def _named(columns: np.ndarray) -> str:
+def _role_names(columns: np.ndarray) -> str:
     names = ["anchors", "positives", *(f"negatives {place}" for place in range(1, len(columns)))]
     return " and ".join(names[place] for place in range(len(columns)) if columns[place])
