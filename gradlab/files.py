@@ -312,17 +312,17 @@ def one_at_a_time(
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         try:
-            held = lock.acquire(timeout=2)
+            acquisition = lock.acquire(timeout=2)
         except Timeout:
             if waiting:
                 print(waiting, file=sys.stderr)
             try:
-                held = lock.acquire(timeout=max(0.0, patience - 2) if refusal else -1)
+                acquisition = lock.acquire(timeout=max(0.0, patience - 2) if refusal else -1)
             except Timeout:
                 raise GradlabError(refusal) from None
     except OSError as error:
         raise _unwritable(path, error) from error
-    with held:
+    with acquisition:
         yield
 
 

@@ -266,9 +266,9 @@ def learned_numbers(
         parameters: names and parameters; the last part of a name is used if no other one shares it.
         gradients: gradients in the same order; missing ones are left out.
     """
-    named, numbers = list(parameters), {}
-    last = [name.rpartition(".")[2] for name, _ in named]
-    for (name, value), short, gradient in itertools.zip_longest(named, last, gradients):
+    named_parameters, numbers = list(parameters), {}
+    last = [name.rpartition(".")[2] for name, _ in named_parameters]
+    for (name, value), short, gradient in itertools.zip_longest(named_parameters, last, gradients):
         label = f"{LEARNED}{short if last.count(short) == 1 else name}"
         for key, tensor in ((label, value), (f"{label}_gradient", gradient)):
             if tensor is not None:

@@ -44,9 +44,9 @@ def import_object(target: str) -> Any:
             for name, member in vars(module).items()
             if getattr(member, "__module__", "") == module.__name__
         ]
-        listed = f" It has: {', '.join(own)}." if own else ""
+        member_list = f" It has: {', '.join(own)}." if own else ""
         raise GradlabError(
-            f"{module_name} has no {attribute!r}.{nearest(attribute, dir(module))}{listed}"
+            f"{module_name} has no {attribute!r}.{nearest(attribute, dir(module))}{member_list}"
         ) from None
 
 

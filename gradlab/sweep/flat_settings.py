@@ -77,10 +77,14 @@ def identify(settings: Mapping[str, Any], varied: Collection[str] = ()) -> str:
     Paths and other settings of `RESUMABLE_CHANGES` do not count unless ``varied``, a training file
     then by content. Settings at their defaults do not count either, so that new ones change no key.
     """
-    counted = {name: settings[name] for name in RESUMABLE_CHANGES.intersection(varied)}
-    if "train_file" in counted:
-        counted["train_file"] = content_of(counted["train_file"]) or counted["train_file"]
-    return _identify(json.dumps(settings, sort_keys=True), json.dumps(counted, sort_keys=True))
+    varied_settings = {name: settings[name] for name in RESUMABLE_CHANGES.intersection(varied)}
+    if "train_file" in varied_settings:
+        varied_settings["train_file"] = (
+            content_of(varied_settings["train_file"]) or varied_settings["train_file"]
+        )
+    return _identify(
+        json.dumps(settings, sort_keys=True), json.dumps(varied_settings, sort_keys=True)
+    )
 
 
 def content_of(file: str) -> str | None:
@@ -120,14 +124,14 @@ def plain(value: Any) -> str:
 
 
 @functools.cache  # every claim needs the keys of all runs
-def _identify(settings: str, counted: str) -> str:
+def _identify(settings: str, varied_settings: str) -> str:
     config = configure(json.loads(settings))
     content = {
         name: value
         for name, declared in declarations(TrainConfig).items()
         if name not in RESUMABLE_CHANGES
         and ((value := getattr(config, name)) != declared.default or name == "seed")
-    } | json.loads(counted)
+    } | json.loads(varied_settings)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -158,9 +158,9 @@ class Spec(Settings):
                         _check_once(settings)
                     check(config)
                 except GradlabError as error:
-                    named = head.label or settings_text({**head.varied, **changes})
+                    point_label = head.label or settings_text({**head.varied, **changes})
                     raise GradlabError(
-                        f"{self.name}{f' ({named})' if named else ''}: {error}"
+                        f"{self.name}{f' ({point_label})' if point_label else ''}: {error}"
                     ) from error
 
     def points(self, scores: Mapping[str, float | None]) -> list[Point]:
@@ -185,13 +185,13 @@ class Spec(Settings):
         for entries in self.points_given:
             label = str(entries.get("label", ""))
             own = {name: entry for name, entry in entries.items() if name not in _OF_POINT}
-            for chosen in _combinations(self.grid):
-                varied = {**own, **chosen}
+            for combination in _combinations(self.grid):
+                varied = {**own, **combination}
                 yield Point(
                     varied,
                     {**self.base, **varied},
                     tuple(entries.get("seeds", self.seeds)),
-                    f"{label}, {settings_text(chosen)}" if label and chosen else label,
+                    f"{label}, {settings_text(combination)}" if label and combination else label,
                     evaluate=tuple(entries.get("evaluate", self.evaluate)),
                 )
 
@@ -199,7 +199,7 @@ class Spec(Settings):
         """Yield the points of the stages, up to the first stage that has not ended."""
         varied, best = head.varied, max if self.direction == "maximize" else min
         for number, stage in enumerate(self.stages, start=1):
-            changed = [{**varied, **chosen} for chosen in _combinations(stage)]
+            changed = [{**varied, **combination} for combination in _combinations(stage)]
             points = [
                 replace(head, varied=changes, settings={**self.base, **changes}, stage=number)
                 for changes in changed
@@ -246,9 +246,9 @@ def read_spec(path: str | Path, light: bool = False) -> Spec:
     ``light`` applies the table with that name: ``base`` is merged into the base, other entries
     replace the file's. GradlabError if the file is unreadable, no sweep, or lacks a light version.
     """
-    read = json.loads if Path(path).suffix == ".json" else tomllib.loads
+    parser = json.loads if Path(path).suffix == ".json" else tomllib.loads
     with reading(f"the sweep {str(path)!r}"):
-        content = read(Path(path).read_text(encoding="utf-8"))
+        content = parser(Path(path).read_text(encoding="utf-8"))
     if not isinstance(content, dict):
         raise GradlabError(f"the sweep {str(path)!r} is not a table of its entries")
     return parse_spec({"name": Path(path).stem, **content}, light)
