@@ -121,10 +121,10 @@ def pack(
         edges = length_edges(padded, groups)
     built = []
     for start, end in itertools.pairwise(edges):
-        chosen = by_length[start:end]
-        mask = np.arange(padded[start:end].max()) < lengths[chosen][:, None]
+        group_rows = by_length[start:end]
+        mask = np.arange(padded[start:end].max()) < lengths[group_rows][:, None]
         ids = np.full(mask.shape, padding, dtype=np.int64)
-        ids[mask] = np.concatenate([sequences[row] for row in chosen])
+        ids[mask] = np.concatenate([sequences[row] for row in group_rows])
         views = torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64))
         built.append(SequenceGroup(*views, padded=not mask.all()))
     return Packed(tuple(built), torch.from_numpy(np.argsort(by_length)))

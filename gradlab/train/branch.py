@@ -75,10 +75,10 @@ class Branch:
         embedded = [rows.view(*shape, -1) for rows, shape in zip(flat, shapes, strict=True)]
         if changed is None or self.view is None:
             return embedded
-        chosen = changed.split([len(rows) for rows in embedded])
+        masks = changed.split([len(rows) for rows in embedded])
         return [
             torch.where(mask[:, None, None], self.view.embeddings(rows, group.attention_mask), rows)
-            for rows, group, mask in zip(embedded, packed.groups, chosen, strict=True)
+            for rows, group, mask in zip(embedded, packed.groups, masks, strict=True)
         ]
 
     def __call__(

@@ -60,19 +60,19 @@ def restore_callbacks(
     Raises:
         GradlabError: a callback with a state is missing; ``folder`` is that of the checkpoint.
     """
-    named = _by_name(callbacks)
+    callbacks_by_name = _by_name(callbacks)
     for name, state in states.items():
-        if name not in named:
+        if name not in callbacks_by_name:
             raise GradlabError(f"{folder} was written with the callback {name}; pass it again")
-        named[name].restore(state)
+        callbacks_by_name[name].restore(state)
 
 
 def _by_name(callbacks: Iterable[Callback]) -> dict[str, Callback]:
     """Return callbacks by class name, numbered from the second of a class on."""
-    named: dict[str, Callback] = {}
+    callbacks_by_name: dict[str, Callback] = {}
     counts: dict[str, int] = {}
     for callback in callbacks:
         name = type(callback).__name__
         counts[name] = counts.get(name, 0) + 1
-        named[f"{name} {counts[name]}" if counts[name] > 1 else name] = callback
-    return named
+        callbacks_by_name[f"{name} {counts[name]}" if counts[name] > 1 else name] = callback
+    return callbacks_by_name

@@ -44,23 +44,23 @@ class Checkpoint:
         self,
         module: nn.Module,
         optimiser: torch.optim.Optimizer,
-        read: TensorReader = load_file,
+        reader: TensorReader = load_file,
     ) -> None:
         """Restore weights, buffers and optimiser moments; GradlabError if from another model."""
         try:
-            module.load_state_dict(read(self.folder / _WEIGHTS))
-            optimiser.load_state_dict(self._moments(optimiser, read))
+            module.load_state_dict(reader(self.folder / _WEIGHTS))
+            optimiser.load_state_dict(self._moments(optimiser, reader))
         except (RuntimeError, SafetensorError, ValueError, KeyError, OverflowError) as error:
             words = " ".join(str(error).split())[:200]
             raise GradlabError(f"{self.folder} belongs to another model: {words}") from error
 
-    def _moments(self, optimiser: torch.optim.Optimizer, read: TensorReader) -> dict[str, Any]:
+    def _moments(self, optimiser: torch.optim.Optimizer, reader: TensorReader) -> dict[str, Any]:
         """Return a state dictionary of the optimiser; ValueError if it does not fit its parameters.
 
         torch itself checks no names and no shapes; a wrong one would fail in the next step.
         """
         restored: dict[int, dict[str, Tensor]] = {}
-        for key, tensor in read(self.folder / _OPTIMISER).items():
+        for key, tensor in reader(self.folder / _OPTIMISER).items():
             index, _, name = key.partition(".")
             restored.setdefault(int(index), {})[name] = tensor
         groups = optimiser.state_dict()["param_groups"]
@@ -104,9 +104,9 @@ def save_checkpoint(
         (temporary / _STATE).write_text(json.dumps({"step": step, **state}), encoding="utf-8")
         sums = {path.name: hash_file(path) for path in sorted(temporary.iterdir())}
         (temporary / _CHECKSUMS).write_text(json.dumps(sums, indent=2), encoding="utf-8")
-    written = _newest_first(folder)
-    wanted_places = [path for path in written if path.name <= place.name][:keep]
-    for obsolete in set(written).difference(wanted_places):
+    checkpoints = _newest_first(folder)
+    wanted_places = [path for path in checkpoints if path.name <= place.name][:keep]
+    for obsolete in set(checkpoints).difference(wanted_places):
         shutil.rmtree(obsolete, ignore_errors=True)
     return place
 

@@ -39,19 +39,19 @@ class RunProcesses:
     @classmethod
     def start(cls, device: str) -> RunProcesses:
         """Join the processes that a launcher started, if any; for ``device`` see `find_device`."""
-        chosen = find_device(device)
+        torch_device = find_device(device)
         if launched() == 1:
-            if chosen.type == "cuda" and chosen.index is not None:
+            if torch_device.type == "cuda" and torch_device.index is not None:
                 # Its random generator is saved and restored from here on.
-                torch.cuda.set_device(chosen)
-            return cls(0, 1, chosen)
+                torch.cuda.set_device(torch_device)
+            return cls(0, 1, torch_device)
         from accelerate import PartialState
 
-        state = PartialState(cpu=chosen.type == "cpu")
+        state = PartialState(cpu=torch_device.type == "cpu")
         atexit.register(_leave)
-        if chosen.type == "cuda":
-            chosen = torch.device("cuda", state.local_process_index)
-        return cls(state.process_index, state.num_processes, chosen)
+        if torch_device.type == "cuda":
+            torch_device = torch.device("cuda", state.local_process_index)
+        return cls(state.process_index, state.num_processes, torch_device)
 
     @property
     def is_main(self) -> bool:
@@ -133,26 +133,26 @@ class RunProcesses:
             if message is not None:
                 raise GradlabError(f"process {rank} of {self.count}: {message}")
 
-    def from_main(self, read: Callable[[], T]) -> T:
-        """Return what ``read`` returns in the main process, at every process; so with its error."""
+    def from_main(self, action: Callable[[], T]) -> T:
+        """Return at every process what ``action`` returns in the main one; so with its error."""
         contents: list[Any] = [None]
         with self.together():
             if self.is_main:
-                contents = [read()]
+                contents = [action()]
         if self.count > 1:
             torch.distributed.broadcast_object_list(contents)
         content: T = contents[0]
         return content
 
-    def tensors_from_main(self, read: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """Return the tensors that ``read`` returns in the main process, at every process."""
+    def tensors_from_main(self, loader: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """Return the tensors that ``loader`` returns in the main process, at every process."""
         if self.count == 1:
-            return dict(read())
+            return dict(loader())
         tensors: Mapping[str, Tensor] = {}
 
         def layout() -> list[tuple[str, torch.Size, torch.dtype]]:
             nonlocal tensors
-            tensors = read()
+            tensors = loader()
             return [(name, tensor.shape, tensor.dtype) for name, tensor in tensors.items()]
 
         received = {}

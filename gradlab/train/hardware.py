@@ -28,7 +28,7 @@ class Precision(NamedTuple):
     why: str
 
 
-def choose_precision(asked: str, device: torch.device) -> Precision:
+def choose_precision(precision: str, device: torch.device) -> Precision:
     """Return the precision that ``auto``, ``float32`` or ``bfloat16`` means on this device.
 
     ``auto`` is bfloat16 if the device multiplies matrices of it in hardware (NVIDIA GPUs from
@@ -37,11 +37,11 @@ def choose_precision(asked: str, device: torch.device) -> Precision:
     instructions = bfloat16_instructions(device)
     kind = "GPU" if device.type == "cuda" else "processor"
     have = f"this {kind} has {instructions or 'no bfloat16 arithmetic'}"
-    if asked == "auto":
+    if precision == "auto":
         return Precision("float32" if instructions is None else "bfloat16", have)
-    if asked == "bfloat16" and instructions is None:
+    if precision == "bfloat16" and instructions is None:
         have += ", and its emulation is slow: --precision auto chooses float32"
-    return Precision(asked, f"asked for; {have}")
+    return Precision(precision, f"asked for; {have}")
 
 
 def encode_in(
@@ -100,10 +100,10 @@ def free_threads() -> tuple[int, str]:
     import psutil
 
     cores = psutil.cpu_percent(0.25, percpu=True)
-    taken = sum(cores) / 100
-    free = max(1, min(threads, round(len(cores) - taken)))
+    busy_cores = sum(cores) / 100
+    free = max(1, min(threads, round(len(cores) - busy_cores)))
     words = (
-        f"Other programs keep {taken:.1f} of {len(cores)} cores busy: computing on {free} of "
+        f"Other programs keep {busy_cores:.1f} of {len(cores)} cores busy: computing on {free} of "
         f"{threads} threads (--threads changes it)."
     )
     return free, words if free < threads else ""

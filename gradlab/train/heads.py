@@ -32,8 +32,8 @@ def heads(settings: ModelSettings, encoder: Encoder) -> tuple[nn.Module, nn.Modu
     """Return head, projection and predictor for an encoder, each the identity without one."""
     width, dropout, initial = encoder.dimension, settings.dropout, settings.head_initial
     if dropout is None:  # that of the encoder
-        named = map(vars(encoder.model.config).get, _DROPOUTS)
-        dropout = float(next((rate for rate in named if rate is not None), 0.1))
+        dropout_rates = map(vars(encoder.model.config).get, _DROPOUTS)
+        dropout = float(next((rate for rate in dropout_rates if rate is not None), 0.1))
     head: nn.Module = nn.Identity()
     if settings.pooler == "cls_mlp":
         head = MLP(width, initial, settings.pooler_activation)

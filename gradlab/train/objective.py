@@ -222,7 +222,7 @@ class Objective(nn.Module):
         gathered = gather or (lambda rows: rows)
         context: dict[str, Any] = {}
         if batch.sentences is not None:
-            context = {name: read(batch.sentences) for name, read in self.loss_inputs.items()}
+            context = {name: reader(batch.sentences) for name, reader in self.loss_inputs.items()}
             if self._asks_for_sentences:
                 context["sentences"] = batch.sentences
         keys = None if batch.momentum is None else gathered(self._keys(batch.momentum, cache))

@@ -147,8 +147,10 @@ class Trainer:
         for number in range(min(batches, len(rows) // max(1, size))):
             with undisturbed(), torch.no_grad():
                 seed_everything(seed, number)
-                chosen = order[number * size : (number + 1) * size]
-                batch = self.objective.prepare(*self.corpus.take(chosen), row_numbers=chosen)
+                batch_rows = order[number * size : (number + 1) * size]
+                batch = self.objective.prepare(
+                    *self.corpus.take(batch_rows), row_numbers=batch_rows
+                )
                 output = self.objective.evaluate(batch)
             yield output
 

@@ -65,6 +65,6 @@ class PositionShuffle(EmbeddingAugmentation):
         places = torch.arange(mask.shape[1], device=mask.device).expand(mask.shape)
         keys = uniform(mask.shape, generator, mask.device)
         # Moving tokens, sorted by random keys, fill the places of moving tokens in that order.
-        drawn = torch.argsort(keys.masked_fill(~moves, 2.0), dim=1, stable=True)
+        permuted_places = torch.argsort(keys.masked_fill(~moves, 2.0), dim=1, stable=True)
         first = torch.argsort((~moves).to(torch.uint8), dim=1, stable=True)
-        return places.scatter(1, first, torch.where(moves.gather(1, first), drawn, first))
+        return places.scatter(1, first, torch.where(moves.gather(1, first), permuted_places, first))

@@ -78,5 +78,5 @@ class RandomInsertion(SubwordEdit):
 
     def edit(self, tokens: Ids, generator: np.random.Generator) -> Ids:
         places = self.places(tokens, generator)
-        drawn = generator.choice(self.vocabulary.ordinary, len(places))
-        return np.insert(tokens, places + 1, drawn)
+        inserted_tokens = generator.choice(self.vocabulary.ordinary, len(places))
+        return np.insert(tokens, places + 1, inserted_tokens)

@@ -68,8 +68,8 @@ class StopwordInsertion(TextAugmentation):
         words, stop_words = sentence.split(), self.words.split()
         places = draw_positions(len(words), self.rate, generator)
         choices = generator.integers(len(stop_words), size=len(places))
-        drawn = [stop_words[choice] for choice in choices]
-        return " ".join(np.insert(np.array(words, dtype=object), places + 1, drawn))
+        inserted_words = [stop_words[choice] for choice in choices]
+        return " ".join(np.insert(np.array(words, dtype=object), places + 1, inserted_words))
 
 
 @register("typos")
@@ -88,8 +88,8 @@ class Typos(TextAugmentation):
         words = sentence.split()
         wrong = generator.random(len(words)) < self.rate
         return " ".join(
-            mistype(word, generator) if chosen and len(word) > 1 else word
-            for word, chosen in zip(words, wrong, strict=True)
+            mistype(word, generator) if is_wrong and len(word) > 1 else word
+            for word, is_wrong in zip(words, wrong, strict=True)
         )
 
 

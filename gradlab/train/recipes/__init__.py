@@ -86,10 +86,12 @@ def complete(content: Mapping[str, Any]) -> dict[str, Any]:
     backbone, choices = choices_for(content)
     settings = {name: choice.value for name, choice in choices.items()}
     of_loss = dict(content.get("loss_settings") or {})
-    named = parse_call(content.get("loss") or "infonce")[1]
-    if "preset" not in {**of_loss, **named}:
+    call_settings = parse_call(content.get("loss") or "infonce")[1]
+    if "preset" not in {**of_loss, **call_settings}:
         of_recipe = {
-            key: value for key, value in settings["loss_settings"].items() if key not in named
+            key: value
+            for key, value in settings["loss_settings"].items()
+            if key not in call_settings
         }
         of_loss = of_recipe | of_loss
     return settings | dict(content) | {"backbone": backbone, "loss_settings": of_loss}
