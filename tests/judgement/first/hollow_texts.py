@@ -7,7 +7,7 @@ from typing import Any
 from sentence_transformers.sentence_transformer import losses
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.catalogue import (
+from tests.judgement.first.catalogue import (
     Setting,
     adamw,
     contested,

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.bodies import encoder, words_of
-from tests.judgement.held_out.fields import (
+from tests.judgement.first.bodies import encoder, words_of
+from tests.judgement.first.fields import (
     CLINIC,
     CODE,
     HELPDESK,
@@ -20,7 +20,7 @@ from tests.judgement.held_out.fields import (
     TRAVEL,
     Field,
 )
-from tests.judgement.held_out.turns import Rows, cosines, embed, infonce, stepped, turn
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 from tests.judgement.truth import reciprocal_rank
 

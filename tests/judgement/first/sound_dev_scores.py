@@ -7,8 +7,8 @@ from typing import Any
 from sentence_transformers.sentence_transformer import evaluation, losses
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.bodies import encoder, words_of
-from tests.judgement.held_out.fields import (
+from tests.judgement.first.bodies import encoder, words_of
+from tests.judgement.first.fields import (
     CLINIC,
     HELPDESK,
     KITCHEN,
@@ -18,7 +18,7 @@ from tests.judgement.held_out.fields import (
     TRAVEL,
     Field,
 )
-from tests.judgement.held_out.turns import warmed
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation, learns
 

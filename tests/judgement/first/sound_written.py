@@ -9,8 +9,8 @@ from typing import Any
 from sentence_transformers.sentence_transformer import losses
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.bodies import encoder, words_of
-from tests.judgement.held_out.fields import CODE, HELPDESK, KITCHEN, PAPERS, SCENES, SHOP, TRAVEL
+from tests.judgement.first.bodies import encoder, words_of
+from tests.judgement.first.fields import CODE, HELPDESK, KITCHEN, PAPERS, SCENES, SHOP, TRAVEL
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns, retrieval
 

@@ -13,8 +13,8 @@ from sentence_transformers.sentence_transformer.modules import BoW, Dense, Norma
 from torch import nn
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.bodies import encoder, words_of
-from tests.judgement.held_out.fields import (
+from tests.judgement.first.bodies import encoder, words_of
+from tests.judgement.first.fields import (
     CLINIC,
     CODE,
     HELPDESK,
@@ -24,7 +24,7 @@ from tests.judgement.held_out.fields import (
     SHOP,
     TRAVEL,
 )
-from tests.judgement.held_out.turns import warmed
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns, retrieval
 

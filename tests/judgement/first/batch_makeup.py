@@ -11,7 +11,7 @@ from sentence_transformers.sentence_transformer import losses
 from torch.utils.data import DataLoader
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.catalogue import (
+from tests.judgement.first.catalogue import (
     Setting,
     adamw,
     embed,

@@ -13,7 +13,7 @@ from sentence_transformers.sentence_transformer.evaluation import (
 )
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.catalogue import (
+from tests.judgement.first.catalogue import (
     contested,
     offer,
     on_shelf,

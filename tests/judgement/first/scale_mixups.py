@@ -10,7 +10,7 @@ from sentence_transformers.util import cos_sim, dot_score
 from torch import Tensor
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.catalogue import (
+from tests.judgement.first.catalogue import (
     Setting,
     contested,
     on_shelf,

@@ -9,8 +9,8 @@ import torch
 from sentence_transformers.sentence_transformer import losses
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.bodies import encoder, words_of
-from tests.judgement.held_out.fields import (
+from tests.judgement.first.bodies import encoder, words_of
+from tests.judgement.first.fields import (
     CLINIC,
     CODE,
     HELPDESK,

@@ -7,8 +7,8 @@ from typing import Any
 from sentence_transformers.sentence_transformer import losses
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.bodies import encoder, words_of
-from tests.judgement.held_out.fields import CLINIC, HELPDESK, KITCHEN, PAPERS, SHOP, Field
+from tests.judgement.first.bodies import encoder, words_of
+from tests.judgement.first.fields import CLINIC, HELPDESK, KITCHEN, PAPERS, SHOP, Field
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns, retrieval
 

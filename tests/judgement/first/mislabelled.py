@@ -10,7 +10,7 @@ from sentence_transformers.sentence_transformer import losses
 from torch import Tensor
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.catalogue import (
+from tests.judgement.first.catalogue import (
     Setting,
     agrees,
     contested,

@@ -8,9 +8,9 @@ import torch
 from sentence_transformers.sentence_transformer import losses
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.bodies import encoder, words_of
-from tests.judgement.held_out.fields import CLINIC, HELPDESK, KITCHEN, PAPERS, SCENES, SHOP, Field
-from tests.judgement.held_out.turns import warmed
+from tests.judgement.first.bodies import encoder, words_of
+from tests.judgement.first.fields import CLINIC, HELPDESK, KITCHEN, PAPERS, SCENES, SHOP, Field
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation, learns
 

@@ -20,8 +20,8 @@ from sentence_transformers.sentence_transformer.modules import (
 from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.bodies import body, encoder, tokenizer_of, words_of
-from tests.judgement.held_out.fields import (
+from tests.judgement.first.bodies import body, encoder, tokenizer_of, words_of
+from tests.judgement.first.fields import (
     CLINIC,
     CODE,
     HELPDESK,

@@ -11,7 +11,7 @@ from sentence_transformers.sentence_transformer import losses
 from torch import Tensor
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.catalogue import (
+from tests.judgement.first.catalogue import (
     CHAT,
     Setting,
     adamw,
