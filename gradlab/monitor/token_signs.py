@@ -34,11 +34,8 @@ class TokenGradients:
             value: the loss, with its graph.
             tell: is called with `TOKEN_NUMBERS`, after the gradient has reached all tokens.
         """
-        nodes = _lookups(value)  # none of encoders that convolve over tokens, and reach the padding
-        widest = max((getattr(node, ROWS, 0) for node in nodes), default=0)
-        nodes = [node for node in nodes if getattr(node, ROWS, 0) == widest]
-        batches = [(node, node._saved_indices) for node in nodes]
-        batches = [(node, tokens) for node, tokens in batches if tokens.ndim == 2]
+        # None of encoders that convolve over tokens, and reach the padding.
+        batches = lookups(value)
         self._tell, self._waiting = tell, len(batches)
         self._sums = [0.0, 0.0]
         self._numbers: dict[str, float] = {}
@@ -85,6 +82,21 @@ def padding_of(tokens: Tensor) -> Tensor:
         inner = run & torch.cat([none[:, :1], run[:, :-1]], dim=1)
         return inner.flip(1) if turned else inner
     return none
+
+
+def looked_up(rows: Tensor) -> tuple[Any, Tensor] | None:
+    """Return the node that looked up all tokens of some rows, and these, (N, T); None without."""
+    batches = lookups(rows)
+    return batches[0] if len(batches) == 1 else None
+
+
+def lookups(value: Tensor) -> list[tuple[Any, Tensor]]:
+    """Return the nodes of a graph that look up word vectors, and their tokens, (N, T)."""
+    nodes = _lookups(value)
+    widest = max((getattr(node, ROWS, 0) for node in nodes), default=0)
+    nodes = [node for node in nodes if getattr(node, ROWS, 0) == widest]
+    batches = [(node, node._saved_indices) for node in nodes]
+    return [(node, tokens) for node, tokens in batches if tokens.ndim == 2]
 
 
 def _commonest(batches: list[Tensor]) -> dict[str, float]:

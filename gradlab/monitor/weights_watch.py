@@ -21,12 +21,13 @@ from gradlab.monitor.movement import (
 from gradlab.monitor.optimizer_step import STEP_NUMBERS, NextStep
 from gradlab.monitor.step_effect import EFFECT_NUMBERS
 from gradlab.monitor.token_signs import TOKEN_NUMBERS, TokenGradients
+from gradlab.monitor.view_texts import TEXT_NUMBERS, text_numbers
 from gradlab.scale.processes import several_processes
 
 Tell = Callable[[dict[str, float]], None]
 NUMBERS_OF_WEIGHTS = (
     *(*WEIGHT_NUMBERS, *GRADIENT_NUMBERS, *STEP_NUMBERS, *EFFECT_NUMBERS),
-    *TOKEN_NUMBERS,
+    *(*TOKEN_NUMBERS, *TEXT_NUMBERS),
 )
 
 
@@ -63,6 +64,7 @@ class WeightsWatch:
         self.end()
         weights: list[Tensor] = [w for model in self._encoders() for w in model.parameters()]
         has_graph = isinstance(value, Tensor) and value.requires_grad
+        texts: dict[str, float] = {}
         if not weights and isinstance(value, Tensor):
             weights = trained_weights(value)
             if has_graph:
@@ -70,7 +72,8 @@ class WeightsWatch:
                 look_at_next_gradients([w for w in weights if id(w) not in of_loss], tell)
                 if not several_processes():
                     TokenGradients(value, tell)
-        numbers = self._moved(weights)
+                texts = text_numbers(sources)
+        numbers = self._moved(weights) | texts
         if self._movement is None or not isinstance(value, Tensor) or not has_graph:
             return numbers
         # A backward pass through gathered rows would wait for the other processes for ever.

@@ -10,6 +10,7 @@ from tests.judgement.run_boundaries import (
     COUNT,
     LOG_8,
     Series,
+    at_once,
     frozen,
     own,
     point,
@@ -66,6 +67,8 @@ def followed(updates: int, waits: int) -> Series:
     }  # fmt: skip
 
 
+NO_NEGATIVES = {"watch": {"trials": {"": {"nearer": 0, "all_nearer": 0}}}}
+WORDS_AT_CHANCE = APART | {"overlap_rank": 0.5, "ranking_accuracy": at_once(0.5, 0.97)}
 TENTH = APART | {"arriving_gradient": 0.1, "step_size": 7e-4}
 ACCURACY, SPEARMAN = "eval_a_cosine_accuracy", "eval_a_spearman_cosine"
 PRIMARY = {"watch": {"primary": ACCURACY}}
@@ -140,6 +143,20 @@ EFFECT_RUNS = [
     Run("0.35% of the gradient at padding", APART | {"padding_gradient": 0.0035}, "Padding", ""),
     Run("a token of 60%", APART | {"commonest_token": 0.6}, "Tokens", "watch"),
     Run("a token of 35%", APART | {"commonest_token": 0.35}, "Tokens", ""),
+    Run("half of the texts in a batch twice", APART | {"equal_texts": 0.5}, "Texts", "watch",
+        "another row has as well"),
+    Run("a third of the texts in a batch twice", APART | {"equal_texts": 0.35}, "Texts", ""),
+    Run("equal texts of a teacher", APART | {"equal_texts": 0.5} | NO_NEGATIVES, "Texts", ""),
+    Run("60% of the texts joined", APART | {"joined_texts": 0.6}, "Texts", "watch", "as one"),
+    Run("40% of the texts joined", APART | {"joined_texts": 0.4}, "Texts", ""),
+    Run("words and embeddings at chance", WORDS_AT_CHANCE, "Pairs", "watch", "words in common"),
+    Run("words below chance", WORDS_AT_CHANCE | {"overlap_rank": 0.4}, "Pairs", ""),
+    Run("words near chance", WORDS_AT_CHANCE | {"overlap_rank": 0.55}, "Pairs", "watch"),
+    Run("words above chance", WORDS_AT_CHANCE | {"overlap_rank": 0.6}, "Pairs", ""),
+    Run("words at chance in two records", WORDS_AT_CHANCE | {"overlap_rank": [0.5] * 2},
+        "Pairs", ""),
+    Run("words at chance, and an encoder that ranks pairs", WORDS_AT_CHANCE
+        | {"ranking_accuracy": at_once(0.7, 0.9)}, "Pairs", ""),
     Run("weights of 40% of their norm", ADAM | {"weights_norm": 0.4}, "Weights", "watch", "zero"),
     Run("weights of 70% of their norm", ADAM | {"weights_norm": 0.7}, "Weights", ""),
     Run("a tenth of the gradient, stepped each time", TENTH, "Gradient", "watch", "10 accum"),

@@ -107,6 +107,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
             *("gradient below epsilon", "rate not reached", "weights go back", "rate too high"),
             *("batches without step", "weights frozen later", "weights shrink", "few updates"),
             *("gradient at padding", "one token everywhere", "rate of 0"),
+            *("texts repeated", "texts joined"),
         )
     },
     "labels ignored": (
@@ -343,10 +344,12 @@ def _of_records(records: Records, unmeasured: str, running: bool) -> list[Verdic
         embeddings.duplicates(records),
         batches.repeated(records),
         batches.alternating(records),
-        batches.unrelated(records),
+        batches.unrelated(records) or tokens.unrelated(records),
         batches.opposed(records),
         batches.constant(records),
         batches.detached(records),
+        tokens.repeated_texts(records),
+        tokens.joined_texts(records),
     )
     return [verdict for verdict in questions if verdict is not None]
 

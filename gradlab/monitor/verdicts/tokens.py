@@ -1,4 +1,4 @@
-"""Does an embedding depend on padding, and do the tokens of a loop's batches tell texts apart?"""
+"""Does an embedding depend on padding, and do the texts of a loop's batches belong together?"""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ import statistics
 
 from gradlab.monitor.history import History
 from gradlab.monitor.token_signs import COMMONEST_TOKEN, PADDING_GRADIENT
-from gradlab.monitor.verdicts.records import PERSISTENT
+from gradlab.monitor.verdicts.records import PERSISTENT, Records
 from gradlab.monitor.verdicts.steps import values_of
+from gradlab.monitor.view_texts import EQUAL_TEXTS, JOINED_TEXTS, OVERLAP_RANK
 from gradlab.numbers import percent
 from gradlab.verdict import WATCH, Verdict
 
 # Share of the gradient at padding, of which a mask leaves none. Share of the tokens that one of
 # them makes up: marks at both ends of texts of four tokens are a quarter each.
 AT_PADDING, ONE_TOKEN = 0.005, 0.5
+# Share of the rows whose text stands in their batch twice, and of those that end with the whole
+# text of the other view. Rows of 16 out of 192 different ones are never equal; of 12, 7 in 10 are.
+REPEATED_ROWS, JOINED_ROWS = 0.4, 0.5
+# Distance from a half of the share of others that have fewer words in common than a row's partner,
+# and ranking accuracy in the first record, of pairs that do not belong together. Pairs that were
+# sorted apart have .44 and .52; learned by heart, their accuracy ends at .97.
+AT_HALF, FIRST_RANKED = 0.08, 0.6
 
 
 def padding(history: History) -> Verdict | None:
@@ -51,4 +59,79 @@ def one_token(history: History) -> Verdict | None:
         name="one token everywhere",
         symptom="loss-at-chance",
         evidence={"share": share},
+    )
+
+
+def repeated_texts(records: Records) -> Verdict | None:
+    """Judge whether most texts of a loop's batches stand in them more than once.
+
+    With labels or scores, a text may be part of several rows.
+    """
+    shares = values_of(records.history, EQUAL_TEXTS)
+    if records.used.is_rated or records.rows_have_labels or records.has_no_negatives:
+        return None
+    if len(shares) < PERSISTENT or not statistics.median(shares) >= REPEATED_ROWS:
+        return None
+    share = statistics.median(shares)
+    return Verdict(
+        "Texts",
+        WATCH,
+        f"{percent(share)} of the rows of a batch have a text that another row has as well, to the "
+        "last token that is read. The loss pushes equal texts apart, or they say nothing of their "
+        "row.",
+        "Print a batch as it reaches the tokenizer: text[0] is the first letter of a text, texts "
+        "with one long beginning are equal where they are cut, and rows with one text in common "
+        "belong in different batches.",
+        name="texts repeated",
+        symptom="false-negatives",
+        evidence={"share": share},
+    )
+
+
+def joined_texts(records: Records) -> Verdict | None:
+    """Judge whether the text of one view holds that of the other, behind an end mark."""
+    shares = values_of(records.history, JOINED_TEXTS)
+    if len(shares) < PERSISTENT or not statistics.median(shares) >= JOINED_ROWS:
+        return None
+    share = statistics.median(shares)
+    return Verdict(
+        "Texts",
+        WATCH,
+        f"In {percent(share)} of the rows, the text of one view ends with the whole text of the "
+        "other, behind a mark of its own: both were tokenised as one, as for a cross-encoder, and "
+        "the pair is found by what it shares.",
+        "Tokenise each column by itself: tokenizer(queries) and tokenizer(documents), not "
+        "tokenizer(queries, documents).",
+        name="texts joined",
+        symptom="score-does-not-rise",
+        evidence={"share": share},
+    )
+
+
+def unrelated(records: Records) -> Verdict | None:
+    """Judge whether the texts of a row have no more words in common than those of two rows.
+
+    Words and the first embeddings must agree. Pairs that were learned by heart rank first later on.
+    """
+    ranks = values_of(records.history, OVERLAP_RANK)
+    accuracy = records.first("ranking_accuracy")
+    if records.used.is_rated or records.rows_have_labels:
+        return None
+    if len(ranks) < PERSISTENT or abs(statistics.fmean(ranks) - 0.5) >= AT_HALF:
+        return None
+    if not accuracy < FIRST_RANKED:
+        return None
+    rank = statistics.fmean(ranks)
+    return Verdict(
+        "Pairs",
+        WATCH,
+        f"The texts of a row have no more words in common than those of two rows ({percent(rank)} "
+        "of the other texts have fewer; chance gives 50%), and in the first record positives were "
+        f"no nearer than others (ranking accuracy {accuracy:.2f}): they seem mixed, sorted or "
+        "shuffled apart, and are learned by heart.",
+        "Print some pairs as they reach the loss: columns must come from one loader, in one order, "
+        "also after sorting, collating and reshaping.",
+        name="pairs unrelated",
+        symptom="loss-at-chance",
+        evidence={"rank": rank, "ranking accuracy": accuracy},
     )

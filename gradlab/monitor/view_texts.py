@@ -1,0 +1,119 @@
+"""Do the texts of a loop's views belong together, by the tokens that their embeddings come from?
+
+`gradlab.monitor.token_signs` finds the tokens of a batch in the graph of its loss. Here the views
+are kept apart: the tokens of each are those that its own rows were computed from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gradlab.monitor.token_signs import looked_up
+
+# Numbers of the records: share of the rows of a view whose tokens another row has as well; share of
+# rows whose text ends with the whole text of the other view; share of other texts that have fewer
+# tokens in common with a row than its partner.
+EQUAL_TEXTS, JOINED_TEXTS, OVERLAP_RANK = "equal_texts", "joined_texts", "overlap_rank"
+TEXT_NUMBERS = (EQUAL_TEXTS, JOINED_TEXTS, OVERLAP_RANK)
+FEWEST_ROWS = 4
+MOST_ROWS = 64  # that are compared
+IN_COMMON = 0.1  # share of texts of both views with a token in common, from which on it is counted
+
+
+def text_numbers(views: Sequence[Tensor]) -> dict[str, float]:
+    """Return numbers of the texts that views of one batch were computed from.
+
+    Args:
+        views: embeddings of anchors, positives and, perhaps, negatives, with their graph.
+
+    Nothing of views that share a forward pass, since it is not known which rows are whose, or
+    whose encoder looks up no tokens.
+    """
+    tokens = [looked_up(view) for view in views]
+    rows = [batch for batch in tokens if batch is not None]
+    if len(rows) < 2 or len(rows) != len(views) or len({id(node) for node, _ in rows}) < len(rows):
+        return {}
+    texts = [batch.cpu() for _, batch in rows]
+    if any(len(view) != len(batch) for view, batch in zip(views, texts, strict=True)):
+        return {}
+    first, second = texts[:2]
+    if len(first) != len(second) or len(first) < FEWEST_ROWS:
+        return {}
+    first, second = first[:MOST_ROWS], second[:MOST_ROWS]
+    return {
+        EQUAL_TEXTS: max(map(_repeated, (first, second))),
+        JOINED_TEXTS: max(_joined(first, second), _joined(second, first)),
+        **_overlap(first, second),
+    }
+
+
+def _repeated(rows: Tensor) -> float:
+    """Return the share of rows that stand more than once."""
+    _, kinds, counts = rows.unique(dim=0, return_inverse=True, return_counts=True)
+    return float((counts[kinds] > 1).double().mean())
+
+
+def _joined(rows: Tensor, partners: Tensor) -> float:
+    """Return the share of rows that end with all of their partner, behind an end mark of their own.
+
+    A tokenizer called with two texts makes one row of them: [CLS] first [SEP] second [SEP].
+    """
+    joined = 0
+    for text, partner in zip(_texts(rows), _texts(partners), strict=True):
+        ending = partner[1:]
+        if len(text) > len(partner) > 2 and text[-len(ending) :] == ending:
+            joined += text.count(partner[-1]) > partner.count(partner[-1])
+    return joined / len(rows)
+
+
+def _overlap(rows: Tensor, partners: Tensor) -> dict[str, float]:
+    """Return the share of other partners that have fewer tokens in common with a row than its own.
+
+    Tokens of every row do not count, nor partners that have as many in common. Nothing where few
+    texts have any in common, as in two languages.
+    """
+    texts = [*_texts(rows), *_texts(partners)]
+    kinds = {token: place for place, token in enumerate(sorted({t for x in texts for t in x}))}
+    holds = torch.zeros(len(texts), len(kinds), dtype=torch.float64)
+    for row, text in enumerate(texts):
+        holds[row, [kinds[token] for token in text]] = 1.0
+    holds = holds[:, holds.mean(0) < 1]
+    first, second = holds.split(len(rows))
+    common = first @ second.T
+    others = ~torch.eye(len(rows), dtype=torch.bool)
+    if not float((common[others] > 0).double().mean()) >= IN_COMMON:
+        return {}
+    # Squares of cosines with a row, times the sizes of both partners: whole numbers, so that equal
+    # ones are equal.
+    sizes = second.sum(1)
+    own = common.diagonal()[:, None].square() * sizes
+    common = common.square() * sizes[:, None]
+    fewer, more = (int(pairs[others].sum()) for pairs in (common < own, common > own))
+    return {OVERLAP_RANK: fewer / (fewer + more)} if fewer + more else {}
+
+
+def _texts(rows: Tensor) -> list[list[int]]:
+    """Return the tokens of each row without padding.
+
+    Padding is a token that makes up one end of some rows, not of all, and stands nowhere else.
+    """
+    texts: list[list[int]] = rows.tolist()
+    for end in (-1, 0):
+        for padding in sorted({text[end] for text in texts}):
+            lengths = [_run(text, padding, end) for text in texts]
+            only = all(text.count(padding) == n for text, n in zip(texts, lengths, strict=True))
+            if only and 0 in lengths:
+                return [
+                    (text[:-n] if end else text[n:]) if n else text
+                    for text, n in zip(texts, lengths, strict=True)
+                ]
+    return texts
+
+
+def _run(text: list[int], token: int, end: int) -> int:
+    """Return how often a token is repeated at an end of a text."""
+    ordered = text[::-1] if end else text
+    return next((at for at, entry in enumerate(ordered) if entry != token), len(ordered))
