@@ -23,8 +23,6 @@ ONE_POINT, PATIENCE = 0.98, 10
 # A collapse needs a second sign: a score that suffers or, without one, an effective rank below this
 # share of the first, or below FEW_DIMENSIONS for embeddings that began as one point.
 RANK_LOST, FEW_DIMENSIONS = 0.5, 3.0
-# Ranking accuracy at the end of a run that began with a good one, and kept it in a narrow cone.
-WELL_RANKED = 0.9
 # Squared distance between a sentence's views, relative to that between different sentences. With
 # dropout alone, a healthy run begins near .75 and falls. Failing runs oscillate, so records over
 # the limit need not be consecutive. New heads, which may begin above it, get more records.
@@ -114,13 +112,11 @@ def collapse(records: Records) -> Verdict | None:
     if records.begins_at_chance:
         lower = f"{_columns_first(records)} {PAIRS_AT_CHANCE}".lstrip()
         lower += " If they do, lower the learning rate."
-    well = records.positives_rank_first or records.end("ranking_accuracy") > WELL_RANKED
-    ranked = " Positives rank first all the same." if well else ""
     return Verdict(
         "Spread",
-        WATCH if ranked else BAD,
+        WATCH if records.ranks_positives else BAD,
         f"The embeddings collapse: different sentences have a mean cosine of {cosine:.3f}"
-        f"{rank_text}.{ranked}",
+        f"{rank_text}." + " Positives rank first all the same." * records.ranks_positives,
         queue_advice(records.config) or lower,
         name="collapse",
         symptom="cosines-above-0-9",

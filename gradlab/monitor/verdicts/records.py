@@ -22,6 +22,8 @@ CHANCE = 0.95
 # errors it has risen. Sound runs with cosines that lie close together reach .72 to .94, runs with
 # unrelated pairs at most .68.
 RANKED, SURELY = 0.7, 3.0
+# Ranking accuracy of a run that has kept a good one.
+WELL_RANKED = 0.9
 # A correlation or nDCG has changed if it moved by more than this. It has fallen from its best if it
 # lost this share of its gain as well: the best of many evaluations lies above the course by their
 # noise, which for 100 queries is about 0.02.
@@ -137,6 +139,11 @@ class Records:
             return False
         mean, error = statistics.fmean(late), statistics.pstdev(late) / math.sqrt(len(late))
         return mean > RANKED and mean - SURELY * error > statistics.fmean(early)
+
+    @property
+    def ranks_positives(self) -> bool:
+        """Whether positives have come to be nearer than most others, or still are."""
+        return self.positives_rank_first or self.end("ranking_accuracy") > WELL_RANKED
 
     def score_suffers(self) -> bool | None:
         """Whether the main score is now below what it was; None if that was not measured."""
