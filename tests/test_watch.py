@@ -473,6 +473,16 @@ def test_a_watched_loss_in_a_loop_of_ones_own(tmp_path):
     assert len(criterion.watch.to_frame()) == 4
 
 
+def test_scores_of_a_loop_are_judged_as_those_of_a_trainer(tmp_path):
+    watched = gradlab.watch(normalised("infonce"), every=1, output=tmp_path)
+    watched.watch.log(0, "evaluation", {"eval_ndcg@10": 0.3})
+    loop(watched)
+    watched.watch.log(4, "evaluation", {"eval_ndcg@10": 0.6})
+    watched.finish()
+    (score,) = read_recording(tmp_path).history.scores()
+    assert (score.before, score.last) == (0.3, (4, 0.6))
+
+
 @pytest.mark.parametrize("factor", [1.0, 1e-9])
 @pytest.mark.parametrize("trained_on_lengths", [False, True])
 def test_a_loss_of_any_scale_is_told_from_another_one(factor, trained_on_lengths):

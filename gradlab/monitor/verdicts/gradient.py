@@ -271,7 +271,7 @@ def _share_that_learns(records: Records) -> Verdict:
     if max(shares) == 0:
         return _nothing_learns(records, evidence)
     if share > ALL_LEARN:
-        finding, name = "All sentences of a batch are learning.", "all learn"
+        finding, name = "All sentences of a batch still receive a gradient.", "all learn"
         return Verdict("Learning", GOOD, finding, name=name, evidence=evidence)
     has_teacher = any("teacher" in base.looks_at for base in records.used.bases)
     reason = "agree with the teacher" if has_teacher else "are far enough from their negatives"

@@ -19,7 +19,8 @@ WORSE, GIVEN_BACK = 1.1, 0.03
 # Where a score was before training, and how to have it measured.
 EVALUATE = (
     "Give the trainer an evaluator and eval_strategy='steps'; gradlab.watch then also evaluates "
-    "before training. A run of gradlab train takes --eval-data."
+    "before training. In a loop, watched.watch.log(step, 'evaluation', {'eval_ndcg@10': score}) "
+    "records a score, at step 0 too. A run of gradlab train takes --eval-data."
 )
 
 
