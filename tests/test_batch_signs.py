@@ -59,6 +59,15 @@ def test_pairs_in_opposite_directions_are_counted():
     assert signs_of(anchors, positives) == {"opposed_pairs": 0.25}
 
 
+def test_cosines_that_are_not_trained_are_in_all_directions():
+    generator = torch.Generator().manual_seed(0)
+    anchors, positives = (torch.randn(32, 2, generator=generator) for _ in range(2))
+    cosines = F.normalize(anchors, dim=1) @ F.normalize(positives, dim=1).T
+    assert float((cosines.diagonal() < -0.5).double().mean()) > 0.2
+    assert "opposed_pairs" not in signs_of(anchors, positives)
+    assert signs_of(anchors, -anchors)["opposed_pairs"] == 1.0
+
+
 def test_rows_that_are_no_pairs_or_not_finite_are_not_compared():
     anchors = rows(count=70)
     assert [len(view) for view in Snapshot(anchors, near(anchors)).pairs(MOST_ROWS)] == [64, 64]

@@ -473,6 +473,50 @@ def test_a_watched_loss_in_a_loop_of_ones_own(tmp_path):
     assert len(criterion.watch.to_frame()) == 4
 
 
+def supervised(rows, labels):
+    """Supervised contrast of rows with those of their class."""
+    unit = torch.nn.functional.normalize(rows, dim=1)
+    own = torch.eye(len(rows), dtype=torch.bool)
+    logs = (10 * unit @ unit.T).masked_fill(own, -torch.inf).log_softmax(1)
+    alike = (labels[:, None] == labels) & ~own
+    return -logs[alike].mean()
+
+
+def of_two_views(rows, labels):
+    """The same of (N, 2, D)."""
+    return supervised(torch.cat(rows.unbind(1)), labels.repeat(2))
+
+
+def of_masked_tokens(first, first_mask, second, second_mask):
+    anchors, positives = ((rows * mask[..., None]).sum(1) for rows, mask in
+                          ((first, first_mask), (second, second_mask)))  # fmt: skip
+    return torch.nn.functional.cross_entropy(anchors @ positives.T, torch.arange(len(anchors)))
+
+
+def beside_masks(first, first_mask, second, second_mask):
+    return normalised("infonce")(first, second)
+
+
+def test_embeddings_of_a_loop_are_found_beside_labels_and_masks(tmp_path):
+    labels, mask = torch.arange(8) % 3, torch.ones(8, 5, dtype=torch.bool)
+    rows = torch.randn(8, 2, 6, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    tokens = torch.randn(8, 5, 6, requires_grad=True)
+    calls = {
+        "one view": (supervised, (rows[:, 0], labels)),
+        "two views": (of_two_views, (rows, labels)),
+        "masks": (beside_masks, (rows[:, 0], mask, rows[:, 1], mask)),
+    }
+    for name, (loss, arguments) in calls.items():
+        watched = gradlab.watch(loss, every=1, output=tmp_path / name)
+        watched(*arguments)
+        frame = watched.watch.to_frame()
+        assert frame["effective_rank"].notna().all(), name
+        assert ("positive_cosine" in frame) is (name != "one view")
+    watched = gradlab.watch(of_masked_tokens, every=1, output=tmp_path / "tokens")
+    with pytest.warns(TrainingWarning, match="name them with views="):
+        watched(tokens, mask, tokens, mask)
+
+
 def test_scores_of_a_loop_are_judged_as_those_of_a_trainer(tmp_path):
     watched = gradlab.watch(normalised("infonce"), every=1, output=tmp_path)
     watched.watch.log(0, "evaluation", {"eval_ndcg@10": 0.3})

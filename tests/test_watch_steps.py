@@ -195,3 +195,31 @@ def test_weights_that_the_first_record_does_not_tell_of_are_not_new(tmp_path: Pa
     numbers = watched.history.latest("train")[1]
     assert numbers["weights_moved"] == 0
     assert "new_weights" not in numbers
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_pass_at_moved_weights_is_no_batch_without_a_step(tmp_path: Path, is_moved: bool) -> None:
+    """Sharpness-aware steps climb by hand and take the gradient there; others throw it away."""
+    torch.manual_seed(0)
+    encoder = nn.Linear(6, 8)
+    watched = gradlab.watch(infonce, every=1, output=tmp_path, total_steps=2 * STEPS)
+    optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1)
+    for _ in range(STEPS):
+        rows = torch.randn(6, 6)
+        climbs: list[torch.Tensor] = []
+        for _ in range(2):
+            optimizer.zero_grad()
+            watched(encoder(rows), encoder(rows + 0.1)).backward()
+            if is_moved and not climbs:
+                climbs = [0.05 * weight.grad for weight in encoder.parameters()]
+                with torch.no_grad():
+                    for weight, climb in zip(encoder.parameters(), climbs, strict=True):
+                        weight.add_(climb)
+        with torch.no_grad():
+            for weight, climb in zip(encoder.parameters(), climbs, strict=False):
+                weight.sub_(climb)
+        optimizer.step()
+    watched.finish()
+    with (tmp_path / "metrics.csv").open() as file:
+        names = {row["name"] for row in csv.DictReader(file)}
+    assert ("batches_without_step" in names) is not is_moved

@@ -10,6 +10,7 @@ from torch import Tensor
 # Rows that are compared; share of rows that are nearest to themselves in the batch before, of
 # farther rows than a neighbour, and of pairs below a cosine, from which on they are noted.
 MOST_ROWS, SAME, NEIGHBOURS, OPPOSITE, BELOW = 64, 0.9, 0.7, 0.05, -0.5
+MORE = 2.0  # how many times as many pairs as other rows are in opposite directions
 # Share of farther rows up to which the views of a row are no pairs, and by how much neighbours in
 # turn are nearer than others.
 NO_PAIRS, NEARER = 0.7, 0.15
@@ -38,7 +39,7 @@ class BatchSigns:
         numbers = {
             REPEATED: (_repeated(self._before, *views), SAME),
             ALTERNATING: (_alternating(views), NEIGHBOURS),
-            OPPOSED: (float(((views[0] * views[1]).sum(1) < BELOW).double().mean()), OPPOSITE),
+            OPPOSED: (_opposed(*views), OPPOSITE),
         }
         self._before = views[0]
         signs = {name: share for name, (share, least) in numbers.items() if share >= least}
@@ -48,6 +49,18 @@ class BatchSigns:
             drift = [float((new - old).norm()) for new, old in zip(means, self._means, strict=True)]
             signs |= dict(zip((ANCHOR_DRIFT, STALE_DRIFT), drift, strict=True))
         return signs
+
+
+def _opposed(rows: Tensor, partners: Tensor) -> float:
+    """Return the share of pairs in opposite directions; 0 where as many other rows have them.
+
+    Those of embeddings whose cosine is not what is trained, as below a classifier.
+    """
+    opposed = (rows @ partners.T < BELOW).double()
+    pairs = float(opposed.diagonal().mean())
+    count = len(rows)
+    others = (float(opposed.sum()) - pairs * count) / max(1, count * (count - 1))
+    return pairs if pairs > MORE * others else 0.0
 
 
 def _repeated(before: Tensor | None, rows: Tensor, partners: Tensor) -> float:

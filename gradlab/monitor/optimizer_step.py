@@ -63,6 +63,7 @@ class NextStep:
         places = range(0, len(weights), max(1, len(weights) // COMPARED))
         self._weights = [weakref.ref(weights[at]) for at in places]
         self._still = [weakref.ref(weight) for weight in still]
+        self._at_record = self._samples()
         self._before: list[Tensor] = []
         self._after: list[Tensor] = []
         self._unmoved: set[int] = set()
@@ -81,7 +82,9 @@ class NextStep:
         ``is_derived`` says whether the batch of the record has had its backward pass.
         """
         if not self._after:
-            self.waited += is_derived
+            # The second pass of sharpness-aware steps is at weights that were moved by hand.
+            is_moved = _distance(self._at_record, self._samples()) > 0
+            self.waited += is_derived and not is_moved
             return False
         self.end()
         numbers = self._numbers | ({WAITED: float(self.waited)} if self.waited else {})

@@ -31,6 +31,8 @@ WATCHED, KIND = "gradlab", "watched run"
 # Status of a run. "stopped": recording ended while training went on. "ended": the process exited
 # without an error, and without a report that the run was over.
 RUNNING, FINISHED, STOPPED, CRASHED, ENDED = "running", "finished", "stopped", "crashed", "ended"
+# What a recording that does not find the embeddings of a loss asks for.
+NAME_VIEWS = "name them with views="
 # Parts of a manifest that are read here, and their types; a part may be absent or null.
 TYPES: dict[str, type | tuple[type, ...]] = {
     "kind": str,

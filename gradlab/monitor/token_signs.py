@@ -92,11 +92,14 @@ def looked_up(rows: Tensor) -> tuple[Any, Tensor] | None:
 
 def lookups(value: Tensor) -> list[tuple[Any, Tensor]]:
     """Return the nodes of a graph that look up word vectors, and their tokens, (N, T)."""
-    nodes = _lookups(value)
+    # Positions are the same in all rows, and are looked up once.
+    nodes = [node for node in _lookups(value) if _is_batch(node._saved_indices)]
     widest = max((getattr(node, ROWS, 0) for node in nodes), default=0)
-    nodes = [node for node in nodes if getattr(node, ROWS, 0) == widest]
-    batches = [(node, node._saved_indices) for node in nodes]
-    return [(node, tokens) for node, tokens in batches if tokens.ndim == 2]
+    return [(node, node._saved_indices) for node in nodes if getattr(node, ROWS, 0) == widest]
+
+
+def _is_batch(indices: Tensor) -> bool:
+    return indices.ndim == 2 and len(indices) > 1
 
 
 def _commonest(batches: list[Tensor]) -> dict[str, float]:

@@ -19,6 +19,7 @@ from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.monitor.loop_watch import LoopWatch
 from gradlab.monitor.probe import Snapshot, in_double
+from gradlab.monitor.run_reader import NAME_VIEWS
 from gradlab.scale.processes import several_processes
 from gradlab.seeds import undisturbed
 from gradlab.settings.module import LossModule
@@ -180,14 +181,23 @@ def differ(labels: Tensor) -> bool:
     return not bool(torch.equal(alike, after))
 
 
-def _first_tensors(arguments: Sequence[Any]) -> list[Tensor]:
-    tensors = [value for value in arguments if isinstance(value, Tensor) and value.ndim == 2]
-    if len(tensors) < 2:
-        raise GradlabError(
-            "the watched loss was not called with two tensors of embeddings; name them with "
-            "views=, a function of the loss's arguments that returns (anchors, positives)"
-        )
-    return tensors[:3]
+def _first_tensors(arguments: Sequence[Any]) -> list[Any]:
+    """Return anchors, positives and further candidates; no positives of a loss of one view.
+
+    The views of one tensor of shape (N, 2, D), as supervised contrast takes it, are its two rows.
+    """
+    rows = [entry for entry in arguments if isinstance(entry, Tensor) and entry.is_floating_point()]
+    tensors = [entry for entry in rows if entry.ndim == 2]
+    if len(tensors) >= 2:
+        return list(tensors[:3])
+    if len(rows) == 1 and rows[0].ndim == 3 and rows[0].shape[1] == 2:
+        return list(rows[0].unbind(1))
+    if tensors:
+        return [tensors[0], None]
+    raise GradlabError(
+        f"the watched loss was not called with embeddings, (N, D) each; {NAME_VIEWS}, a function "
+        "of the loss's arguments that returns (anchors, positives)"
+    )
 
 
 def _are_labels(entry: Any, count: int) -> bool:

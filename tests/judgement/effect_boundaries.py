@@ -67,6 +67,7 @@ def followed(updates: int, waits: int) -> Series:
     }  # fmt: skip
 
 
+UNRELATED_VIEWS = {"positive_cosine": 0.8, "negative_cosine": 0.8, "effective_rank": 20.0}
 NO_NEGATIVES = {"watch": {"trials": {"": {"nearer": 0, "all_nearer": 0}}}}
 WORDS_AT_CHANCE = APART | {"overlap_rank": 0.5, "ranking_accuracy": at_once(0.5, 0.97)}
 TENTH = APART | {"arriving_gradient": 0.1, "step_size": 7e-4}
@@ -152,6 +153,10 @@ EFFECT_RUNS = [
     Run("words and embeddings at chance", WORDS_AT_CHANCE, "Pairs", "watch", "words in common"),
     Run("words below chance", WORDS_AT_CHANCE | {"overlap_rank": 0.4}, "Pairs", ""),
     Run("words near chance", WORDS_AT_CHANCE | {"overlap_rank": 0.55}, "Pairs", "watch"),
+    Run("unrelated views whose words belong together", UNRELATED_VIEWS | {"overlap_rank": 0.8},
+        "Pairs", "watch", "does not draw them together"),
+    Run("unrelated views", UNRELATED_VIEWS | {"overlap_rank": 0.7}, "Pairs", "watch",
+        "seem unrelated"),
     Run("words above chance", WORDS_AT_CHANCE | {"overlap_rank": 0.6}, "Pairs", ""),
     Run("words at chance in two records", WORDS_AT_CHANCE | {"overlap_rank": [0.5] * 2},
         "Pairs", ""),

@@ -245,6 +245,8 @@ TITLED = [
         {"status": "crashed", "why": "CUDA out of memory"}),
     Run("a full disk", APART, "Run", "watch", "What came after is not judged",
         {"status": "stopped", "why": "No space left on device"}),
+    Run("embeddings that are not found", APART, "Run", "not judged", "were not found",
+        {"status": "stopped", "why": "no rows; name them with views=, a function"}),
     Run("resumed at its end", APART | {"watch": {"resumed": COUNT - 1}}, "Run", "watch",
         "no step was left"),
     Run("a loss that reaches 0", {"loss": [1.0, 0.5, 0.2] + [0.0] * 9}, "Loss", "not judged",

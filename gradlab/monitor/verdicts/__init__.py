@@ -128,6 +128,10 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "embeddings without gradient": (
         *("no progress", "hardly told apart", "loss of guessing", "score does not improve"),
     ),
+    "no progress": (
+        *("pairs unrelated", "hardly told apart", "loss of guessing", "score does not improve"),
+        *("ratio too low", "collapse"),
+    ),
     "pairs unrelated": ("hardly told apart", "loss of guessing", "score does not improve"),
     "views interleaved": ("hardly told apart", "loss of guessing", "score does not improve"),
     "weights replaced": ("loss came back", "loss rises", "hardly told apart", "score fell"),
@@ -146,10 +150,6 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "nothing pushes": ("collapse", "hardly told apart", "training hurts", "score fell"),
     "nothing to learn": (
         *("loss is 0", "no progress", "score does not improve", "hardly told apart"),
-    ),
-    "no progress": (
-        *("hardly told apart", "loss of guessing", "score does not improve", "ratio too low"),
-        "collapse",
     ),
     "temperature too high": (
         *("loss of guessing", "hardly told apart", "score does not improve", "loss rises"),

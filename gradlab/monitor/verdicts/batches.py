@@ -16,6 +16,7 @@ from gradlab.monitor.batch_signs import (
 from gradlab.monitor.history import TRAIN, History, of_dataset
 from gradlab.monitor.movement import WEIGHTS_LEFT, WEIGHTS_MOVED
 from gradlab.monitor.verdicts.records import PERSISTENT, Records
+from gradlab.monitor.view_texts import OVERLAP_RANK
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, WATCH, Verdict
 
@@ -28,6 +29,9 @@ MOSTLY, MANY_OPPOSED, FARTHER, FOLLOWS = 0.8, 0.1, 3.0, 1.5
 # How far positives are nearer than other rows, on the way to a cosine of 1, in the first record and
 # in late ones, if they have nothing to do with their anchors.
 NO_NEARER, HARDLY_NEARER = 0.05, 0.1
+# Share of other texts with fewer words in common than a row's partner, from which on the texts of a
+# row belong together: pairs have .95 and more, shuffled ones a half.
+BELONGING = 0.75
 
 
 def repeated(records: Records) -> Verdict | None:
@@ -81,15 +85,34 @@ def unrelated(records: Records) -> Verdict | None:
     if not late or not first < NO_NEARER or not max(late) < HARDLY_NEARER:
         return None
     positive, negative = records.latest("positive_cosine"), records.latest("negative_cosine")
+    ranks = _points(records, OVERLAP_RANK).values()
+    if ranks and statistics.fmean(ranks) > BELONGING:
+        seem = (
+            f"By their words the texts of a row belong together ({percent(statistics.fmean(ranks))}"
+            " of the texts of other rows have fewer in common), so the loss does not draw them "
+            "together."
+        )
+        change = (
+            "Check the targets and axes (dim) of the loss, that its gradient reaches the encoder, "
+            "the learning rate, and pooling."
+        )
+    else:
+        seem = (
+            "The two views of a row seem unrelated, as pairs are that were mixed, sorted or "
+            "shuffled apart."
+        )
+        change = (
+            "Print some pairs as they reach the loss: columns must come from one loader, in one "
+            "order, also after collating and reshaping. Or the encoder sees nothing of what they "
+            "share: check truncation, unknown tokens and pooling. Or the loss compares other rows: "
+            "check its targets and axes."
+        )
     return Verdict(
         "Pairs",
         WATCH,
         "From the first record to the last, positives are no more alike than other rows: their "
-        f"mean cosine is {positive:.3f}, that of different rows {negative:.3f}. The two views of a "
-        "row seem unrelated, as pairs are that were mixed, sorted or shuffled apart.",
-        "Print some pairs as they reach the loss: columns must come from one loader, in one order, "
-        "also after collating and reshaping. Or the encoder sees nothing of what they share: check "
-        "truncation, unknown tokens and pooling.",
+        f"mean cosine is {positive:.3f}, that of different rows {negative:.3f}. {seem}",
+        change,
         name="pairs unrelated",
         symptom="loss-at-chance",
         evidence={"first": first, "last": late[-1]},
@@ -184,9 +207,9 @@ def set_back(history: History) -> Verdict | None:
         WATCH,
         f"Training moved the weights by {max(moved):.2g} of their size, and after its end only "
         f"{points[-1]:.2g} is left: a callback has set them back, as a moving average (EMA) does "
-        "whose decay is too long for the run.",
+        "whose decay is too long for the run, or load_best_model_at_end with an early checkpoint.",
         "Lower the decay, so that the average reaches back a tenth of the run: 1 - 10 / steps; or "
-        "begin it with the trained weights.",
+        "begin it with the trained weights. Look which checkpoint was loaded, by which metric.",
         name="weights set back",
         symptom="score-does-not-rise",
         evidence={"moved": max(moved), "kept": points[-1]},

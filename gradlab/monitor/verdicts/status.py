@@ -9,7 +9,15 @@ import numpy as np
 
 from gradlab.errors import counted
 from gradlab.monitor.history import History
-from gradlab.monitor.run_reader import CRASHED, ENDED, FINISHED, RUNNING, STOPPED, Recording
+from gradlab.monitor.run_reader import (
+    CRASHED,
+    ENDED,
+    FINISHED,
+    NAME_VIEWS,
+    RUNNING,
+    STOPPED,
+    Recording,
+)
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, Records
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
@@ -73,6 +81,10 @@ def judge_status(run: Recording, records: int, silence: float) -> Verdict:
             "judged."
         )
         change = "Fix what the error names, and watch again."
+        if NAME_VIEWS in why:
+            finding = f"The embeddings were not found: {why}."
+            change = "Give gradlab.watch that function as views=."
+            return Verdict("Run", NOT_JUDGED, finding, change, "views not named")
         if "row of zeros" in why:
             change = (
                 "An embedding is zero where the token that is pooled has a vector of zeros, as "
