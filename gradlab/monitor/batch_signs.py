@@ -10,7 +10,7 @@ from torch import Tensor
 # Rows that are compared; share of rows that are nearest to themselves in the batch before, of
 # farther rows than a neighbour, and of pairs below a cosine, from which on they are noted.
 MOST_ROWS, SAME, NEIGHBOURS, OPPOSITE, BELOW = 64, 0.9, 0.7, 0.05, -0.5
-MORE = 2.0  # how many times as many pairs as other rows are in opposite directions
+TIMES = 2.0  # how many times as many pairs as other rows are in opposite directions
 # Share of farther rows up to which the views of a row are no pairs, and by how much neighbours in
 # turn are nearer than others.
 NO_PAIRS, NEARER = 0.7, 0.15
@@ -59,8 +59,8 @@ def _opposed(rows: Tensor, partners: Tensor) -> float:
     opposed = (rows @ partners.T < BELOW).double()
     pairs = float(opposed.diagonal().mean())
     count = len(rows)
-    others = (float(opposed.sum()) - pairs * count) / max(1, count * (count - 1))
-    return pairs if pairs > MORE * others else 0.0
+    elsewhere = (float(opposed.sum()) - pairs * count) / max(1, count * (count - 1))
+    return pairs if pairs > TIMES * elsewhere else 0.0
 
 
 def _repeated(before: Tensor | None, rows: Tensor, partners: Tensor) -> float:

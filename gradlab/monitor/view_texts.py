@@ -83,16 +83,16 @@ def _overlap(rows: Tensor, partners: Tensor) -> dict[str, float]:
     holds = holds[:, holds.mean(0) < 1]
     first, second = holds.split(len(rows))
     common = first @ second.T
-    others = ~torch.eye(len(rows), dtype=torch.bool)
-    if not float((common[others] > 0).double().mean()) >= IN_COMMON:
+    off_diagonal = ~torch.eye(len(rows), dtype=torch.bool)
+    if not float((common[off_diagonal] > 0).double().mean()) >= IN_COMMON:
         return {}
     # Squares of cosines with a row, times the sizes of both partners: whole numbers, so that equal
     # ones are equal.
     sizes = second.sum(1)
     own = common.diagonal()[:, None].square() * sizes
     common = common.square() * sizes[:, None]
-    fewer, more = (int(pairs[others].sum()) for pairs in (common < own, common > own))
-    return {OVERLAP_RANK: fewer / (fewer + more)} if fewer + more else {}
+    smaller, larger = (int(pairs[off_diagonal].sum()) for pairs in (common < own, common > own))
+    return {OVERLAP_RANK: smaller / (smaller + larger)} if smaller + larger else {}
 
 
 def _texts(rows: Tensor) -> list[list[int]]:
