@@ -17,7 +17,7 @@ from gradlab.monitor.setting_advice import (
     setting_change,
 )
 from gradlab.monitor.verdicts.embeddings import collapse
-from gradlab.monitor.verdicts.records import PERSISTENT, Records
+from gradlab.monitor.verdicts.records import PERSISTENT, WELL_RANKED, Records
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
@@ -176,6 +176,8 @@ def ratio_too_low(records: Records) -> Verdict | None:
     # Late in training the push often outweighs the pull; from the start it should not.
     always = records.first("lemma_share") < MOST and not records.score_rises()
     ranks_first = records.positives_rank_first and ratio > LOW_RATIO
+    if ranks_first and records.end("ranking_accuracy") > WELL_RANKED:
+        return None  # nearly every pair has come to be told from others
     late = "" if always else " That is usual late in training: act only if the score falls."
     median = f" (median ratio {ratio:.2f})" if math.isfinite(ratio) else ""
     settings, closer = setting_change(records.used, PULL, raises=True), "use closer views"
