@@ -84,6 +84,10 @@ def point(count: int) -> Series:
     return {name: [value] * count for name, value in values.items()}
 
 
+CONE = {"negative_cosine": at_once(0.8, 0.985), "positive_cosine": 0.99,
+        "effective_rank": at_once(8.0, 2.2)}  # fmt: skip
+
+
 def resumed(after: float) -> dict[str, Any]:
     return {"watch": {"resumed": COUNT // 2}, "loss": [3.0] * 10 + [1.0] * 10 + [after] * 20}
 
@@ -149,8 +153,9 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     (point(14), {}, "Spread", "bad"),
     (point(7), {}, "Spread", "watch"),
     (point(14) | {"ranking_accuracy": halves(0.5, 0.9)}, {}, "Spread", "watch"),
-    (point(14) | {"ranking_accuracy": 0.93}, {}, "Spread", "watch"),
-    (point(14) | {"ranking_accuracy": 0.84}, {}, "Spread", "bad"),
+    (CONE | {"ranking_accuracy": 0.93}, {}, "Spread", "watch"),
+    (CONE | {"ranking_accuracy": 0.84}, {}, "Spread", "bad"),
+    (point(14) | {"ranking_accuracy": 0.93}, {}, "Spread", "bad"),
     (APART | {"order": at_once(0.5, 0.57)}, {}, "Order", "not judged"),
     (APART | {"order": at_once(0.5, 0.7)}, {}, "Order", "good"),
     (APART | {"order": at_once(0.5, 0.3)}, {}, "Order", "bad"),

@@ -106,17 +106,17 @@ def collapse(records: Records) -> Verdict | None:
     if not (fewer if score_suffers is None else score_suffers):
         return None
     rank_text = f" and an effective rank of {dimensions:.1f}" if dimensions == dimensions else ""
+    ranks_first = records.ranks_positives if narrower else records.positives_rank_first
     apart = alternative(records.used, PULL, raises=False, unusual_only=True)
     remedy = "use more negatives" if records.has_negatives else PUSH
     lower = f"Lower the learning rate, or {remedy}{apart}. {PAIRS_MAY_NOT_FIT}"
     if records.begins_at_chance:
-        lower = f"{_columns_first(records)} {PAIRS_AT_CHANCE}".lstrip()
-        lower += " If they do, lower the learning rate."
+        lower = f"{_columns_first(records)} {PAIRS_AT_CHANCE} If they do, lower the rate.".lstrip()
     return Verdict(
         "Spread",
-        WATCH if records.ranks_positives else BAD,
+        WATCH if ranks_first else BAD,
         f"The embeddings collapse: different sentences have a mean cosine of {cosine:.3f}"
-        f"{rank_text}." + " Positives rank first all the same." * records.ranks_positives,
+        f"{rank_text}." + " Positives rank first all the same." * ranks_first,
         queue_advice(records.config) or lower,
         name="collapse",
         symptom="cosines-above-0-9",
