@@ -21,14 +21,16 @@ Values = dict[str, Any]
 
 
 def values_on_known_batches(
-    function: Callable[..., Any], width: int, length: float = 1.0
+    function: Callable[..., Any], width: int, length: float = 1.0, further: int = 0
 ) -> Values:
     """Return the values of a loss of two views on batches of orthogonal sentences.
 
     Args:
-        function: (anchors, positives) -> loss, called without gradient.
+        function: (anchors, positives, *further) -> loss, called without gradient.
         width: dimensions of the embeddings.
         length: of the embeddings that are trained, which a loss of dot products sees.
+        further: columns of candidates beside the positives, such as hard negatives, which are
+            random rows here.
 
     Returns:
         ``count``, the sentences; ``solved``, with positives like their anchors; ``alike``, with all
@@ -36,9 +38,14 @@ def values_on_known_batches(
         one after; ``halfway``, with positives at 60° of their anchors and at 90° of all others;
         ``to_first`` and ``to_last``, with all anchors like the first and like the last positive;
         ``drawn``, of random rows, and ``stretched``, of the same with each dimension multiplied by
-        a factor of its own, which normalisation along the batch undoes; and
-        ``turned``, the differences of ``solved`` from ``wrong`` where all embeddings are turned,
-        which a loss with weights of its own heeds. Empty where the loss cannot be computed.
+        a factor of its own, which normalisation along the batch undoes; of the same random rows,
+        ``exchanged``, with the next row as positive, and ``reordered``, with all pairs three places
+        later; and ``turned``, the differences of ``solved`` from ``wrong`` where all embeddings are
+        turned, which a loss with weights of its own heeds. With further candidates there are
+        ``further``, their number, and ``scaled``, of the random rows with each dimension of the
+        candidates of a row multiplied by a factor of its own, which normalisation along the
+        candidates undoes; the reaction to negatives is left out. Empty where the loss cannot be
+        computed.
     """
     count = min(TRIED, width // 2)
     if count < 3:
@@ -60,15 +67,26 @@ def values_on_known_batches(
     factors = torch.linspace(0.2, 5.0, width, dtype=torch.float64)
     batches["drawn"] = (drawn[0], drawn[1])
     batches["stretched"] = (drawn[0] * factors, drawn[1] * factors)
+    batches["exchanged"] = (drawn[0], drawn[1].roll(1, 0))
+    batches["reordered"] = (drawn[0].roll(3, 0), drawn[1].roll(3, 0))
+    columns = torch.randn(further, count, width, generator=draw, dtype=torch.float64)
+    columns = length * F.normalize(columns, dim=-1)
+
+    def beside_columns(*views: Tensor) -> Any:
+        return function(*views, *columns)
+
     with contextlib.suppress(Exception), torch.no_grad():  # a loss for batches of one size
-        values = {name: float(function(*views)) for name, views in batches.items()}
+        values = {name: float(beside_columns(*views)) for name, views in batches.items()}
+        reaction: Values = {}
+        if further:
+            own = torch.rand(count, width, generator=draw, dtype=torch.float64) + 0.1
+            values["scaled"] = float(function(drawn[0], drawn[1] * own, *columns * own))
+            values["further"] = float(further)
+        else:
+            reaction = reaction_to_negatives(function, anchors, directions)
         if all(map(math.isfinite, values.values())):
-            return {
-                "count": float(count),
-                **values,
-                "turned": _turned(function, batches["solved"], batches["wrong"]),
-                **reaction_to_negatives(function, anchors, directions),
-            }
+            turned = _turned(beside_columns, batches["solved"], batches["wrong"])
+            return {"count": float(count), **values, "turned": turned, **reaction}
     return {}
 
 

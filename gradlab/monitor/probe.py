@@ -73,6 +73,8 @@ class Snapshot:
     ignores_labels: bool = False
     # Whether a loop's loss is given a label for each row, so that not all pairs need be alike.
     rows_have_labels: bool = False
+    # Columns beside the two views, where a loop's loss is given columns of their shape and no more.
+    further: int = 0
     # Embeddings of each view as the loss was given them, with their graph.
     sources: Sequence[Tensor] = ()
 
@@ -336,10 +338,12 @@ class Probe:
             )
         views = snapshot.views(on_cpu=True) if views.anchors.device.type != "cpu" else views
         loss = OwnLoss(independent_copy(self._original, self._encoders()), name_of(self._original))
-        if not self.trial and views.extra_negatives is None:
-            function, _ = two_views(loss.original)
+        further = snapshot.further
+        if not self.trial and (further or views.extra_negatives is None):
+            function = loss.original if further else two_views(loss.original)[0]
             length = float(snapshot.anchors.detach().double().norm(dim=1).mean())
-            self.trial = values_on_known_batches(function, views.anchors.shape[1], length)
+            width = views.anchors.shape[1]
+            self.trial = values_on_known_batches(function, width, length, further)
             self.trial |= {"one_sided": float(snapshot.is_one_sided)} if self.trial else {}
         if not self._was_trained(snapshot, views, loss.value_of):
             return None

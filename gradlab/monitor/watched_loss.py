@@ -122,7 +122,10 @@ class WatchedLoss:
             self._views(*args, **kwargs) if self._views else _first_tensors(views)
         )
         extra_negatives = context.pop("extra_negatives", extra[0] if extra else None)
-        return Snapshot(anchors, positives, extra_negatives, value=whole, context=context)
+        further = 0 if self._views or kwargs else _further_columns(self.loss, args)
+        return Snapshot(
+            anchors, positives, extra_negatives, value=whole, context=context, further=further
+        )
 
     def __repr__(self) -> str:
         return f"{self.loss!r}, watched ({self.watch!r})"
@@ -198,6 +201,19 @@ def _first_tensors(arguments: Sequence[Any]) -> list[Any]:
         f"the watched loss was not called with embeddings, (N, D) each; {NAME_VIEWS}, a function "
         "of the loss's arguments that returns (anchors, positives)"
     )
+
+
+def _further_columns(loss: Any, args: Sequence[Any]) -> int:
+    """Return the number of columns behind anchors and positives; 0 if arguments are of other kinds.
+
+    A second parameter that is named after negatives is no column of positives.
+    """
+    if not all(isinstance(entry, Tensor) and entry.ndim == 2 for entry in args):
+        return 0
+    names = [name.lower() for name in parameters_of(loss)]
+    if len(names) > 1 and (names[1] == "n" or names[1].startswith("neg")):
+        return 0
+    return len(args) - 2 if len({entry.shape for entry in args}) == 1 else 0
 
 
 def _are_labels(entry: Any, count: int) -> bool:

@@ -21,6 +21,7 @@ from gradlab.monitor.verdicts import (
     embeddings,
     formula,
     gradient,
+    pairing,
     step_effects,
     steps,
     tokens,
@@ -287,6 +288,8 @@ def _of_formula(run: Recording, dataset: str, is_spread_out: bool) -> list[Verdi
         formula.formula(trial, losses[1] if losses else math.inf, 1 / share if share else math.nan),
         formula.labels(trial),
         formula.reaction(trial, is_spread_out),
+        pairing.place(trial),
+        pairing.zero(trial, records.batch_losses),
     )
     return [verdict.of(dataset) for verdict in questions if verdict is not None]
 

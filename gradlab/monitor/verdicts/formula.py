@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from gradlab.monitor.verdicts import pairing
 from gradlab.monitor.verdicts.weights import COLDEST
 from gradlab.numbers import short
 from gradlab.verdict import BAD, WATCH, Verdict
@@ -65,13 +66,21 @@ def formula(
     names = ("count", "solved", "alike", "wrong", "halfway")
     if not all(isinstance(values.get(name), int | float) for name in names):
         return None
+    if unpaired := pairing.pairing(values):
+        return unpaired
     count, solved, alike, wrong, halfway = (float(values[name]) for name in names)
     evidence = {"solved": solved, "alike": alike, "wrong": wrong, "halfway": halfway}
-    if not _is_by_chance(wrong - solved, values.get("turned", ())):
-        misplaced = _target(values) or _direction(solved, alike, wrong, evidence)
+    is_among_columns = bool(values.get("further"))
+    if not pairing.is_by_chance(wrong - solved, values.get("turned", ())):
+        misplaced = _target(values) or (
+            pairing.other_column(values)
+            if is_among_columns
+            else _direction(solved, alike, wrong, evidence)
+        )
         if misplaced:
             return misplaced
-    if not (wrong > alike > solved and 0 < alike < 20):
+    # How large a loss may be depends on the number of candidates, which further columns change.
+    if is_among_columns or not (wrong > alike > solved and 0 < alike < 20):
         return None
     candidates = math.exp(alike)
     is_double = abs(candidates / (2 * count) - 1) < WHOLE
@@ -323,15 +332,6 @@ def _too_cold(
         symptom="temperature",
         evidence={**evidence, "scale": scale},
     )
-
-
-def _is_by_chance(gap: float, turned: Sequence[float]) -> bool:
-    """Return whether weights of the loss itself, such as a predictor's, answer, at first by chance.
-
-    Then the gap between wrong pairs and right ones depends on how embeddings are turned.
-    """
-    gaps = [gap, *(-difference for difference in turned)]
-    return max(gaps) - min(gaps) > abs(sum(gaps)) / len(gaps)
 
 
 def _unmoved_by_negatives(numbers: Mapping[str, float]) -> Verdict | None:

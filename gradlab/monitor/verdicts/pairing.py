@@ -1,0 +1,186 @@
+"""Does a loss of one's own heed which rows are pairs, and all rows alike?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gradlab.numbers import percent, short
+from gradlab.verdict import BAD, WATCH, Verdict
+
+# Relative difference of two values of a loss that is none, in double precision.
+EQUAL = 1e-6
+# Loss of right pairs, wrong pairs and equal embeddings, each relative to that of random embeddings,
+# of a loss whose targets point at none of the positives; sound losses are lowest at right pairs.
+MISDIRECTED = 1.5
+# Relative change of the loss of random pairs by their place in the batch.
+PLACED = 0.02
+# Share of the records, and of batches of wrong and of random pairs, with a loss of exactly 0.
+ZERO, FEWEST = 0.5, 4
+KNOWN = ("solved", "wrong", "after_next", "halfway", "alike", "drawn", "exchanged")
+
+
+def pairing(values: Mapping[str, Any]) -> Verdict | None:
+    """Judge whether the targets of a loss are the positives of its anchors.
+
+    A loss that gets a label for each row is not judged, since not all pairs need be alike.
+
+    Args:
+        values: see `gradlab.monitor.formula_trials.values_on_known_batches`.
+    """
+    numbers = _numbers(values, KNOWN)
+    if numbers is None or values.get("rows_have_labels"):
+        return None
+    solved, wrong, after, halfway, alike, drawn, exchanged = numbers.values()
+    is_among_columns = bool(values.get("further"))
+    if solved > 0 and _equal(solved, wrong, after):
+        if _equal(drawn, exchanged):
+            return _indifferent(numbers)
+        if is_among_columns and _equal(solved, halfway):
+            return _over_queries(numbers)
+    if min(solved, wrong, after, alike) > MISDIRECTED * max(drawn, exchanged) > 0:
+        return _misdirected(numbers)
+    if is_among_columns and drawn and _equal(drawn, float(values.get("scaled", 0.0))):
+        return _along_candidates(numbers, float(values["scaled"]))
+    return None
+
+
+def other_column(values: Mapping[str, Any]) -> Verdict | None:
+    """Judge whether a loss of several columns of candidates prefers wrong pairs to right ones.
+
+    Args:
+        values: see `gradlab.monitor.formula_trials.values_on_known_batches`.
+    """
+    numbers = _numbers(values, ("solved", "wrong"))
+    if numbers is None or numbers["solved"] <= numbers["wrong"]:
+        return None
+    finding = (
+        f"The loss is {short(numbers['solved'])} where positives equal their anchors, and lower, "
+        f"{short(numbers['wrong'])}, where they equal another row: its target is a candidate of "
+        "another column, as where candidates or a teacher's scores are sorted alone, or its sign "
+        "is reversed."
+    )
+    change = "Bring targets, scores and candidates into the same order; check the sign."
+    return Verdict("Formula", WATCH, finding, change, "target of another column", "loss-at-chance",
+                   numbers)  # fmt: skip
+
+
+def place(values: Mapping[str, Any]) -> Verdict | None:
+    """Judge whether a loss that compares all rows heeds their place in the batch.
+
+    A loss that compares some rows only may do so on purpose, such as with the next row.
+
+    Args:
+        values: see `gradlab.monitor.formula_trials.values_on_known_batches`.
+    """
+    names = ("drawn", "reordered", "others", "nearer", "solved", "alike")
+    numbers = _numbers(values, names)
+    if numbers is None or values.get("rows_have_labels"):
+        return None
+    drawn, reordered, negatives, nearer, solved, alike = numbers.values()
+    compares_all = nearer == negatives and solved < PLACED * alike
+    if not compares_all or abs(reordered - drawn) <= PLACED * abs(drawn):
+        return None
+    finding = (
+        f"The loss of random pairs changes from {short(drawn)} to {short(reordered)} where all "
+        "pairs move three places along in their batch: rows count by their place, as where rows "
+        "are sliced (rows[:d]) in place of dimensions (rows[:, :d])."
+    )
+    change = "Slice dimensions, rows[:, :d], and weigh all rows of the batch alike."
+    return Verdict("Formula", WATCH, finding, change, "rows by their place", "loss-value", numbers)
+
+
+def zero(values: Mapping[str, Any], losses: Sequence[float]) -> Verdict | None:
+    """Judge whether a loss is 0 whatever its pairs are.
+
+    Args:
+        values: see `gradlab.monitor.formula_trials.values_on_known_batches`.
+        losses: the loss of each recorded batch.
+    """
+    numbers = _numbers(values, ("wrong", "after_next", "drawn", "exchanged"))
+    if numbers is None or len(losses) < FEWEST:
+        return None
+    share = sum(loss == 0 for loss in losses) / len(losses)
+    of_known = sum(number == 0 for number in numbers.values()) / len(numbers)
+    if share < ZERO or of_known <= ZERO:
+        return None
+    finding = (
+        f"The loss is exactly 0 in {percent(share)} of the records, and for wrong and random pairs "
+        "as well: weights or a mask of the loss are zero, such as weights cast to int, or its "
+        "margin has the wrong sign."
+    )
+    change = "Look at the weights, the mask and the margin of the loss; keep weights as floats."
+    return Verdict("Formula", BAD, finding, change, "zero weights", "loss-zero",
+                   numbers | {"zero_share": share})  # fmt: skip
+
+
+def is_by_chance(gap: float, turned: Sequence[float]) -> bool:
+    """Return whether weights of the loss itself, such as a predictor's, answer, at first by chance.
+
+    Then the gap between wrong pairs and right ones depends on how embeddings are turned.
+    """
+    gaps = [gap, *(-difference for difference in turned)]
+    return max(gaps) - min(gaps) > abs(sum(gaps)) / len(gaps)
+
+
+def _numbers(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, float] | None:
+    if not all(isinstance(values.get(name), int | float) for name in names):
+        return None
+    return {name: float(values[name]) for name in names}
+
+
+def _equal(first: float, *numbers: float) -> bool:
+    return all(abs(number - first) <= EQUAL * abs(first) for number in numbers)
+
+
+def _indifferent(numbers: Mapping[str, float]) -> Verdict:
+    finding = (
+        f"The loss is {short(numbers['solved'])} where positives equal their anchors, and the same "
+        "where they equal the next row or the one after: it does not depend on which rows are "
+        "pairs. Targets (labels) or an axis (dim) are wrong: each row may be its own target, or "
+        "rows are compared along an axis of the batch."
+    )
+    change = (
+        "Look at the shape of the logits, (anchors, candidates), and at what each target points "
+        "at; compare along the dimensions (dim=-1), and mask each row itself."
+    )
+    return Verdict("Formula", BAD, finding, change, "pairs without a part", "loss-at-chance",
+                   numbers)  # fmt: skip
+
+
+def _over_queries(numbers: Mapping[str, float]) -> Verdict:
+    finding = (
+        f"The loss is {short(numbers['solved'])} whether positives equal their anchors, lie at 60° "
+        "or equal another row: cosines of an anchor are not compared with those of its other "
+        "candidates, as where softmax goes over the queries of the batch (dim=0)."
+    )
+    change = "Take softmax, log_softmax or the ranking along the candidates of a query: dim=1."
+    return Verdict("Formula", BAD, finding, change, "softmax over the batch", "loss-at-chance",
+                   numbers)  # fmt: skip
+
+
+def _misdirected(numbers: Mapping[str, float]) -> Verdict:
+    finding = (
+        f"The loss is {short(numbers['solved'])} where positives equal their anchors, far more "
+        f"than for random embeddings, {short(numbers['drawn'])}, and no lower where they equal "
+        "other rows: the targets (labels, indices) do not point at the positives, but at other "
+        "candidates, such as those of a queue or hard negatives."
+    )
+    change = (
+        "Count the targets in the order in which candidates are concatenated; own documents first "
+        "makes them torch.arange(len(anchors))."
+    )
+    return Verdict("Formula", BAD, finding, change, "targets misdirected", "loss-at-chance",
+                   numbers)  # fmt: skip
+
+
+def _along_candidates(numbers: Mapping[str, float], scaled: float) -> Verdict:
+    finding = (
+        f"The loss of random embeddings stays at {short(scaled)} where each dimension of the "
+        "candidates of a row is multiplied by a factor of its own: candidates are normalised along "
+        "their own axis, the default dim=1 of F.normalize for three axes, and not along the "
+        "dimensions."
+    )
+    change = "Normalise each row: F.normalize(rows, dim=-1)."
+    return Verdict("Formula", BAD, finding, change, "normalised along the candidates", "loss-value",
+                   {**numbers, "scaled": scaled})  # fmt: skip
