@@ -190,9 +190,15 @@ def rows(tool: str) -> list[Row]:
     from tests.judgement import boundaries, effect_boundaries, inspect_boundaries
 
     if tool == "report":
-        from tests.judgement import run_boundaries, step_boundaries, titled_runs
+        from tests.judgement import pairing_boundaries, run_boundaries, step_boundaries, titled_runs
 
-        modules = (run_boundaries, titled_runs, step_boundaries, effect_boundaries)
+        modules = (
+            run_boundaries,
+            titled_runs,
+            step_boundaries,
+            effect_boundaries,
+            pairing_boundaries,
+        )
         return [row for module in modules for row in module.rows()]
     if tool == "doctor":
         return [*boundaries.rows(), *effect_boundaries.doctor_rows()]

@@ -10,8 +10,8 @@ from gradlab.verdict import BAD, WATCH, Verdict
 
 # Relative difference of two values of a loss that is none, in double precision.
 EQUAL = 1e-6
-# Loss of right pairs, wrong pairs and equal embeddings, each relative to that of random embeddings,
-# of a loss whose targets point at none of the positives; sound losses are lowest at right pairs.
+# Loss of right pairs and of wrong ones, relative to that of random embeddings, of a loss whose
+# targets point at few of the positives; sound losses are lowest at right pairs.
 MISDIRECTED = 1.5
 # Relative change of the loss of random pairs by their place in the batch.
 PLACED = 0.02
@@ -38,7 +38,9 @@ def pairing(values: Mapping[str, Any]) -> Verdict | None:
             return _indifferent(numbers)
         if is_among_columns and _equal(solved, halfway):
             return _over_queries(numbers)
-    if min(solved, wrong, after, alike) > MISDIRECTED * max(drawn, exchanged) > 0:
+    of_random = max(drawn, exchanged)
+    # Smoothed targets also have a large loss at right pairs, but a small one at equal embeddings.
+    if min(solved, wrong, after) > MISDIRECTED * of_random > 0 and alike > of_random:
         return _misdirected(numbers)
     if is_among_columns and drawn and _equal(drawn, float(values.get("scaled", 0.0))):
         return _along_candidates(numbers, float(values["scaled"]))
@@ -137,8 +139,8 @@ def _indifferent(numbers: Mapping[str, float]) -> Verdict:
     finding = (
         f"The loss is {short(numbers['solved'])} where positives equal their anchors, and the same "
         "where they equal the next row or the one after: it does not depend on which rows are "
-        "pairs. Targets (labels) or an axis (dim) are wrong: each row may be its own target, or "
-        "rows are compared along an axis of the batch."
+        "pairs. Targets (labels) or an axis (dim) are wrong: each row may be its own target, "
+        "targets may point into a queue, or rows are compared along an axis of the batch."
     )
     change = (
         "Look at the shape of the logits, (anchors, candidates), and at what each target points "
