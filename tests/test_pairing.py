@@ -96,6 +96,11 @@ def of_stacked(axis):
     return loss
 
 
+def several_positives(anchors, *columns):
+    logits = cosines(anchors, torch.cat(columns)) / 0.05
+    return F.cross_entropy(logits, torch.eye(len(anchors)).repeat(1, len(columns)) / len(columns))
+
+
 def towards_a_teacher(anchors, positives, wanted):
     return (anchors - wanted).square().mean() + (positives - wanted).square().mean()
 
@@ -136,6 +141,8 @@ def of_relations(anchors, positives):
         (of_stacked(-1), 3, ""),
         (of_stacked(1), 3, "normalised along the candidates"),
         (towards_a_teacher, 1, ""),
+        (several_positives, 1, ""),
+        (several_positives, 3, ""),
     ],
 )
 def test_what_the_targets_of_a_loss_point_at_is_named(loss, further, name):
@@ -172,6 +179,8 @@ def test_values_of_further_columns_are_those_of_their_batches():
     assert (factors[0] > 0).all()
     assert len(factors[0].unique()) > WIDTH
     assert len(reordered[0]) == 8
+    united = loss(*calls[0][:1] * 4)
+    assert values["united"] == float(united)
 
 
 def test_exchanged_and_reordered_are_of_the_rows_that_are_drawn():

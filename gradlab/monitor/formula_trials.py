@@ -44,8 +44,9 @@ def values_on_known_batches(
         turned, which a loss with weights of its own heeds. With further candidates there are
         ``further``, their number, and ``scaled``, of the random rows with each dimension of the
         candidates of a row multiplied by a factor of its own, which normalisation along the
-        candidates undoes; the reaction to negatives is left out. Empty where the loss cannot be
-        computed.
+        candidates undoes, and ``united``, with all candidates of a row like its anchor, as where
+        there are several positives; the reaction to negatives is left out. Empty where the loss
+        cannot be computed.
     """
     count = min(TRIED, width // 2)
     if count < 3:
@@ -79,8 +80,9 @@ def values_on_known_batches(
         values = {name: float(beside_columns(*views)) for name, views in batches.items()}
         reaction: Values = {}
         if further:
-            own = torch.rand(count, width, generator=draw, dtype=torch.float64) + 0.1
-            values["scaled"] = float(function(drawn[0], drawn[1] * own, *columns * own))
+            scales = torch.rand(count, width, generator=draw, dtype=torch.float64) + 0.1
+            values["scaled"] = float(function(drawn[0], drawn[1] * scales, *columns * scales))
+            values["united"] = float(function(anchors, *[anchors] * (further + 1)))
             values["further"] = float(further)
         else:
             reaction = reaction_to_negatives(function, anchors, directions)

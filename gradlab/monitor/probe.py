@@ -340,7 +340,7 @@ class Probe:
         loss = OwnLoss(independent_copy(self._original, self._encoders()), name_of(self._original))
         further = snapshot.further
         if not self.trial and (further or views.extra_negatives is None):
-            function = loss.original if further else two_views(loss.original)[0]
+            function = independent_copy(loss.original) if further else two_views(loss.original)[0]
             length = float(snapshot.anchors.detach().double().norm(dim=1).mean())
             width = views.anchors.shape[1]
             self.trial = values_on_known_batches(function, width, length, further)

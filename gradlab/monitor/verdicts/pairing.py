@@ -17,7 +17,7 @@ MISDIRECTED = 1.5
 PLACED = 0.02
 # Share of the records, and of batches of wrong and of random pairs, with a loss of exactly 0.
 ZERO, FEWEST = 0.5, 4
-KNOWN = ("solved", "wrong", "after_next", "halfway", "alike", "drawn", "exchanged")
+TRIALS = ("solved", "wrong", "after_next", "halfway", "alike", "drawn", "exchanged")
 
 
 def pairing(values: Mapping[str, Any]) -> Verdict | None:
@@ -28,19 +28,21 @@ def pairing(values: Mapping[str, Any]) -> Verdict | None:
     Args:
         values: see `gradlab.monitor.formula_trials.values_on_known_batches`.
     """
-    numbers = _numbers(values, KNOWN)
+    numbers = _numbers(values, TRIALS)
     if numbers is None or values.get("rows_have_labels"):
         return None
-    solved, wrong, after, halfway, alike, drawn, exchanged = numbers.values()
+    solved, wrong, following, halfway, alike, drawn, exchanged = numbers.values()
     is_among_columns = bool(values.get("further"))
-    if solved > 0 and _equal(solved, wrong, after):
+    if solved > 0 and _equal(solved, wrong, following):
         if _equal(drawn, exchanged):
             return _indifferent(numbers)
         if is_among_columns and _equal(solved, halfway):
             return _over_queries(numbers)
     of_random = max(drawn, exchanged)
     # Smoothed targets also have a large loss at right pairs, but a small one at equal embeddings.
-    if min(solved, wrong, after) > MISDIRECTED * of_random > 0 and alike > of_random:
+    # Other columns may be positives as well.
+    lowest = min(solved, wrong, following, float(values.get("united", solved)))
+    if lowest > MISDIRECTED * of_random > 0 and alike > of_random:
         return _misdirected(numbers)
     if is_among_columns and drawn and _equal(drawn, float(values.get("scaled", 0.0))):
         return _along_candidates(numbers, float(values["scaled"]))
