@@ -276,6 +276,9 @@ FAR_ENOUGH, RATE_OF_ADAPTERS = 3e-4, 5e-5
 # The same for static embeddings, whose rows move only in steps whose texts have their tokens: sound
 # runs reach .3 and more.
 FAR_ENOUGH_FOR_STATIC = 0.03
+# Share of a gradient's norm below which clipping leaves hardly any of it, beside an optimizer that
+# does not normalise; movement of the weights from which on the rate makes up for that.
+LITTLE_LEFT, MADE_UP = 0.01, 0.01
 # Factor of an adapter (lora_alpha over its rank) that is far above usual ones, and is bad.
 STRONG, FAR_TOO_STRONG = 16.0, 100.0
 
@@ -334,3 +337,13 @@ def reach(
             change = "Use AdamW, or raise the learning rate of SGD to 0.01 or more"
             change += ", and max_grad_norm to 1." if clip < 1 else "."
         yield Verdict(subject, WATCH, finding, change, "plan hardly moves", symptom, evidence)
+    elif plain and 0 < clip < LITTLE_LEFT * norm and moved < MADE_UP:
+        finding = (
+            f"Gradients of norm {norm:.3g} are clipped to max_grad_norm={clip:g}. {optimizer} does "
+            "not normalise them: its steps are those of a learning rate of "
+            f"{rate * clip / norm:.2g} in place of {rate:g}, and over {counted(steps, 'step')} can "
+            f"move the weights by {moved:.1g} of their size."
+        )
+        change = "Set max_grad_norm=1, or above the usual norm of the gradient."
+        yield Verdict(subject, WATCH, finding, change, "clipped to little", symptom,
+                      evidence | {"clip": clip})  # fmt: skip

@@ -124,8 +124,12 @@ def graded(rising: float, falling: float, words: float = 0.0) -> Iterator[Verdic
                   {"rising": rising, "falling": falling})  # fmt: skip
 
 
+# Weight of a prefix, relative to the largest one, that is as good as none.
+TINY_WEIGHT = 0.01
+
+
 def prefixes(dims: Sequence[int], weights: Sequence[float], width: int) -> Iterator[Verdict]:
-    """Judge whether a Matryoshka loss trains the full embeddings as well.
+    """Judge whether a Matryoshka loss trains the full embeddings as well, and each prefix.
 
     Args:
         dims: dimensions of the prefixes.
@@ -147,6 +151,14 @@ def prefixes(dims: Sequence[int], weights: Sequence[float], width: int) -> Itera
         finding = f"In matryoshka_weights, {shares}: weights stand in the order of matryoshka_dims."
         change = "Give each dimension, also the full one, a weight above 0."
         name = "full dimension without weight"
+    elif light := [size for size in by_size if by_size[size] < TINY_WEIGHT * max(weights)]:
+        shares = ", ".join(f"{size} dimensions have {by_size[size]:g}" for size in by_size)
+        finding = (
+            f"In matryoshka_weights, {shares}: embeddings cut to {min(light)} dimensions are "
+            "hardly trained."
+        )
+        change = f"Raise the weight of {min(light)} dimensions, or take them off matryoshka_dims."
+        name = "prefix without weight"
     else:
         return
     yield Verdict(subject, WATCH, finding, change, name, symptom, evidence)

@@ -37,6 +37,7 @@ SETTINGS = {"optimizer": "adamw_torch", "epsilon": 1e-8, "decay": 0.01, "without
 EVALUATIONS = {"attached": "an evaluator", "strategy": "steps", "interval": 10, "steps": 100}
 STOPPING = {"patience": 3, "threshold": 0.0, "interval": 10, "warmup": 10, "steps": 100}
 ROUTES = {"routes": ["query", "document"], "columns": ["anchor", "positive"]}
+CLIPPED = REACH | {"optimizer": "sgd", "rate": 0.1, "clip": 0.035, "moved": 0.004}
 STRONG = {"adapter": 0.1, "rate": 1e-4}
 RELEVANT = {
     "name": "a", "kind": "documents", "count": 96, "distinct": 96, "missing": 0.0, "nearest": 0.2,
@@ -56,6 +57,9 @@ WEIGHTS = {
     "numbers": 9000, "trained": 9, "tensors": 9, "adapters": 0, "trained_adapters": 0,
     "adapter": "",
 }  # fmt: skip
+BIASES = WEIGHTS | {"trained": 4, "vectors": 4, "example": "0.a.bias"}
+NOISE = {"same": 0.4, "different": 0.35, "itself": 0.25, "texts": 16, "apart": 0.9}
+TABLE = {"words": 1000, "lengths": 1.4, "mean": 1.4, "correlation": 1.4}
 PROCESSES = {"audits": {}, "count": 2, "gathers": True, "is_registered": True}
 WRONG = {"processes": 2, "passed": False, "faults": [{"finding": "Scaled twice.", "change": ""}]}
 OF_TRAINERS: list[tuple[Any, ...]] = [
@@ -181,6 +185,11 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("reach", REACH | {"moved": 2e-4}, "watch"),
     ("reach", REACH | {"optimizer": "sgd", "moved": 2e-4, "clip": 1e-3}, "watch"),
     ("reach", REACH | {"adapter": 4e-4}, ""),
+    ("reach", CLIPPED, "watch", "a learning rate of 0.0007 in place of 0.1"),
+    ("reach", CLIPPED | {"clip": 0.07}, ""),
+    ("reach", CLIPPED | {"moved": 0.007}, "watch"),
+    ("reach", CLIPPED | {"moved": 0.014}, ""),
+    ("reach", CLIPPED | {"optimizer": "adamw_torch"}, ""),
     ("reach", REACH | {"adapter": 2e-4}, "watch"),
     ("reach", REACH | {"adapter": 0.1, "rate": 7e-5}, ""),
     ("reach", REACH | {"adapter": 0.1, "rate": 4e-5}, "watch"),
@@ -349,6 +358,18 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("proportions", PROPORTIONS | {"share": 0.05, "common": 0.85}, ""),
     ("weights", WEIGHTS, "good"),
     ("weights", WEIGHTS | {"trained": 0}, "bad", "frozen"),
+    ("weights", BIASES | {"rates": 0.035}, "watch", "biases and scales, such as 0.a.bias"),
+    ("weights", BIASES | {"rates": 0.07}, "good"),
+    ("weights", BIASES | {"rates": 0.035, "vectors": 2}, "good"),
+    ("weights", BIASES | {"rates": 0.0}, "good"),
+    ("noise", NOISE, "bad", "25% are nearest to themselves"),
+    ("noise", NOISE | {"alpha": 30.0}, "bad", r"neftune_noise_alpha \(30\)"),
+    ("noise", NOISE | {"itself": 0.4}, ""),
+    ("noise", NOISE | {"same": 0.6}, ""),
+    ("fresh", FRESH | {"share": 0.0, "table": TABLE}, "watch", "1,000 word vectors are frozen"),
+    ("fresh", FRESH | {"share": 0.0, "table": TABLE | {"lengths": 2.8}}, ""),
+    ("fresh", FRESH | {"share": 0.0, "table": TABLE | {"mean": 2.8}}, ""),
+    ("fresh", FRESH | {"share": 0.0, "table": TABLE | {"correlation": 2.8}}, ""),
     ("weights", WEIGHTS | {"trained": 2, "adapters": 4}, "bad", "none of their 4 tensors"),
     ("optimizer", {"missing": 2, "trained": 9, "missing_name": "a"}, "bad", "lacks 2 of 9"),
     ("precision", HALF | {"bfloat16": 0, "unchanged": 0.0}, "good"),

@@ -48,6 +48,7 @@ REACTION = {
 }  # fmt: skip
 SHAPE: dict[str, Any] = {"values": {}, "longer": 1.0, "value": 2.0, "length": 1.0}
 UNRELATED_ROWS = {"rows": 32, "without": 0.5, "rank_without": 0.5, "rank_with": 0.9}
+TWICE = {"missed": "question", "instead": "answer"}
 OPPOSITE = {"rows": 160, "chance": 0.01}
 SCALES = {
     "distinct": 3,
@@ -215,6 +216,8 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("prefixes", {"dims": [32, 16], "weights": [1.0, 1.0], "width": 32}, ""),
     ("prefixes", {"dims": [16, 8], "weights": [1.0, 1.0], "width": 32}, "watch"),
     ("prefixes", {"dims": [32, 16], "weights": [0.0, 1.0], "width": 32}, "watch"),
+    ("prefixes", {"dims": [32, 16], "weights": [1.0, 0.014], "width": 32}, ""),
+    ("prefixes", {"dims": [32, 16], "weights": [1.0, 0.007], "width": 32}, "watch", "cut to 16"),
     ("width", {"width": 11}, ""),
     ("width", {"width": 6}, "watch"),
     ("markers", {"rows": 100, "word": "a", "positives": 0.9, "negatives": 0.2}, ""),
@@ -242,6 +245,9 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("margin", {"margin": 0.084, "reach": 6.0, "bounded": False}, "good"),
     ("outside", {"factor": 1.0007, "half": False}, ""),
     ("outside", {"factor": 1.0014, "half": False}, "watch"),
+    ("outside", {"factor": 1.014, "half": False}, "watch", "differs by 1.40%"),
+    ("outside", {"factor": 1.028, "half": False}, "watch", "1.03 times"),
+    ("outside", {"factor": 0.997, "half": False, **TWICE}, "watch", "'answer' to the loss twice"),
     ("outside", {"factor": 1.035, "half": True}, ""),
     ("outside", {"factor": 1.07, "half": True}, "watch"),
     ("margin", {"margin": 2.1, "reach": 2.0, "bounded": True}, "bad"),
@@ -275,6 +281,9 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("vocabulary", {"unknown": {"a": 0.14}}, "watch"),
     ("vocabulary", {"unknown": {"a": 0.4}}, "watch"),
     ("vocabulary", {"unknown": {"a": 0.6}}, "bad"),
+    ("vocabulary", {"unknown": {}, "wordless": {"a": 0.0, "b": 0.07}}, ""),
+    ("vocabulary", {"unknown": {}, "wordless": {"a": 0.0, "b": 0.14}}, "watch", "'b' is all zero"),
+    ("vocabulary", {"unknown": {}, "wordless": {"a": 0.6}}, "bad"),
     ("texts", SOUND_TEXTS | {"repeated": {"a": ["x", 7, 100]}}, ""),
     ("texts", SOUND_TEXTS | {"repeated": {"a": ["x", 14, 100]}}, "watch"),
     ("texts", SOUND_TEXTS | {"repeated": {"a": ["x", 30, 100]}}, "watch"),
