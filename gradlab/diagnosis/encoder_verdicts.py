@@ -211,8 +211,27 @@ def first_token(begun: float) -> Iterator[Verdict]:
 SOME_UNKNOWN, MOST_UNKNOWN = 0.1, 0.5
 
 
-def vocabulary(unknown: Mapping[str, float]) -> Iterator[Verdict]:
-    """Judge the share of unknown tokens of each column."""
+def vocabulary(
+    unknown: Mapping[str, float], wordless: Mapping[str, float] | None = None
+) -> Iterator[Verdict]:
+    """Judge the share of unknown tokens of each column.
+
+    ``wordless`` is the share of its texts of which no word has a place in the input, where the
+    model has no token for unknown words.
+    """
+    if wordless:
+        column = max(wordless, key=lambda name: wordless[name])
+        share = wordless[column]
+        if share < SOME_UNKNOWN:
+            return
+        finding = (
+            f"The input of {percent(share)} of the texts in column {column!r} is all zero: the "
+            "vocabulary has none of their words, and their embeddings are equal."
+        )
+        yield Verdict("vocabulary", BAD if share >= MOST_UNKNOWN else WATCH, finding,
+                      "Make the vocabulary from these texts.", "tokens unknown",
+                      "score-does-not-rise", {"wordless": share})  # fmt: skip
+        return
     column = max(unknown, key=lambda name: unknown[name])
     share = unknown[column]
     finding = f"The tokenizer does not know {percent(share)} of the tokens in column {column!r}."
@@ -253,6 +272,42 @@ def dropout(silent: int, name: str, largest: float = 0.0) -> Iterator[Verdict]:
             "Do not override train(). Where dropout makes the views, nothing is learnt without it."
         )
         yield Verdict("training mode", WATCH, finding, change, "dropout off", "loss-zero")
+
+
+# Cosine of two passes of a text in training mode below which noise is the larger part of its
+# embedding, and share of texts that are nearest to themselves below which nothing of them is left.
+NOISY, OWN_NEAREST = 0.5, 0.3
+
+
+def noise(
+    same: float, different: float, itself: float, texts: int, apart: float, alpha: float = 0.0
+) -> Iterator[Verdict]:
+    """Judge whether dropout and noise leave embeddings of training texts their content.
+
+    Args:
+        same: mean cosine of two passes of the same text in training mode.
+        different: that of passes of different texts.
+        itself: share of texts whose own embedding is the nearest of the second pass.
+        texts: different texts of a batch.
+        apart: mean cosine of different texts in evaluation mode.
+        alpha: neftune_noise_alpha of the trainer; 0 without.
+    """
+    if same >= NOISY or itself >= OWN_NEAREST:
+        return
+    finding = (
+        f"In training mode, two passes of the same text have a cosine of {same:.2f}, and those of "
+        f"different texts one of {different:.2f}; of {texts} texts, {percent(itself)} are nearest "
+        f"to themselves. In evaluation mode different texts have {apart:.2f}. Noise or dropout "
+        "that is on in training drowns the words."
+    )
+    change = (
+        "Lower the noise, as by NEFTune or a hook on the embeddings, and dropout, until a text is "
+        "nearest to itself."
+    )
+    if alpha:
+        change = f"Lower neftune_noise_alpha ({alpha:g}) to 5 or less, or leave it out."
+    yield Verdict("training mode", BAD, finding, change, "noise drowns texts",
+                  "score-does-not-rise", {"same": same, "itself": itself})  # fmt: skip
 
 
 # Share of truncated texts that is worth a remark; share and length from which on it is bad; share

@@ -126,9 +126,18 @@ def order(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
 
 
 def outside(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
-    """Return the factor between the trainer's loss and that of the loss function."""
-    factor = batches[0].factor
-    return None if factor is None else {"factor": factor, "half": batches[0].half}
+    """Return the factor between the trainer's loss and that of the loss function.
+
+    ``missed`` and ``instead`` are a column that the trainer leaves out, and the one in its place.
+    """
+    factor, replaced = batches[0].factor, batches[0].replaced
+    if factor is None:
+        return None
+    names = list(observation.table_of(dataset))
+    whole = len(names) == len(batches[0].columns)
+    missed, instead = [names[place] if whole else str(place) for place in (*replaced, (0, 0))[0]]
+    both = {"missed": missed, "instead": instead} if replaced else {}
+    return {"factor": factor, "half": batches[0].half, **both}
 
 
 def margin(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
@@ -228,13 +237,15 @@ def vocabulary(
 ) -> Numbers | None:
     """Return the share of tokens of each column that the tokenizer does not know.
 
-    Signs such as brackets are left out: they say nothing of a language.
+    Signs such as brackets are left out: they say nothing of a language. Without a token for what is
+    unknown, ``wordless`` is the share of the texts of each column whose input is all zero.
     """
     tokenizer = getattr(observation.trainer.model, "tokenizer", None)
     unknown = getattr(tokenizer, "unk_token_id", None)
-    if unknown is None:
-        return None
     names = list(observation.table_of(dataset))
+    if unknown is None:
+        wordless = _wordless(batches, names)
+        return {"unknown": {}, "wordless": wordless} if wordless else None
     shares: dict[str, float] = {}
     for place in range(len(batches[0].columns)):
         columns = [batch.columns[place] for batch in batches if place < len(batch.columns)]
@@ -304,6 +315,26 @@ def _of_labelled_pairs(
         return {}
     beyond = sum(size > margin for size in far) / len(far)
     return {"positives": statistics.median(near), "beyond": beyond}
+
+
+def _wordless(batches: list[ObservedBatch], names: list[str]) -> dict[str, float]:
+    """Return the share of all-zero inputs of each column of a model without a table of tokens.
+
+    That are counts of words, as of a bag of words, or masks of words that have a vector.
+    """
+    shares: dict[str, float] = {}
+    for place in range(len(batches[0].columns)):
+        columns = [batch.columns[place] for batch in batches if place < len(batch.columns)]
+        inputs = [column.get("sentence_embedding", column.get("attention_mask"))
+                  for column in columns]  # fmt: skip
+        rows = [
+            (entries == 0).flatten(1).all(1) for entries in inputs
+            if isinstance(entries, Tensor) and entries.ndim == 2
+        ]  # fmt: skip
+        if rows:
+            name = names[place] if len(names) == len(batches[0].columns) else str(place)
+            shares[name] = float(torch.cat(rows).double().mean())
+    return shares
 
 
 def _unknown_words(tokenizer: Any, texts: Sequence[str]) -> float | None:

@@ -211,13 +211,41 @@ def order(pairs: int, consecutive: float, alike: float, rows: int, drawn: int) -
 DIFFERENT, DIFFERENT_IN_HALF = 1e-3, 5e-2
 
 
-def outside(factor: float, half: bool) -> Iterator[Verdict]:
-    """Judge whether the trainer trains with the loss that it was given."""
-    if abs(factor - 1) > (DIFFERENT_IN_HALF if half else DIFFERENT):
+# Relative difference below which a loss was hardly multiplied: a term or the inputs differ.
+NO_FACTOR = 0.02
+
+
+def outside(factor: float, half: bool, missed: str = "", instead: str = "") -> Iterator[Verdict]:
+    """Judge whether the trainer trains with the loss and the columns that it was given.
+
+    Args:
+        factor: the trainer's loss over that of the loss function.
+        half: whether it is computed in half precision.
+        missed: column of the batch that never reaches the encoder; empty if all do.
+        instead: column that the loss is given in its place.
+    """
+    if missed:
+        finding = (
+            f"compute_loss hands the column {instead!r} to the loss twice, and {missed!r} never: "
+            "texts are compared with themselves, by their tokens."
+        )
+        change = (
+            "Give the loss the features of all columns in their order, as collect_features(inputs) "
+            "returns them."
+        )
+        yield Verdict("loss of the trainer", WATCH, finding, change, "column twice",
+                      "loss-zero", {"factor": factor})  # fmt: skip
+    elif abs(factor - 1) > (DIFFERENT_IN_HALF if half else DIFFERENT):
         finding = (
             f"The trainer's loss is {factor:.3g} times what its loss function returns: it is "
             "multiplied, or a term is added, outside the loss."
         )
+        if abs(factor - 1) < NO_FACTOR:
+            finding = (
+                f"The trainer's loss differs by {abs(factor - 1):.2%} from what its loss function "
+                "returns for this batch: a term is added, or its inputs are changed, outside the "
+                "loss."
+            )
         change = (
             "Change the loss function instead of compute_loss, so that the loss that is trained is "
             "also the loss that is recorded and decomposed."

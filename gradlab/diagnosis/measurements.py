@@ -40,6 +40,7 @@ from gradlab.diagnosis.data_measurements import (
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 from gradlab.diagnosis.trial_step import positions_of
 from gradlab.diagnosis.truncation import lost_words
+from gradlab.diagnosis.word_tables import embeds_words_alone
 from gradlab.errors import first_line
 from gradlab.monitor.library_losses import DOTS
 from gradlab.scale.audit import Audit
@@ -104,7 +105,18 @@ def weights(observation: Observation) -> Numbers:
         "trained_adapters": len(trained.keys() & set(adapters)),
         "adapter": adapters[0] if adapters else "",
         "norms": sum(id(tensor) in of_norms for tensor in trained.values()),
+        "vectors": sum(tensor.ndim < 2 for tensor in trained.values()),
+        "example": next(iter(trained), ""),
+        "rates": rates_of(observation),
     }
+
+
+def rates_of(observation: Observation) -> float:
+    """Return the sum of the learning rates of Adam over the planned run; 0 if it is unknown."""
+    plan, numbers = observation.trials.get("schedule"), learning_rate(observation)
+    if not plan or "adam" not in numbers["optimizer"].lower():
+        return 0.0
+    return float(numbers["rate"] * plan["steps"] * plan.get("mean", 1.0))
 
 
 def gradient(observation: Observation) -> Numbers:
@@ -192,8 +204,8 @@ def learning_rate(observation: Observation) -> Numbers:
         "adapters": any(ADAPTER.search(name) for name in observation.trained),
         "share": trained / max(1, whole),
         "frozen_body": bool(bodies) and of_body.isdisjoint(map(id, observation.trained.values())),
-        # Models with word embeddings only are trained at larger rates.
-        "dense": bool(inputs),
+        # Models without a transformer, such as of word embeddings, are trained at larger rates.
+        "dense": bool(inputs) and not embeds_words_alone(observation.trainer.model),
         "width": statistics.median_low(of_encoder) if of_encoder else 0,
     }
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.decomposition.two_view_losses import gathers, name_of
-from gradlab.diagnosis import trials, weight_trials
+from gradlab.diagnosis import column_trials, noise_trials, trials, weight_trials
 from gradlab.diagnosis.cache_trials import beside_plain, replay
 from gradlab.diagnosis.trial_step import by_column, norm_of, size_of, trial_step
 from gradlab.errors import GradlabError, first_line
@@ -71,6 +71,8 @@ class ObservedBatch:
     met: float | None = None
     unread: tuple[int, ...] = ()  # columns without which the loss stays the same
     new_layers: tuple[str, ...] = ()  # classes of layers that the loss makes as it is computed
+    # Columns that the loss is not given and those that it is given in place of them.
+    replaced: tuple[tuple[int, int], ...] = ()
 
     @property
     def half(self) -> bool:
@@ -278,6 +280,7 @@ def _trials(trainer: Any, capture: Capture, views: Views) -> tuple[dict[str, Any
         "tokens": trials.tokens(trainer.model, columns_of(trainer, inputs)[0]),
         "beside": trials.batch_dependence(trainer.model, texts),
         "schedule": trials.schedule(trainer, batches),
+        "noise": noise_trials.training_mode(trainer, columns_of(trainer, inputs)[0]),
         "aside": weight_trials.penalty(trainer, inputs, float(trainer.args.learning_rate)),
     }
     return drawn, {name: numbers for name, numbers in tried.items() if numbers is not None}
@@ -313,6 +316,7 @@ def _try(
         embedded=embedded, ignores_labels=depends["ignores"], unread=unread,
         factor=depends["factor"], met=depends["met"], norm=norm,
         new_layers=depends["new_layers"],
+        replaced=column_trials.replaced(trainer, inputs, loss, columns, labels),
         labels=labels if isinstance(labels, Tensor) else None,
     )  # fmt: skip
     if backward and not any(call.with_gradient for call in forward):

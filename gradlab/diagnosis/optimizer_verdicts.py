@@ -18,13 +18,20 @@ LOAD_FLOAT32 = (
 )
 
 
+# Sum of the learning rates over a run that biases can follow: Adam moves each by that at most, and
+# what they are added to is of the size of 1.
+MOVES_BIASES = 0.05
+
+
 def weights(
     numbers: int, trained: int, tensors: int, adapters: int, trained_adapters: int, adapter: str,
-    norms: int = 0,
+    norms: int = 0, vectors: int = 0, example: str = "", rates: float = 0.0,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether some weights are trained, adapters included; tensors are counted.
 
-    ``norms`` counts the trained tensors of normalisation layers.
+    ``norms`` counts the trained tensors of normalisation layers, and ``vectors`` those that are no
+    matrices, such as biases; ``example`` is the first trained one, and ``rates`` the sum of the
+    learning rates of Adam over the run, 0 if it is unknown.
     """
     subject = "trained weights"
     finding = f"{numbers:,} weights in {trained} of {tensors} tensors are trained."
@@ -51,6 +58,18 @@ def weights(
             "Set requires_grad=True for whole layers, the last ones at least, or add an adapter."
         )
         yield Verdict(subject, WATCH, finding, change, "only norms trained", "weights-do-not-move")
+    elif vectors == trained < tensors and not adapters and 0 < rates < MOVES_BIASES:
+        finding += (
+            f" They are biases and scales, such as {example}; every matrix is frozen "
+            f"(requires_grad=False). Learning rates that add up to {rates:.2g} over the run move a "
+            "bias by no more than that."
+        )
+        change = (
+            "Set requires_grad=True for whole layers. If only biases are meant to be trained, as "
+            "by BitFit, raise the learning rate to 1e-3 to 1e-2 or train for longer."
+        )
+        yield Verdict(subject, WATCH, finding, change, "only biases trained", "weights-do-not-move",
+                      {"rates": rates})  # fmt: skip
     else:
         yield Verdict(subject, GOOD, finding, name="weights trained")
 

@@ -27,6 +27,7 @@ from gradlab.diagnosis.evaluation_measurements import (
     evaluators_of,
 )
 from gradlab.diagnosis.observation import Observation, ObservedBatch
+from gradlab.diagnosis.word_tables import frozen_table
 from gradlab.seeds import undisturbed
 
 # Weights of a model that is saved and loaded for a trial; texts that are embedded by both.
@@ -101,15 +102,21 @@ def saved(observation: Observation) -> Numbers | None:
 
 
 def fresh(observation: Observation) -> Numbers | None:
-    """Return the share of normalisation layers as they are made, and how far the plan can go."""
+    """Return the share of normalisation layers as they are made, and how far the plan can go.
+
+    ``table`` are the numbers of a frozen table of word vectors; see
+    `gradlab.diagnosis.word_tables`.
+    """
     model = observation.trainer.model
     norms = [
         module for module in getattr(model, "modules", list)()
         if isinstance(module, nn.LayerNorm) and module.weight is not None
     ]  # fmt: skip
     plan = observation.trials.get("schedule")
-    if not norms or not plan:
-        return None
+    table = frozen_table(model)
+    if not (norms and plan):
+        none = {"share": 0.0, "layers": 0, "weights": 0, "rates": 0.0}
+        return {**none, "table": table} if table else None
     begun = [
         bool((norm.weight == 1).all()) and (norm.bias is None or not bool(norm.bias.any()))
         for norm in norms
@@ -119,6 +126,7 @@ def fresh(observation: Observation) -> Numbers | None:
         "layers": len(norms),
         "weights": sum(weight.numel() for weight in model.parameters()),
         "rates": float(observation.args.learning_rate) * plan["steps"] * plan.get("mean", 1.0),
+        **({"table": table} if table else {}),
     }
 
 

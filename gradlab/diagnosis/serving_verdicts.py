@@ -6,7 +6,7 @@ Arguments are measured by the functions of the same names in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gradlab.diagnosis.evaluation_verdicts import sign_of
 from gradlab.errors import counted
@@ -75,7 +75,14 @@ def saved(cosine: float, length: float, half: bool, prompts_kept: bool) -> Itera
 LARGE, LITTLE = 1_000_000, 1.6e-3
 
 
-def fresh(share: float, layers: int, weights: int, rates: float) -> Iterator[Verdict]:
+# Numbers of a table of word vectors, which are about 1 for independent entries, and higher for
+# trained word vectors.
+DRAWN = 2.0
+
+
+def fresh(
+    share: float, layers: int, weights: int, rates: float, table: Mapping[str, float] | None = None
+) -> Iterator[Verdict]:
     """Judge whether an encoder has pretrained weights.
 
     Args:
@@ -83,7 +90,18 @@ def fresh(share: float, layers: int, weights: int, rates: float) -> Iterator[Ver
         layers: normalisation layers.
         weights: weights of the encoder.
         rates: sum of the learning rates over the planned run.
+        table: of a frozen table of word vectors, the ``words``, and three numbers that are near 1
+            where its entries were drawn at random; None without one.
     """
+    if table and all(table[name] < DRAWN for name in ("lengths", "mean", "correlation")):
+        finding = (
+            f"The {table['words']:,.0f} word vectors are frozen (requires_grad=False), and their "
+            "entries look drawn at random: words that mean the same have nothing in common, and "
+            "what is trained above them cannot move a single word."
+        )
+        change = "Train them (update_embeddings=True), or load pretrained word vectors."
+        yield Verdict("weights", WATCH, finding, change, "word vectors drawn and frozen",
+                      "score-does-not-rise", dict(table))  # fmt: skip
     if share < 1 or (weights < LARGE and rates > LITTLE):
         return
     finding = (
