@@ -193,7 +193,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("pairs at chance", "worse than chance", "negatives nearer"),
         *("views equal", "collapsed", "texts embed alike", "no end of sequence"),
     ),
-    "dropout too high": ("pairs at chance", "worse than chance"),
+    "dropout too high": ("noise drowns texts", "pairs at chance", "worse than chance"),
     "noise drowns texts": ("pairs at chance", "worse than chance", "negatives nearer"),
     "rows shifted": (*("pairs at chance", "worse than chance", "part of the pairs unrelated"),),
     "labels reversed": ("labels out of range",),

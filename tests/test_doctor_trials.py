@@ -1,0 +1,138 @@
+"""Measurements of the doctor's trials against definitions of their own."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+import torch
+from torch import nn
+
+import gradlab
+from gradlab.diagnosis import column_trials, noise_trials, word_tables
+from gradlab.diagnosis.label_measurements import vocabulary
+from tests.sentence_training import columns_of, losses, make_trainer
+
+TEXTS = columns_of(64)
+
+
+def ranking(model):
+    return losses.MultipleNegativesRankingLoss(model)
+
+
+def sized(trainer, columns):
+    """Let a trainer's compute_loss take the columns of a batch that ``columns`` names."""
+
+    class Changed(type(trainer)):
+        def compute_loss(self, model, inputs, *further, **options):
+            features, labels = self.collect_features(inputs)
+            return self.loss([features[place] for place in columns], labels)
+
+    trainer.__class__ = Changed
+    return trainer
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [((0, 1), ()), ((1, 0), ()), ((1, 1), ((0, 1),)), ((0, 0), ((1, 0),)), ((0, 1, 1), ())],
+)
+def test_columns_that_reach_the_loss(bert, tmp_path, columns, said):
+    trainer = sized(make_trainer(bert, tmp_path, ranking, TEXTS), columns)
+    inputs = next(iter(trainer.get_train_dataloader()))
+    features, labels = trainer.collect_features(inputs)
+    assert column_trials.replaced(trainer, inputs, trainer.loss, features, labels) == said
+
+
+def test_a_column_twice_is_named(bert, tmp_path):
+    trainer = sized(make_trainer(bert, tmp_path, ranking, TEXTS), (1, 1))
+    (problem,) = [
+        verdict for verdict in gradlab.doctor(trainer, progress=False).verdicts
+        if verdict.subject == "loss of the trainer"
+    ]  # fmt: skip
+    assert "'positive' to the loss twice, and 'anchor' never" in problem.finding
+
+
+class Rows(nn.Module):
+    """An encoder whose embeddings are rows of its input, beside noise in training mode."""
+
+    def __init__(self, noise):
+        super().__init__()
+        self.noise = noise
+
+    def encode(self):
+        raise NotImplementedError
+
+    def forward(self, features):
+        rows = features["rows"]
+        noise = self.noise * torch.randn_like(rows) if self.training else 0.0
+        return {"sentence_embedding": rows + noise}
+
+
+def in_training(noise, rows):
+    trainer = make_named(Rows(noise))
+    torch.manual_seed(0)
+    return noise_trials.training_mode(trainer, [{"rows": rows}])
+
+
+def make_named(model):
+    return types.SimpleNamespace(
+        model=model, args=types.SimpleNamespace(neftune_noise_alpha=None),
+        compute_loss_context_manager=torch.no_grad,
+    )  # fmt: skip
+
+
+def test_passes_in_training_mode():
+    rows = torch.randn(40, 64, generator=torch.Generator().manual_seed(1))
+    calm = in_training(0.0, torch.cat([rows, rows[:8]]))  # equal texts count once
+    assert calm["texts"] == 40
+    assert calm["same"] == pytest.approx(1)
+    assert calm["itself"] == 1
+    cosines = nn.functional.normalize(rows, dim=1) @ nn.functional.normalize(rows, dim=1).T
+    mean = float((cosines.sum() - 40) / (40 * 39))
+    assert calm["different"] == pytest.approx(mean, abs=1e-6)
+    assert calm["apart"] == pytest.approx(mean, abs=1e-6)
+    # Of independent noise of the same size, half of a squared length is the text's own.
+    assert in_training(1.0, rows)["same"] == pytest.approx(0.5, abs=0.05)
+    drowned = in_training(30.0, rows)
+    assert abs(drowned["same"]) < 0.1
+    assert drowned["itself"] < 0.2
+    assert in_training(0.0, rows[:5]) is None
+
+
+def test_tables_that_are_drawn_and_that_are_not():
+    generator = torch.Generator().manual_seed(0)
+    table = torch.randn(2000, 50, generator=generator)
+    assert all(0.8 < number < 1.2 for number in word_tables.randomness(table).values())
+    uniform = word_tables.randomness(torch.rand(2000, 50, generator=generator) - 0.5)
+    assert uniform["lengths"] < 1.0
+    assert uniform["mean"] < 1.2
+    assert uniform["correlation"] < 1.2
+    factors = torch.randn(2000, 5, generator=generator)
+    related = factors @ torch.randn(5, 50, generator=generator) + 0.1 * table
+    assert word_tables.randomness(related)["correlation"] > 20
+    assert word_tables.randomness(table + 0.3)["mean"] > 20
+    often = table * torch.rand(2000, 1, generator=generator)
+    assert word_tables.randomness(often)["lengths"] > 4
+
+
+def test_texts_without_a_word_of_the_vocabulary():
+    counts = torch.tensor([[0.0, 1.0], [0.0, 0.0], [2.0, 0.0], [0.0, 0.0]])
+    mask = torch.tensor([[1, 1], [1, 0], [0, 0], [1, 1]])
+    columns = [{"sentence_embedding": counts}, {"attention_mask": mask}]
+    observation = types.SimpleNamespace(
+        trainer=types.SimpleNamespace(model=types.SimpleNamespace(tokenizer=None)),
+        table_of=lambda dataset: {"query": [], "offer": []},
+    )
+    batches = [types.SimpleNamespace(columns=columns)]
+    measured = vocabulary(observation, "", batches)
+    assert measured == {"unknown": {}, "wordless": {"query": 0.5, "offer": 0.25}}
+
+
+def test_rates_and_vectors_of_biases_alone(bert, tmp_path):
+    trainer = make_trainer(bert, tmp_path, ranking, TEXTS, optim="adamw_torch", learning_rate=1e-3)
+    for name, weight in trainer.model.named_parameters():
+        weight.requires_grad_(name.endswith("bias"))
+    numbers = gradlab.doctor(trainer, progress=False).measurements["trainer"]["weights"]
+    assert numbers["vectors"] == numbers["trained"]
+    assert numbers["example"].endswith("bias")
+    assert numbers["rates"] == pytest.approx(20 * 1e-3)  # a constant rate
