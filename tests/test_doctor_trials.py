@@ -99,6 +99,28 @@ def test_passes_in_training_mode():
     assert in_training(0.0, rows[:5]) is None
 
 
+def test_noise_is_that_of_the_library(bert, tmp_path):
+    """The trial adds the noise that transformers adds as training begins."""
+    from transformers.integrations import neftune_post_forward_hook
+
+    numbers = []
+    for alpha in (0.0, 0.2):
+        trainer = make_trainer(bert, tmp_path, ranking, TEXTS, neftune_noise_alpha=0.2 - alpha)
+        for module in trainer.model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+        words = next(m for m in trainer.model.modules() if isinstance(m, nn.Embedding))
+        words.neftune_noise_alpha = alpha
+        words.register_forward_hook(neftune_post_forward_hook)
+        inputs = next(iter(trainer.get_train_dataloader()))
+        features, _ = trainer.collect_features(inputs)
+        torch.manual_seed(0)
+        numbers.append(noise_trials.training_mode(trainer, features))
+    assert numbers[0]["same"] < 0.999
+    assert numbers[0]["same"] == pytest.approx(numbers[1]["same"], rel=0.02)
+    assert [measured["alpha"] for measured in numbers] == [0.2, 0.0]
+
+
 def test_tables_that_are_drawn_and_that_are_not():
     generator = torch.Generator().manual_seed(0)
     table = torch.randn(2000, 50, generator=generator)

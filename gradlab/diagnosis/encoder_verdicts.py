@@ -305,7 +305,7 @@ def noise(
         "nearest to itself."
     )
     if alpha:
-        change = f"Lower neftune_noise_alpha ({alpha:g}) to 5 or less, or leave it out."
+        change = f"Lower neftune_noise_alpha ({alpha:g}) to a tenth or less, or leave it out."
     yield Verdict("training mode", BAD, finding, change, "noise drowns texts",
                   "score-does-not-rise", {"same": same, "itself": itself})  # fmt: skip
 

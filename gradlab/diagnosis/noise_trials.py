@@ -6,6 +6,7 @@ Nothing is trained, and the caller restores random numbers.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -60,16 +61,16 @@ def training_mode(trainer: Any, columns: Sequence[Mapping[str, Any]]) -> dict[st
 def _neftune(trainer: Any) -> Iterator[float]:
     """Add the noise of ``neftune_noise_alpha``, which the trainer adds as training begins."""
     alpha = float(getattr(trainer.args, "neftune_noise_alpha", None) or 0.0)
-    is_added = False
-    if alpha:
-        with contextlib.suppress(Exception):  # a model without input embeddings
-            trainer._activate_neftune(trainer.model)
-            is_added = True
-    try:
+    bodies = [m for m in trainer.model.modules() if hasattr(m, "get_input_embeddings")]
+
+    def add(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+        size = alpha / math.sqrt(output.shape[1] * output.shape[2])
+        return output + size * (2 * torch.rand_like(output) - 1) if module.training else output
+
+    with contextlib.ExitStack() as hooks:
+        if alpha and bodies:
+            hooks.enter_context(bodies[0].get_input_embeddings().register_forward_hook(add))
         yield alpha
-    finally:
-        if is_added:
-            trainer._deactivate_neftune(trainer.model)
 
 
 def _distinct(rows: Tensor) -> list[int]:
