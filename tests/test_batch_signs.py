@@ -140,3 +140,17 @@ def test_reaction_to_negatives_is_named(loss, name):
     values = values_on_known_batches(loss, 32)
     verdicts = [formula.formula(values), formula.reaction(values)]
     assert [verdict.name for verdict in verdicts if verdict] == [name] * bool(name)
+
+
+def test_a_loss_that_draws_its_negatives_has_no_reaction():
+    """Two draws have one value where all negatives are alike; nothing is said of their number."""
+
+    def drawing(anchors, positives):
+        shift = int(torch.randint(1, len(anchors), ()))
+        unit = F.normalize(anchors, dim=1), F.normalize(positives, dim=1)
+        own, drawn = ((unit[0] * rows).sum(1) for rows in (unit[1], unit[1].roll(shift, 0)))
+        return -F.logsigmoid(5 * (own - drawn)).mean()
+
+    torch.manual_seed(0)
+    assert "others" not in values_on_known_batches(drawing, 32)
+    assert "others" in values_on_known_batches(ranking, 32)

@@ -305,8 +305,9 @@ def margin(
         yield Verdict("margin", GOOD, finding, name="margin in reach", evidence=evidence)
 
 
-# Share of the margins that dot products reach below which a teacher's scores are in other units.
-OTHER_UNITS = 0.05
+# Share of the margins that dot products reach below which a teacher's scores are in other units, and
+# the largest margin of two cosines that are not below 0.
+OTHER_UNITS, OF_COSINES = 0.05, 1.0
 
 
 def teacher(largest: float, reach: float, bounded: bool) -> Iterator[Verdict]:
@@ -329,7 +330,7 @@ def teacher(largest: float, reach: float, bounded: bool) -> Iterator[Verdict]:
             "Compare by dot products of embeddings that are not normalised, or divide the "
             "teacher's scores."
         )
-    elif not bounded and largest < OTHER_UNITS * reach:
+    elif not bounded and largest < OTHER_UNITS * reach and largest <= OF_COSINES:
         finding += " The teacher's seem to be cosines, and the student compares by dot products."
         grade = WATCH
         change = "Set similarity_fct=util.pairwise_cos_sim, or multiply the teacher's scores."

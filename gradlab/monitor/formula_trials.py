@@ -17,6 +17,8 @@ from gradlab.losses.base import Loss
 TRIED = 8
 # Ways in which their embeddings are turned.
 TURNS = 4
+# Calls of a loss on one batch, which differ if it draws numbers of its own.
+DRAWS = 8
 Values = dict[str, Any]
 
 
@@ -121,6 +123,10 @@ def reaction_to_negatives(
         with torch.no_grad():
             settled, repeated = (float(function(anchors, positives)) for _ in range(2))
             rounding = 1e-5 * max(1.0, abs(settled))
+            # Negatives that are drawn are told where all differ, and not by every two draws.
+            draws = [float(function(*random)) for _ in range(DRAWS)]
+            if max(draws) - min(draws) > rounding:
+                return {}
             changes = [
                 float(function(anchors, _exchanged(positives, near, [row]))) - settled
                 for row in range(1, count)

@@ -277,6 +277,7 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("teacher", {"largest": 0.3, "reach": 2.0, "bounded": True}, "good"),
     ("teacher", {"largest": 1.0, "reach": 15.0, "bounded": False}, "good"),
     ("teacher", {"largest": 1.0, "reach": 30.0, "bounded": False}, "watch"),
+    ("teacher", {"largest": 1.3, "reach": 60.0, "bounded": False}, "good"),
     ("vocabulary", {"unknown": {"a": 0.07}}, "good"),
     ("vocabulary", {"unknown": {"a": 0.14}}, "watch"),
     ("vocabulary", {"unknown": {"a": 0.4}}, "watch"),
