@@ -305,8 +305,8 @@ def margin(
         yield Verdict("margin", GOOD, finding, name="margin in reach", evidence=evidence)
 
 
-# Share of the margins that dot products reach below which a teacher's scores are in other units, and
-# the largest margin of two cosines that are not below 0.
+# Share of the margins that dot products reach below which a teacher's scores are in other units,
+# and the largest margin of two cosines that are not below 0.
 OTHER_UNITS, OF_COSINES = 0.05, 1.0
 
 
