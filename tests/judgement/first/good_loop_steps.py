@@ -6,6 +6,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from tests.judgement.held_out.good_fields import LOGS, SONGS, minutes
+from tests.judgement.held_out.good_loops import adamw, stepping
+from tests.judgement.held_out.good_materials import looped, sought, started, two
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
@@ -17,9 +20,6 @@ from tests.judgement.first.fields import (
     SCENES,
 )
 from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce
-from tests.judgement.held_out.good_fields import LOGS, SONGS, minutes
-from tests.judgement.held_out.good_loops import adamw, stepping
-from tests.judgement.held_out.good_materials import looped, sought, started, two
 from tests.judgement.stage import Stage
 
 
