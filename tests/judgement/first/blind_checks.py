@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.judgement.held_out.opposed import ranking
-
 from tests.judgement.case import faulty
+from tests.judgement.first.opposed import ranking
 from tests.judgement.stage import FILLERS, Stage, pairs, scored
 from tests.judgement.truth import alike, among_alike, keep, truth
 from tests.sentence_training import evaluation

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from tests.judgement.held_out.opposed import ranking
 from torch import Tensor, nn
 
 from tests.judgement.case import faulty
 from tests.judgement.first.bodies import body, words_of
 from tests.judgement.first.fields import CLINIC, HELPDESK, KITCHEN, Field
+from tests.judgement.first.opposed import ranking
 from tests.judgement.stage import Stage
 from tests.judgement.truth import suffers
 

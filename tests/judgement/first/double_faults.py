@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from tests.judgement.held_out.loop_parts import APART, TwoLoaders
-from tests.judgement.held_out.odd_tables import CUT, EMPTY
-from tests.judgement.held_out.opposed import encoder_of, hampered, ranking
 from torch import Tensor
 
 from tests.judgement.case import faulty
 from tests.judgement.first.fields import HELPDESK, KITCHEN, SHOP
+from tests.judgement.first.loop_parts import APART, TwoLoaders
+from tests.judgement.first.odd_tables import CUT, EMPTY
+from tests.judgement.first.opposed import encoder_of, hampered, ranking
 from tests.judgement.first.turns import cosines, infonce
 from tests.judgement.stage import Stage, pairs
 from tests.judgement.truth import among_alike, suffers

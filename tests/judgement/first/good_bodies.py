@@ -16,8 +16,13 @@ from sentence_transformers.sentence_transformer.modules import (
     WeightedLayerPooling,
     WordEmbeddings,
 )
-from tests.judgement.held_out.good_fields import CONTRACTS, LOGS, SONGS, minutes
-from tests.judgement.held_out.good_materials import (
+from torch import nn
+
+from tests.judgement.case import sound
+from tests.judgement.first.bodies import body, encoder, tokenizer_of, words_of
+from tests.judgement.first.fields import CLINIC, CODE, HELPDESK, KITCHEN, PAPERS, SHOP, TRAVEL
+from tests.judgement.first.good_fields import CONTRACTS, LOGS, SONGS, minutes
+from tests.judgement.first.good_materials import (
     assembled,
     graded_score,
     near_triplets,
@@ -28,11 +33,6 @@ from tests.judgement.held_out.good_materials import (
     tune,
     two,
 )
-from torch import nn
-
-from tests.judgement.case import sound
-from tests.judgement.first.bodies import body, encoder, tokenizer_of, words_of
-from tests.judgement.first.fields import CLINIC, CODE, HELPDESK, KITCHEN, PAPERS, SHOP, TRAVEL
 from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 

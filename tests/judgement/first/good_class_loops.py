@@ -7,9 +7,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from tests.judgement.held_out.good_fields import CONTRACTS, LOGS, SONGS, requests
-from tests.judgement.held_out.good_loops import adamw
-from tests.judgement.held_out.good_materials import (
+from torch import Tensor, nn
+
+from tests.judgement.case import sound
+from tests.judgement.first.bodies import encoder, words_of
+from tests.judgement.first.fields import CODE, HELPDESK, KITCHEN, SHOP
+from tests.judgement.first.good_fields import CONTRACTS, LOGS, SONGS, requests
+from tests.judgement.first.good_loops import adamw
+from tests.judgement.first.good_materials import (
     graded_score,
     looped,
     matched,
@@ -21,11 +26,6 @@ from tests.judgement.held_out.good_materials import (
     weighed,
     weighed_score,
 )
-from torch import Tensor, nn
-
-from tests.judgement.case import sound
-from tests.judgement.first.bodies import encoder, words_of
-from tests.judgement.first.fields import CODE, HELPDESK, KITCHEN, SHOP
 from tests.judgement.first.turns import Rows, cosines, embed, stepped
 from tests.judgement.stage import Stage
 

@@ -7,8 +7,12 @@ from typing import Any
 import torch
 from sentence_transformers.sentence_transformer import evaluation, losses
 from sentence_transformers.util import pairwise_cos_sim
-from tests.judgement.held_out.good_fields import CONTRACTS, LETTERS, SONGS
-from tests.judgement.held_out.good_materials import (
+
+from tests.judgement.case import sound
+from tests.judgement.first.bodies import encoder, words_of
+from tests.judgement.first.fields import HELPDESK, KITCHEN, PAPERS, SHOP, TRAVEL
+from tests.judgement.first.good_fields import CONTRACTS, LETTERS, SONGS
+from tests.judgement.first.good_materials import (
     graded_score,
     near_triplets,
     sought,
@@ -18,10 +22,6 @@ from tests.judgement.held_out.good_materials import (
     weighed,
     weighed_score,
 )
-
-from tests.judgement.case import sound
-from tests.judgement.first.bodies import encoder, words_of
-from tests.judgement.first.fields import HELPDESK, KITCHEN, PAPERS, SHOP, TRAVEL
 from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 

@@ -7,8 +7,12 @@ from typing import Any
 
 import torch
 from sentence_transformers.sentence_transformer import evaluation, losses
-from tests.judgement.held_out.good_fields import CONTRACTS, SONGS, requests
-from tests.judgement.held_out.good_materials import (
+
+from tests.judgement.case import sound
+from tests.judgement.first.bodies import encoder, words_of
+from tests.judgement.first.fields import CLINIC, CODE, HELPDESK, KITCHEN, PAPERS, SCENES, SHOP
+from tests.judgement.first.good_fields import CONTRACTS, SONGS, requests
+from tests.judgement.first.good_materials import (
     LEAST,
     matched,
     near_triplets,
@@ -18,10 +22,6 @@ from tests.judgement.held_out.good_materials import (
     told_apart,
     tune,
 )
-
-from tests.judgement.case import sound
-from tests.judgement.first.bodies import encoder, words_of
-from tests.judgement.first.fields import CLINIC, CODE, HELPDESK, KITCHEN, PAPERS, SCENES, SHOP
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

@@ -6,9 +6,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from tests.judgement.held_out.good_fields import LOGS, SONGS, minutes
-from tests.judgement.held_out.good_loops import adamw, stepping
-from tests.judgement.held_out.good_materials import looped, sought, started, two
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
@@ -19,6 +16,9 @@ from tests.judgement.first.fields import (
     PAPERS,
     SCENES,
 )
+from tests.judgement.first.good_fields import LOGS, SONGS, minutes
+from tests.judgement.first.good_loops import adamw, stepping
+from tests.judgement.first.good_materials import looped, sought, started, two
 from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce
 from tests.judgement.stage import Stage
 

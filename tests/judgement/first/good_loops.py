@@ -8,8 +8,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from tests.judgement.held_out.good_fields import CONTRACTS, LETTERS
-from tests.judgement.held_out.good_materials import looped, sought, started, two
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
@@ -20,6 +18,8 @@ from tests.judgement.first.fields import (
     SHOP,
     TRAVEL,
 )
+from tests.judgement.first.good_fields import CONTRACTS, LETTERS
+from tests.judgement.first.good_materials import looped, sought, started, two
 from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped
 from tests.judgement.stage import Stage
 

@@ -8,19 +8,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from sentence_transformers.sentence_transformer import evaluation, losses
-from tests.judgement.held_out.good_fields import CONTRACTS, LETTERS, LOGS, SONGS
-from tests.judgement.held_out.good_materials import (
-    LEAST,
-    matched,
-    mixture,
-    near_triplets,
-    search,
-    started,
-    tune,
-    two,
-    weighed,
-    weighed_score,
-)
 from torch import nn
 
 from tests.judgement.case import sound
@@ -34,6 +21,19 @@ from tests.judgement.first.fields import (
     SCENES,
     SHOP,
     TRAVEL,
+)
+from tests.judgement.first.good_fields import CONTRACTS, LETTERS, LOGS, SONGS
+from tests.judgement.first.good_materials import (
+    LEAST,
+    matched,
+    mixture,
+    near_triplets,
+    search,
+    started,
+    tune,
+    two,
+    weighed,
+    weighed_score,
 )
 from tests.judgement.first.turns import cosines
 from tests.judgement.stage import Stage

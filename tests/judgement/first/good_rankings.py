@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.sentence_transformer.modules import Normalize
-from tests.judgement.held_out.good_fields import CONTRACTS, LOGS, SONGS, minutes, requests
-from tests.judgement.held_out.good_materials import (
+
+from tests.judgement.case import sound
+from tests.judgement.first.bodies import encoder, words_of
+from tests.judgement.first.fields import CODE, HELPDESK, KITCHEN, SCENES, SHOP, TRAVEL
+from tests.judgement.first.good_fields import CONTRACTS, LOGS, SONGS, minutes, requests
+from tests.judgement.first.good_materials import (
     answered,
     near_triplets,
     search,
@@ -13,10 +17,6 @@ from tests.judgement.held_out.good_materials import (
     tune,
     two,
 )
-
-from tests.judgement.case import sound
-from tests.judgement.first.bodies import encoder, words_of
-from tests.judgement.first.fields import CODE, HELPDESK, KITCHEN, SCENES, SHOP, TRAVEL
 from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from tests.judgement.held_out.good_fields import LETTERS, SONGS
-from tests.judgement.held_out.good_loops import adamw
-from tests.judgement.held_out.good_materials import looped, sought, started, two
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder, words_of
 from tests.judgement.first.fields import CLINIC, HELPDESK, PAPERS, SHOP, TRAVEL
+from tests.judgement.first.good_fields import LETTERS, SONGS
+from tests.judgement.first.good_loops import adamw
+from tests.judgement.first.good_materials import looped, sought, started, two
 from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, warmed
 from tests.judgement.stage import Stage
 

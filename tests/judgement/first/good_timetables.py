@@ -9,8 +9,13 @@ from typing import Any
 import torch
 from sentence_transformers import SentenceTransformerTrainer
 from sentence_transformers.sentence_transformer import losses
-from tests.judgement.held_out.good_fields import CONTRACTS, LETTERS, LOGS, SONGS, minutes
-from tests.judgement.held_out.good_materials import (
+from transformers import EarlyStoppingCallback, get_cosine_schedule_with_warmup
+
+from tests.judgement.case import sound
+from tests.judgement.first.bodies import encoder, words_of
+from tests.judgement.first.fields import CLINIC, CODE, HELPDESK, KITCHEN, PAPERS, SCENES, TRAVEL
+from tests.judgement.first.good_fields import CONTRACTS, LETTERS, LOGS, SONGS, minutes
+from tests.judgement.first.good_materials import (
     LEAST,
     near_triplets,
     search,
@@ -19,11 +24,6 @@ from tests.judgement.held_out.good_materials import (
     tune,
     two,
 )
-from transformers import EarlyStoppingCallback, get_cosine_schedule_with_warmup
-
-from tests.judgement.case import sound
-from tests.judgement.first.bodies import encoder, words_of
-from tests.judgement.first.fields import CLINIC, CODE, HELPDESK, KITCHEN, PAPERS, SCENES, TRAVEL
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

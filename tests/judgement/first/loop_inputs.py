@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from tests.judgement.held_out.loop_targets import OfClasses
-from tests.judgement.held_out.opposed import Loop, encoder_of, hampered
 from torch import Tensor
 
 from tests.judgement.case import faulty
 from tests.judgement.first.fields import CODE, HELPDESK, SHOP
+from tests.judgement.first.loop_targets import OfClasses
+from tests.judgement.first.opposed import Loop, encoder_of, hampered
 from tests.judgement.first.turns import cosines, embed
 from tests.judgement.stage import Stage, classes, pairs
 from tests.judgement.truth import among_alike

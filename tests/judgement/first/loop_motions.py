@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from tests.judgement.held_out.opposed import Loop, encoder_of, hampered
 from torch import Tensor, nn
 
 from tests.judgement.case import faulty
 from tests.judgement.first.fields import CLINIC, HELPDESK, PAPERS, TRAVEL
+from tests.judgement.first.opposed import Loop, encoder_of, hampered
 from tests.judgement.first.turns import cosines, counted, stepped
 from tests.judgement.stage import Stage, classes, pairs
 from tests.judgement.truth import among_alike

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from tests.judgement.held_out.opposed import Loop, encoder_of, hampered
 from torch import Tensor
 
 from tests.judgement.case import faulty
 from tests.judgement.first.fields import HELPDESK, KITCHEN, SHOP
+from tests.judgement.first.opposed import Loop, encoder_of, hampered
 from tests.judgement.first.turns import Rows, embed
 from tests.judgement.stage import Stage, triplets
 from tests.judgement.truth import among_alike

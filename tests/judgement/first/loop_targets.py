@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from tests.judgement.held_out.opposed import Loop, encoder_of, hampered
 from torch import Tensor
 
 from tests.judgement.case import faulty
 from tests.judgement.first.fields import HELPDESK, KITCHEN
+from tests.judgement.first.opposed import Loop, encoder_of, hampered
 from tests.judgement.first.turns import cosines, infonce
 from tests.judgement.stage import Stage, classes
 from tests.judgement.truth import among_alike

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tests.judgement.held_out.opposed import encoder_of, ranking
 from torch import Tensor, nn
 
 from tests.judgement.case import faulty
 from tests.judgement.first.fields import CLINIC, HELPDESK, KITCHEN, PAPERS, SHOP, Field
+from tests.judgement.first.opposed import encoder_of, ranking
 from tests.judgement.stage import Stage
 from tests.judgement.truth import SHARE, suffers
 

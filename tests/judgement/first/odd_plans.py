@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.judgement.held_out.opposed import encoder_of, ranking
 from transformers import TrainerCallback
 
 from tests.judgement.case import faulty
 from tests.judgement.first.fields import KITCHEN, SCENES, TRAVEL
+from tests.judgement.first.opposed import encoder_of, ranking
 from tests.judgement.stage import Stage, pairs
 from tests.judgement.truth import among_alike, suffers
 

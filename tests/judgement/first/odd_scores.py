@@ -6,10 +6,9 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.judgement.held_out.opposed import encoder_of, ranking
-
 from tests.judgement.case import faulty
 from tests.judgement.first.fields import CLINIC, CODE, HELPDESK, SCENES, SHOP, Field
+from tests.judgement.first.opposed import encoder_of, ranking
 from tests.judgement.stage import Stage, classes
 from tests.judgement.truth import among_alike, correlation, suffers
 from tests.sentence_training import losses

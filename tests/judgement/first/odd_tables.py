@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.judgement.held_out.opposed import encoder_of, ranking
-
 from tests.judgement.case import faulty
 from tests.judgement.first.fields import CLINIC, HELPDESK, PAPERS, SHOP, TRAVEL, Field
+from tests.judgement.first.opposed import encoder_of, ranking
 from tests.judgement.stage import Stage, pairs
 from tests.judgement.truth import among_alike, suffers
 
