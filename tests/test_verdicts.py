@@ -751,6 +751,8 @@ def test_advice_is_to_slow_down_where_sentences_were_better_apart_before():
     [
         ({"solved": 2.0, "alike": 1.0, "wrong": 0.5}, "loss reversed"),
         ({"solved": 5.16, "alike": 9.5, "wrong": 6.16}, "loss cannot fall"),
+        ({"solved": 5.16, "alike": 9.5, "wrong": 6.16, "shorter": 6.16}, "loss cannot fall"),
+        ({"solved": 47.0, "alike": 49.5, "wrong": 48.5, "shorter": 48.7}, None),  # of a variance
         ({"solved": 0.7, "alike": 5.0, "wrong": 10.7}, None),
         ({"solved": -1.0, "alike": 0.0, "wrong": -0.9}, None),
     ],

@@ -174,8 +174,9 @@ def grouping(rows: int, classes: int, rank: float, nearest: float) -> Iterator[V
 
 # Rank of the texts of a class up to which they have no more in common than texts of different
 # classes; by how much the nearest of them is nearer than any of these; share of the rows of a class
-# that holds most, and rank of the other classes where words tell them.
-NO_MORE_ALIKE, CLOSER, MOST_ROWS, ALIKE = 0.52, 0.1, 0.5, 0.75
+# that holds most, and rank of the other classes where words tell them; rank of all texts of classes
+# that words tell: sound ones have .58 and more, joined ones up to .55.
+NO_MORE_ALIKE, CLOSER, MOST_ROWS, ALIKE, TOLD_BY_WORDS = 0.52, 0.1, 0.5, 0.75, 0.565
 
 
 def groups(
@@ -207,7 +208,7 @@ def groups(
         )
         yield Verdict("classes", WATCH, finding, change, "class of everything else", SYMPTOM,
                       {"commonest": commonest, "alike": alike})  # fmt: skip
-    elif closest >= CLOSER and rank < NO_MORE_ALIKE:
+    elif closest >= CLOSER and rank < NO_MORE_ALIKE and alike < TOLD_BY_WORDS:
         finding = (
             "The texts of a class are of groups that have nothing in common: beside the nearest "
             f"ones, they have more common words than {rank:.0%} of texts of different classes, and "

@@ -14,7 +14,7 @@ from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
 # The first loss is worse than guessing above this multiple of log(candidates); a batch with fewer
 # candidates teaches little.
-WORSE_THAN_CHANCE, FEW_CANDIDATES = 1.5, 4
+WORSE_THAN_CHANCE, FEW_CANDIDATES = 2.0, 4
 
 
 def loss(

@@ -181,9 +181,11 @@ def learning_rate(observation: Observation) -> Numbers:
     existing = getattr(observation.trainer, "optimizer", None)
     rate, kind = observation.args.learning_rate, observation.args.optim
     if existing is not None:
-        # A trainer that has trained makes a new schedule, which begins at the first rate again.
-        again = getattr(observation.trainer, "_created_lr_scheduler", False)
-        rates = [group.get("initial_lr" if again else "lr", group["lr"])
+        # A schedule that has not begun, or that a trainer makes anew, leads to the first rate.
+        schedule = getattr(observation.trainer, "lr_scheduler", None)
+        begins = getattr(observation.trainer, "_created_lr_scheduler", False)
+        begins |= schedule is not None and getattr(schedule, "last_epoch", 1) <= 0
+        rates = [group.get("initial_lr" if begins else "lr", group["lr"])
                  for group in existing.param_groups]  # fmt: skip
         rate, kind = max(rates), type(existing).__name__
     inputs = {

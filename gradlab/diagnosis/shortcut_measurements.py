@@ -16,6 +16,7 @@ from typing import Any
 
 from gradlab.data.words import MISREAD, words_of
 from gradlab.diagnosis.data_measurements import word_ranks
+from gradlab.diagnosis.label_measurements import OF_ENTRIES, name_of_loss
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 
 # Rows that are read; words that a text has at least for being contained to mean something, and how
@@ -42,9 +43,12 @@ Numbers = dict[str, Any]
 
 
 def markers(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
-    """Return the word that tells positives from all negatives best, and the shares that have it."""
-    texts = _texts(observation, dataset)
-    if len(texts) < 3 or not all(map(_is_filled, texts[1:3])):
+    """Return the word that tells positives from all negatives best, and the shares that have it.
+
+    Further columns of a loss of a teacher's embeddings are translations, and no negatives.
+    """
+    texts, loss = _texts(observation, dataset), name_of_loss(batches[0].loss)
+    if len(texts) < 3 or not all(map(_is_filled, texts[1:3])) or loss in OF_ENTRIES:
         return None
     positives, negatives = texts[1], [text for column in texts[2:] for text in column]
     shares = [

@@ -133,8 +133,8 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("hard_negatives", {"same": 0.0, "nearer": 0.6, "anchors": 64, "words": 0.3}, "watch"),
     ("hard_negatives", {"same": 0.0, "nearer": 0.75}, "watch"),
     ("hard_negatives", {"same": 0.0, "nearer": 0.85}, "watch"),
-    ("loss", {"values": [4.0], "candidates": 16, "half": False}, "good"),  # guessing gives 2.77
-    ("loss", {"values": [5.0], "candidates": 16, "half": False}, "watch"),
+    ("loss", {"values": [5.0], "candidates": 16, "half": False}, "good"),  # guessing gives 2.77
+    ("loss", {"values": [6.0], "candidates": 16, "half": False}, "watch"),
     ("loss", {"values": [1.0], "candidates": 3, "half": False}, "watch"),
     ("loss", {"values": [1.0], "candidates": 5, "half": False}, "good"),
     ("loss", {"values": [0.0], "candidates": 12, "half": True}, "bad"),
@@ -354,6 +354,7 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("height", {"loss": "CoSENTLoss", "high": 1.0, "distinct": 9, "low": 0.85}, ""),
     ("groups", GROUPS, "watch", "one number stands for unrelated classes"),
     ("groups", GROUPS | {"rows": 90}, ""),
+    ("groups", GROUPS | {"alike": 0.6}, ""),
     ("groups", GROUPS | {"rank": 0.515}, "watch"),
     ("groups", GROUPS | {"rank": 0.53}, ""),
     ("groups", GROUPS | {"closest": 0.07}, ""),

@@ -75,7 +75,7 @@ def formula(
         misplaced = _target(values) or (
             pairing.other_column(values)
             if is_among_columns
-            else _direction(solved, alike, wrong, evidence)
+            else _direction(solved, alike, wrong, evidence, float(values.get("shorter", wrong)))
         )
         if misplaced:
             return misplaced
@@ -223,9 +223,13 @@ SPREAD_TARGET = 1.5
 
 
 def _direction(
-    solved: float, alike: float, wrong: float, evidence: Mapping[str, float]
+    solved: float, alike: float, wrong: float, evidence: Mapping[str, float], shorter: float
 ) -> Verdict | None:
-    """Judge whether a loss prefers right pairs to wrong ones, and clearly."""
+    """Judge whether a loss prefers right pairs to wrong ones, and clearly.
+
+    A loss that differs for the same wrong pairs of half the length, ``shorter``, may ask for more
+    than pairs, such as a variance: how far it can fall is not known.
+    """
     if solved > wrong:
         return Verdict(
             "Formula",
@@ -251,6 +255,8 @@ def _direction(
             symptom="loss-at-chance",
             evidence=evidence,
         )
+    if abs(shorter - wrong) > SAME * abs(wrong):
+        return None
     if not (0 < solved < wrong < FLAT * solved and solved < alike):
         return None
     return Verdict(

@@ -110,6 +110,8 @@ def temperature_too_high(records: Records) -> Verdict | None:
     hot = temperature is not None and temperature >= HOT
     if not rows or not all(_weighs_alike(hot, *row) for row in rows):
         return None
+    if not hot and records.positives_rank_first:
+        return None  # positives have come to be nearer than others all the same
     share, equal, _ = rows[-1]
     change = sentence(setting_change(records.used, HARDEST, raises=True))
     return Verdict(
