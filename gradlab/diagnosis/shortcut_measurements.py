@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import itertools
 import re
 import statistics
 from collections import Counter
@@ -79,13 +80,12 @@ def contained(
         return None
     words = [[words_of(text) for text in column] for column in texts[:2]]
     rows = list(zip(*words, strict=True))
-    holders = Counter(word for row in rows for word in {w for text in row for w in text})
+    runs = [[_common_numbers(*row, end) for end in (1, -1)] for row in rows]
+    holders = [Counter(run[at] for run in runs) for at in range(2)]
     marked = [
-        next((first[end] for end in (0, -1)
-              if min(len(first), len(second)) > 1 and first[end] == second[end]
-              and holders[first[end]] == 1 and re.search(r"\d", first[end])), "")
-        for first, second in rows
-    ]  # fmt: skip
+        next((" ".join(run[at]) for at in range(2) if run[at] and holders[at][run[at]] == 1), "")
+        for run in runs
+    ]
     return {
         "rows": len(rows),
         "in_anchor": sum(_holds(first, second) for first, second in rows) / len(rows),
@@ -97,6 +97,16 @@ def contained(
         ) / len(rows),
         "same": sum(len(set(row)) == 1 for row in zip(*texts[:2], strict=True)) / len(rows),
     }  # fmt: skip
+
+
+def _common_numbers(first: Sequence[str], second: Sequence[str], step: int) -> tuple[str, ...]:
+    """Return the numbers with which both texts begin, or end (``step`` of -1)."""
+    pairs = itertools.takewhile(
+        lambda pair: pair[0] == pair[1] and re.search(r"\d", pair[0]),
+        zip(first[::step], second[::step], strict=False),
+    )
+    numbers = tuple(word for word, _ in pairs)
+    return numbers if len(numbers) < min(len(first), len(second)) else ()
 
 
 def parts(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:

@@ -217,6 +217,8 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     ({NDCG: [0.2, *[0.5] * (COUNT - 2), 0.475]}, {}, "Scores", "good"),
     ({NDCG: [0.2, *[0.5] * (COUNT - 2), 0.455]}, {}, "Scores", "watch"),
     ({NDCG: at_once(0.9985, 0.9985)}, {}, "Scores", "watch"),
+    ({NDCG: at_once(0.985, 0.99)}, {}, "Scores", "watch"),
+    ({NDCG: at_once(0.973, 0.99)}, {}, "Scores", "good"),
     ({"eval_loss": steadily(1.0, 1.05, 1.07, 1.07)}, {}, "Scores", "not judged"),
     ({"eval_loss": steadily(1.0, 1.1, 1.15, 1.15)}, {}, "Scores", "watch"),
     ({"eval_loss": [1.0, 0.01, *[0.03] * 3]}, {}, "Scores", "good"),

@@ -71,6 +71,9 @@ def judge_scores(
 
 # A score from which on there is no room above; fewest evaluations that all have the same value.
 PERFECT, SAME_VALUES = 0.999, 3
+# A score before training that leaves no room to improve: sound runs begin up to .975.
+CEILING = 0.98
+HARDER = "Evaluate on harder data: more documents, or negatives that are nearer."
 # Share of its value before training that a score must have lost while the run goes on.
 LOST_SO_FAR = 0.25
 # Accuracy among triplets, of which chance gives a half, and correlation, of which it gives 0, that
@@ -287,6 +290,12 @@ def _one_score(
         return within
     if score.is_quality and best[1] <= before:
         return _not_improved(score, running, evidence)
+    if score.is_quality and before >= CEILING:
+        finding = (
+            f"{score.title} was {before:.3f} before training, which leaves no room to improve."
+        )
+        return Verdict("Scores", WATCH, finding, HARDER, "score near its ceiling", "score-too-good",
+                       evidence)  # fmt: skip
     finding = f"{score.title}: {number(before)} before training, {course}."
     return Verdict("Scores", GOOD, finding, name="score", evidence=evidence)
 
@@ -320,7 +329,7 @@ def _unchanged(score: Score, before: float) -> Verdict | None:
     name = "score never changes"
     if before >= PERFECT:
         finding += " It was perfect before training, which leaves no room to improve."
-        change = "Evaluate on harder data: more documents, or negatives that are nearer."
+        change = HARDER
         name = "score perfect before"
     else:
         finding += " It may be that of another model, or of one from before training."
