@@ -14,6 +14,7 @@ from torch import nn
 
 import gradlab
 from gradlab.monitor.arriving_gradient import ArrivingGradient
+from gradlab.monitor.library_losses import classes_in_order
 from gradlab.monitor.movement import Movement
 
 STEPS = 12
@@ -223,3 +224,20 @@ def test_a_pass_at_moved_weights_is_no_batch_without_a_step(tmp_path: Path, is_m
     with (tmp_path / "metrics.csv").open() as file:
         names = {row["name"] for row in csv.DictReader(file)}
     assert ("batches_without_step" in names) is not is_moved
+
+
+def test_classes_in_order_are_those_of_triplets() -> None:
+    rows = torch.randn(12, 5, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(12) % 3
+    unit = F.normalize(rows.double(), dim=1)
+    points = []
+    for anchor in range(12):
+        for mate in range(12):
+            for stranger in range(12):
+                if mate != anchor and labels[mate] == labels[anchor] != labels[stranger]:
+                    near, far = (float(unit[anchor] @ unit[at]) for at in (mate, stranger))
+                    points.append(1.0 if near > far else 0.5 if near == far else 0.0)
+    expected = sum(points) / len(points)
+    assert classes_in_order(rows, labels) == pytest.approx(expected)
+    assert classes_in_order(rows, labels.double()) is None
+    assert classes_in_order(rows, torch.zeros(12, dtype=torch.long)) is None

@@ -80,7 +80,7 @@ def contained(
         return None
     words = [[words_of(text) for text in column] for column in texts[:2]]
     rows = list(zip(*words, strict=True))
-    runs = [[_common_numbers(*row, end) for end in (1, -1)] for row in rows]
+    runs = [[_common_numbers(first, second, end) for end in (1, -1)] for first, second in rows]
     holders = [Counter(run[at] for run in runs) for at in range(2)]
     marked = [
         next((" ".join(run[at]) for at in range(2) if run[at] and holders[at][run[at]] == 1), "")
@@ -97,16 +97,6 @@ def contained(
         ) / len(rows),
         "same": sum(len(set(row)) == 1 for row in zip(*texts[:2], strict=True)) / len(rows),
     }  # fmt: skip
-
-
-def _common_numbers(first: Sequence[str], second: Sequence[str], step: int) -> tuple[str, ...]:
-    """Return the numbers with which both texts begin, or end (``step`` of -1)."""
-    pairs = itertools.takewhile(
-        lambda pair: pair[0] == pair[1] and re.search(r"\d", pair[0]),
-        zip(first[::step], second[::step], strict=False),
-    )
-    numbers = tuple(word for word, _ in pairs)
-    return numbers if len(numbers) < min(len(first), len(second)) else ()
 
 
 def parts(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
@@ -291,3 +281,13 @@ def _texts(observation: Observation, dataset: str) -> list[Sequence[str]]:
 
 
 OF_LOSS = (markers, parts, contained, template, remains, beginning, brevity)
+
+
+def _common_numbers(first: Sequence[str], second: Sequence[str], step: int) -> tuple[str, ...]:
+    """Return the numbers with which both texts begin, or end (``step`` of -1)."""
+    pairs = itertools.takewhile(
+        lambda pair: pair[0] == pair[1] and re.search(r"\d", pair[0]),
+        zip(first[::step], second[::step], strict=False),
+    )
+    numbers = tuple(word for word, _ in pairs)
+    return numbers if len(numbers) < min(len(first), len(second)) else ()

@@ -26,6 +26,7 @@ HARDNESS = {"in_batch_negatives": "in_batch", "hard_negatives": "hard", "all_neg
 COSINES = {"cos_sim", "pytorch_cos_sim", "pairwise_cos_sim"}
 DOTS = {"dot_score", "pairwise_dot_score"}
 COMPARISONS = ("similarity_fct", "distance_metric")  # attributes of losses
+MOST_CLASSED = 64  # rows whose classes are compared, three at a time
 # Losses that mine triplets from labels, with their settings.
 MINING = {
     "BatchAllTripletLoss": {"mining": "all", "mean_over": "active"},
@@ -103,7 +104,8 @@ def share_in_order(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) 
 
     With a score or label for each pair, two pairs with different labels are compared: the one with
     the higher label should have the higher cosine. With negatives of its own, an anchor's positive
-    should have a higher cosine than each of them. It needs no components of the loss.
+    should have a higher cosine than each of them. With classes of single texts, a text of the class
+    should be nearer than one of another. It needs no components of the loss.
 
     Args:
         loss: the loss, whose kind says what its labels mean.
@@ -117,6 +119,8 @@ def share_in_order(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) 
     names |= {base.__name__ for base in type(loss).__mro__}
     if any(rows.shape != columns[0].shape for rows in columns):
         return None
+    if len(columns) == 1 and labels is not None:
+        return classes_in_order(columns[0], labels)
     unit = [torch.nn.functional.normalize(rows.double(), dim=1) for rows in columns]
     cosines = [(unit[0] * rows).sum(1) for rows in unit[1:]]
     if (
@@ -133,9 +137,25 @@ def share_in_order(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) 
         differences = torch.cat([cosines[0] - negative for negative in cosines[1:]])
     else:
         return None
-    if not len(differences) or not bool(differences.isfinite().all()):
+    return _share_above_zero(differences)
+
+
+def classes_in_order(rows: Tensor, labels: Tensor) -> float | None:
+    """Return how often a row of the class is nearer than one of another class, by cosine.
+
+    Args:
+        rows: embeddings, (N, D), of which the first `MOST_CLASSED` are compared.
+        labels: whole numbers, (N,); None is returned for others.
+    """
+    if labels.is_floating_point() or labels.numel() != len(rows):
         return None
-    return float(((differences > 0).double() + (differences == 0).double() / 2).mean())
+    unit = torch.nn.functional.normalize(rows[:MOST_CLASSED].double(), dim=1)
+    of_rows, cosines = labels.reshape(-1)[:MOST_CLASSED].to(unit.device), unit @ unit.T
+    alike = of_rows[:, None] == of_rows
+    mates = alike & ~torch.eye(len(unit), dtype=torch.bool, device=unit.device)
+    # Of each anchor, every mate (second axis) with every row of another class (third axis).
+    compared = mates[:, :, None] & ~alike[:, None, :]
+    return _share_above_zero((cosines[:, :, None] - cosines[:, None, :])[compared])
 
 
 def depends_on_lengths(loss: Any, rows: Tensor) -> bool:
@@ -147,6 +167,13 @@ def depends_on_lengths(loss: Any, rows: Tensor) -> bool:
                     plain = torch.as_tensor(function(rows, rows))
                     return not torch.allclose(plain, torch.as_tensor(function(2 * rows, rows)))
     return False
+
+
+def _share_above_zero(differences: Tensor) -> float | None:
+    """Return the share of differences above 0, ties as halves; None without finite ones."""
+    if not len(differences) or not bool(differences.isfinite().all()):
+        return None
+    return float(((differences > 0).double() + (differences == 0).double() / 2).mean())
 
 
 def _within_cache(loss: Any) -> Any:

@@ -76,7 +76,7 @@ class LossInUse:
             return "two pairs by their labels"
         if self.name in WITH_OWN_NEGATIVES:
             return "a positive with the negatives of its row"
-        return "two pairs by their labels, or of a positive with the negatives of its row,"
+        return "two pairs by their labels, or of a positive (a row of the class) with negatives,"
 
     @property
     def has_labels(self) -> bool:

@@ -17,6 +17,7 @@ from gradlab.decomposition.loss_copy import independent_copy
 from gradlab.decomposition.two_view_losses import parameters_of
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
+from gradlab.monitor.library_losses import classes_in_order
 from gradlab.monitor.loop_watch import LoopWatch
 from gradlab.monitor.probe import Snapshot, in_double
 from gradlab.monitor.run_reader import NAME_VIEWS
@@ -123,9 +124,14 @@ class WatchedLoss:
         )
         extra_negatives = context.pop("extra_negatives", extra[0] if extra else None)
         further = 0 if self._views or kwargs else _further_columns(self.loss, args)
+        order = None
+        if positives is None:
+            classes = [entry for entry in (*args, *kwargs.values()) if _are_classes(entry, anchors)]
+            order = classes_in_order(anchors.detach(), classes[0]) if classes else None
         return Snapshot(
-            anchors, positives, extra_negatives, value=whole, context=context, further=further
-        )
+            anchors, positives, extra_negatives, value=whole, context=context, further=further,
+            order=order,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"{self.loss!r}, watched ({self.watch!r})"
@@ -214,6 +220,11 @@ def _further_columns(loss: Any, args: Sequence[Any]) -> int:
     if len(names) > 1 and (names[1] == "n" or names[1].startswith("neg")):
         return 0
     return len(args) - 2 if len({entry.shape for entry in args}) == 1 else 0
+
+
+def _are_classes(entry: Any, rows: Tensor) -> bool:
+    is_whole = isinstance(entry, Tensor) and not entry.is_floating_point()
+    return is_whole and entry.shape == rows.shape[:1] and entry.dtype != torch.bool
 
 
 def _are_labels(entry: Any, count: int) -> bool:

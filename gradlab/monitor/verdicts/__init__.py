@@ -21,6 +21,7 @@ from gradlab.monitor.verdicts import (
     embeddings,
     formula,
     gradient,
+    order,
     pairing,
     step_effects,
     steps,
@@ -84,6 +85,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("collapse", "training hurts", "score fell", "hardly told apart"),
         *("loss of guessing", "score does not improve"),
     ),
+    "order falls": ("hardly told apart", "loss of guessing", "score does not improve"),
     **{
         name: ("loss of guessing", "hardly told apart", "score does not improve", "ratio too low")
         for name in (
@@ -220,8 +222,8 @@ def judge_run(run: Recording, silence: float | None = None) -> Judgement:
     if standing.name == "few steps":
         verdicts = [_of_few_steps(verdict) for verdict in verdicts]
     verdicts = [_beside_problems(verdict, verdicts) for verdict in verdicts]
-    order = [*EFFECTS, *(verdict.name for verdict in verdicts)]
-    verdicts.sort(key=lambda verdict: order.index(verdict.name))
+    names = [*EFFECTS, *(verdict.name for verdict in verdicts)]
+    verdicts.sort(key=lambda verdict: names.index(verdict.name))
     verdicts = worst_first(with_causes(verdicts, EFFECTS))
     running = run.status == RUNNING and not standing.is_problem
     grade = _grade(verdicts, running)
@@ -342,7 +344,7 @@ def _of_records(records: Records, unmeasured: str, running: bool) -> list[Verdic
         gradient.pull_and_push(records, unmeasured),
         embeddings.identical_views(records),
         embeddings.spread(records, running),
-        embeddings.order(records),
+        order.order(records),
         weights.standstill(records),
         embeddings.duplicates(records),
         batches.repeated(records),

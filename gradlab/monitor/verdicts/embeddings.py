@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from gradlab.monitor.setting_advice import PULL, alternative
-from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, Records
+from gradlab.monitor.verdicts.order import IN_ORDER
+from gradlab.monitor.verdicts.records import PERSISTENT, Records
 from gradlab.numbers import score, short
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
@@ -36,11 +36,6 @@ REMAINDER, GROWN = 0.5, 2.0
 NEARER, NEARER_THAN_FIRST = 2 / 3, 0.75
 # Copies of itself among a sentence's negatives that are worth a remark.
 MANY_COPIES = 0.02
-# Share of comparisons in the right order from which on labels or triplets are told apart, and below
-# which they are reversed, by so many standard errors below half; the same where the score falls,
-# which is a second sign.
-IN_ORDER, REVERSED, CLEARLY = 0.6, 0.45, 3.0
-REVERSED_AS_WELL, CLEARLY_AS_WELL = 0.48, 1.5
 PUSH = "check that negatives, or pairs with low labels, push sentences apart"
 PAIRS_AT_CHANCE = (
     "Look with gradlab doctor whether the texts of a row belong together: in the first record, "
@@ -204,41 +199,6 @@ def spread(records: Records, running: bool) -> Verdict:
         symptom="loss-at-chance",
         evidence=evidence,
     )
-
-
-def order(records: Records) -> Verdict | None:
-    """Judge whether cosines stand in the order of labels, or positives above own negatives.
-
-    A batch compares few pairs, so all records together decide. Hard negatives may be nearer than
-    positives until they are learned, so an order that rises towards half is not judged.
-    """
-    ends = records.ends("order")
-    if ends is None:
-        return None
-    first, last = ends
-    values = [value for value in records.points("order").values() if math.isfinite(value)]
-    mean = statistics.fmean(values)
-    finding = (
-        f"In the first record {first:.0%} of the comparisons of {records.used.compared} are in the "
-        f"right order by cosine, at the end {last:.0%} (median of the last three records), and on "
-        f"average {mean:.0%}; chance gives 50%."
-    )
-    evidence = {"first": first, "last": last, "mean": mean}
-    if _is_reversed(records, values):
-        change = (
-            "Check what is called alike: labels may be distances, columns exchanged, hard "
-            "negatives right answers, or the loss may have the wrong sign."
-        )
-        early, late = map(statistics.fmean, records.parts("order"))
-        stays = late < min(REVERSED, early + NARROW)
-        grade = BAD if stays or records.score_falls() else WATCH
-        return Verdict("Order", grade, finding, change, "order reversed", "labels-do-not-fit",
-                       evidence)  # fmt: skip
-    grade = GOOD if last > max(IN_ORDER, first - NARROW) else NOT_JUDGED
-    if grade == GOOD and _wanders(records):
-        grade = NOT_JUDGED
-        finding += " The records wander too much to tell a trend from chance."
-    return Verdict("Order", grade, finding, name="order", evidence=evidence)
 
 
 def duplicates(records: Records) -> Verdict | None:
@@ -419,29 +379,6 @@ def _is_apart(near: float, far: float, first_near: float, first_far: float) -> b
         return far - near > GROWN * (first_far - first_near) and near <= INDISTINCT * far
     in_proportion = near * first_far <= NEARER_THAN_FIRST * first_near * far
     return far - near > first_far - first_near and near <= NEARER * far and in_proportion
-
-
-def _wanders(records: Records) -> bool:
-    """Whether the last third of the records is, on average, not clearly in order."""
-    late = records.parts("order")[1]
-    if not late:
-        return True
-    mean, error = statistics.fmean(late), statistics.pstdev(late) / math.sqrt(len(late))
-    return mean <= IN_ORDER or mean - CLEARLY * error <= 0.5
-
-
-def _is_reversed(records: Records, values: list[float]) -> bool:
-    """Whether fewer than half of all comparisons are in order, clearly, and will not soon be.
-
-    A loss of reversed labels brings them into its order, while the score falls.
-    """
-    if len(values) < ENOUGH_RECORDS:
-        return False
-    mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
-    if records.score_falls():
-        return mean < REVERSED_AS_WELL and mean + CLEARLY_AS_WELL * error < 0.5
-    early, late = map(statistics.fmean, records.parts("order"))
-    return mean < REVERSED and mean + CLEARLY * error < 0.5 and late < (early + 0.5) / 2
 
 
 def _median_bin(shares: Mapping[float, float]) -> float:
