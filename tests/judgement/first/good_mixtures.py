@@ -247,7 +247,12 @@ def matched_pairs_and_a_classifier(stage: Stage) -> None:
     learns(stage, trainer, CLINIC.sought, least=LEAST)
 
 
-@sound("angles of graded scenes in which the deed counts most")
+@sound(
+    "angles of graded scenes in which the deed counts most",
+    allowed={
+        "evaluat.* in the training data": "Four tenths of the evaluated texts are trained on."
+    },
+)
 def deeds_of_scenes(stage: Stage) -> None:
     table, dev = weighed(SCENES, 190, (1, 4, 2), column=1), weighed(SCENES, 45, (1, 4, 2), 3, 1)
     model = encoder(stage, words_of([table]), spread=0.05)
