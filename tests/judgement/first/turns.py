@@ -83,6 +83,6 @@ def turn(
         model.train()
         update(criterion, step)
 
-    looped(stage, model, loss, trained, steps=steps)
+    looped(stage, model, loss, trained, steps=steps, score=score)
     keep(stage, before=before, after=score(model.eval()))
     assert truth(stage)["after"] >= truth(stage)["before"] + 0.03, truth(stage)
