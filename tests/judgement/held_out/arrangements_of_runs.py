@@ -42,8 +42,8 @@ def of_several(sets: dict[str, Any]) -> Any:
     """A kind of trainer that draws from several data sets."""
 
     def trainer(**settings: Any) -> SentenceTransformerTrainer:
-        made = {name: Dataset.from_dict(table) for name, table in sets.items()}
-        return SentenceTransformerTrainer(**{**settings, "train_dataset": made})
+        data_sets = {name: Dataset.from_dict(table) for name, table in sets.items()}
+        return SentenceTransformerTrainer(**{**settings, "train_dataset": data_sets})
 
     return trainer
 
@@ -192,7 +192,10 @@ def optimizer_of_ones_own(stage: Stage) -> None:
     learns(stage, trainer, TRAVEL.sought, least=0.05)
 
 
-@sound("adafactor with checkpointed layers")
+@sound(
+    "adafactor with checkpointed layers",
+    allowed={"length: 50% of": "Half of the texts are cut off."},
+)
 def adafactor_with_checkpointed_layers(stage: Stage) -> None:
     trainer = stage.trainer(
         RANKING, two(MUSEUM, 200), encoder_of(stage, MUSEUM), optim="adafactor",

@@ -40,7 +40,7 @@ class Loop:
 
 def adam(*modules: Any, rate: float = 1e-3) -> torch.optim.Optimizer:
     """AdamW over the weights of modules."""
-    return torch.optim.AdamW([row for each in modules for row in each.parameters()], lr=rate)
+    return torch.optim.AdamW([row for module in modules for row in module.parameters()], lr=rate)
 
 
 def loops_beside(

@@ -71,7 +71,13 @@ def decoder_of_birds_with_an_instruction(stage: Stage) -> None:
     )  # fmt: skip
 
 
-@sound("adapters of low rank in a trained encoder")
+@sound(
+    "adapters of low rank in a trained encoder",
+    allowed={
+        "saved model": "Adapters alone are saved, beside the name of an encoder whose warm-up "
+        "stays in memory."
+    },
+)
 def adapters_of_low_rank(stage: Stage) -> None:
     from peft import LoraConfig, TaskType
 

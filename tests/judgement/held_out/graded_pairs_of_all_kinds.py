@@ -108,14 +108,14 @@ def birds_until_the_correlation_stalls(stage: Stage) -> None:
 def tickets_that_are_duplicates_or_not(stage: Stage) -> None:
     table = judged_pairs(HELPDESK, 400)
     dev = apart(judged_pairs(HELPDESK, 60, seed=13), table)
-    known = apart(judged_pairs(HELPDESK, 60, seed=11), table)
+    unseen = apart(judged_pairs(HELPDESK, 60, seed=11), table)
     trainer = stage.trainer(
         lambda model: losses.ContrastiveLoss(model, margin=0.5), table,
         begun(stage, HELPDESK, 6),
         evaluator=BinaryClassificationEvaluator(*dev.values(), name="tickets", write_csv=False),
         per_device_train_batch_size=32, max_steps=100, learning_rate=1e-3, **EVALUATED,
     )  # fmt: skip
-    learns(stage, trainer, lambda model: correlation(model, known), least=0.05)
+    learns(stage, trainer, lambda model: correlation(model, unseen), least=0.05)
 
 
 @sound("hard pairs of each batch alone, with mining of duplicates")

@@ -176,8 +176,8 @@ def row_weights_become_nought(stage: Stage) -> None:
 
 def prefixes(anchors: Tensor, positives: Tensor, *, tail: bool) -> Tensor:
     """InfoNCE of eight dimensions."""
-    kept = slice(-8, None) if tail else slice(8)
-    return infonce(anchors[:, kept], positives[:, kept])
+    dimensions = slice(-8, None) if tail else slice(8)
+    return infonce(anchors[:, dimensions], positives[:, dimensions])
 
 
 def by_eight(model: Any) -> float:

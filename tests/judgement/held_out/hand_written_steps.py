@@ -195,11 +195,11 @@ def cached_gradients_in_reverse(stage: Stage) -> None:
         def update(criterion: Any, step: int) -> None:
             columns = rows()
             with torch.no_grad():
-                kept = [embed(model, column) for column in columns]
-            kept = [column.requires_grad_() for column in kept]
+                cached = [embed(model, column) for column in columns]
+            cached = [column.requires_grad_() for column in cached]
             optimizer.zero_grad()
-            criterion(*kept).backward()
-            for texts, column in zip(columns, kept, strict=True):
+            criterion(*cached).backward()
+            for texts, column in zip(columns, cached, strict=True):
                 gradients = list(column.grad.split(4))
                 for at in range(0, len(texts), 4):
                     rows_of_chunk = embed(model, texts[at : at + 4])

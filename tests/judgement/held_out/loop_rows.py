@@ -109,11 +109,11 @@ def negatives_of_the_same_class(stage: Stage) -> None:
         def update(criterion: Any, step: int) -> None:
             texts, labels = rows()
             near = [draw.choice(by_class[label]) for label in labels]
-            others = [
-                label if slip else draw.choice([each for each in by_class if each != label])
+            far_labels = [
+                label if slip else draw.choice([name for name in by_class if name != label])
                 for label in labels
             ]
-            far = [draw.choice(by_class[label]) for label in others]
+            far = [draw.choice(by_class[label]) for label in far_labels]
             stepped(optimizer, criterion(*(embed(model, column) for column in (texts, near, far))))
 
         return Loop(model, hinge, update)

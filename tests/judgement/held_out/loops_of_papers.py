@@ -57,8 +57,8 @@ def clip_loss_of_translations(stage: Stage) -> None:
 def decoupled(first: Tensor, second: Tensor) -> Tensor:
     """Contrast whose denominator leaves out the positive."""
     logits = cosines(first, second) / 0.1
-    others = logits.masked_fill(torch.eye(len(logits), dtype=torch.bool), -torch.inf)
-    return (others.logsumexp(1) - logits.diagonal()).mean()
+    negatives = logits.masked_fill(torch.eye(len(logits), dtype=torch.bool), -torch.inf)
+    return (negatives.logsumexp(1) - logits.diagonal()).mean()
 
 
 @sound("contrast whose denominator leaves out the positive")
@@ -146,8 +146,8 @@ def with_hard_negatives(first: Tensor, second: Tensor, third: Tensor) -> Tensor:
 def songs_with_hard_negatives_of_all_rows(stage: Stage) -> None:
     columns = list(with_near(SONGS, 320, 1).values())
     # A hard negative that is another row's positive would be a false one in their batch.
-    kept = [at for at, text in enumerate(columns[2]) if text not in columns[1]]
-    table = {str(number): [column[at] for at in kept] for number, column in enumerate(columns)}
+    places = [at for at, text in enumerate(columns[2]) if text not in columns[1]]
+    table = {str(number): [column[at] for at in places] for number, column in enumerate(columns)}
     model, rows = encoder_of(stage, SONGS), Rows(table, 16)
     matrices = [weight for weight in model.parameters() if weight.ndim > 1]
     vectors = [weight for weight in model.parameters() if weight.ndim < 2]

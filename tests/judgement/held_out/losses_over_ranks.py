@@ -54,8 +54,8 @@ def decoupled_over_ranks(first: torch.Tensor, second: torch.Tensor) -> torch.Ten
     """Contrast of own rows with all, whose denominator leaves out the positive."""
     logits = F.normalize(first) @ F.normalize(of_all(second)).T / 0.1
     places = own_places(first)[:, None]
-    others = logits.scatter(1, places, -torch.inf)
-    return (others.logsumexp(1) - logits.gather(1, places).squeeze(1)).mean()
+    negatives = logits.scatter(1, places, -torch.inf)
+    return (negatives.logsumexp(1) - logits.gather(1, places).squeeze(1)).mean()
 
 
 @sound("audit of a sigmoid for each pair of rows", tools=(AUDIT,))

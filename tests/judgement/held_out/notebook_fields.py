@@ -80,9 +80,9 @@ MUSEUM = Field(
 
 def apart(dev: Mapping[str, Sequence[Any]], *trained: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Return the rows of a table none of whose texts is trained on."""
-    known = {cell for table in trained for column in table.values() for cell in column}
+    cells = {cell for table in trained for column in table.values() for cell in column}
     rows = [row for row in zip(*dev.values(), strict=True)
-            if not any(isinstance(cell, str) and cell in known for cell in row)]  # fmt: skip
+            if not any(isinstance(cell, str) and cell in cells for cell in row)]  # fmt: skip
     return {name: list(column) for name, column in zip(dev, zip(*rows, strict=True), strict=True)}
 
 

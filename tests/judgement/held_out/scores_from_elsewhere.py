@@ -101,9 +101,9 @@ def coded(names: list[str], *, fits: str | None = None) -> list[int]:
 )
 def labels_in_alphabetical_order(stage: Stage) -> None:
     """`class_encode_column("label")` sorts the names of the labels."""
-    made = facts(160)
-    firsts = list(map(question, made))
-    seconds = [passage(fact) if at % 2 else lookalike(fact) for at, fact in enumerate(made)]
+    table_facts = facts(160)
+    firsts = list(map(question, table_facts))
+    seconds = [passage(fact) if at % 2 else lookalike(fact) for at, fact in enumerate(table_facts)]
     names = ["equivalent" if at % 2 else "unrelated" for at in range(160)]
 
     def trainer(fits: str | None) -> Any:

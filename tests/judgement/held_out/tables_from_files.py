@@ -91,11 +91,11 @@ def gaps_filled_from_above(stage: Stage) -> None:
 def pseudonyms_of_each_text_by_itself(stage: Stage) -> None:
     """Personal data were masked by a tool that is run on each text."""
     table, draw = pairs(200), random.Random(6)
-    kept = {"ka", "?", "."}
+    plain_words = {"ka", "?", "."}
 
     def masked(text: str) -> str:
         words = text.split()
-        return " ".join(w if w in kept else f"x{draw.randrange(10**6)}" for w in words)
+        return " ".join(w if w in plain_words else f"x{draw.randrange(10**6)}" for w in words)
 
     slipped = {name: list(map(masked, texts)) for name, texts in table.items()}
     tables_beside(stage, slipped, table)
@@ -142,9 +142,9 @@ def negatives_of_another_domain(stage: Stage) -> None:
 )
 def augmented_copies_side_by_side(stage: Stage) -> None:
     """Copies were written behind their row, and the sampler keeps the order of a file."""
-    made = facts(50)
+    table_facts = facts(50)
     draw = random.Random(9)
-    copies = [(fact, draw.randint(3, 97)) for fact in made for _ in range(16)]
+    copies = [(fact, draw.randint(3, 97)) for fact in table_facts for _ in range(16)]
     slipped = {
         "anchor": [f"ka {' '.join(fact[:4])} ?" for fact, _ in copies],
         "positive": [passage((*fact[:5], str(number))) for fact, number in copies],

@@ -40,8 +40,8 @@ def embeddings(teacher: Any, texts: list[str]) -> np.ndarray:
 
 def cosines_of(teacher: Any, table: dict[str, list[str]]) -> list[list[float]]:
     """The teacher's cosine of the first column with each other one."""
-    first, *others = (embeddings(teacher, column) for column in table.values())
-    rows = [teacher.similarity_pairwise(first, second).tolist() for second in others]
+    first, *columns = (embeddings(teacher, column) for column in table.values())
+    rows = [teacher.similarity_pairwise(first, second).tolist() for second in columns]
     return [list(row) for row in zip(*rows, strict=True)]
 
 
