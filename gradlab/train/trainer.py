@@ -147,10 +147,8 @@ class Trainer:
         for number in range(min(batches, len(rows) // max(1, size))):
             with undisturbed(), torch.no_grad():
                 seed_everything(seed, number)
-                batch_rows = order[number * size : (number + 1) * size]
-                batch = self.objective.prepare(
-                    *self.corpus.take(batch_rows), row_numbers=batch_rows
-                )
+                places = order[number * size : (number + 1) * size]
+                batch = self.objective.prepare(*self.corpus.take(places), row_numbers=places)
                 output = self.objective.evaluate(batch)
             yield output
 
