@@ -43,10 +43,11 @@ def text_numbers(views: Sequence[Tensor]) -> dict[str, float]:
     if len(first) != len(second) or len(first) < FEWEST_ROWS:
         return {}
     first, second = first[:MOST_ROWS], second[:MOST_ROWS]
+    pairs = [_texts(first), _texts(second)]
     return {
         EQUAL_TEXTS: max(map(_repeated, (first, second))),
-        JOINED_TEXTS: max(_joined(first, second), _joined(second, first)),
-        **_overlap(first, second),
+        JOINED_TEXTS: max(_joined(*pairs), _joined(*reversed(pairs))),
+        **_overlap(*pairs),
     }
 
 
@@ -56,39 +57,42 @@ def _repeated(rows: Tensor) -> float:
     return float((counts[kinds] > 1).double().mean())
 
 
-def _joined(rows: Tensor, partners: Tensor) -> float:
+def _joined(texts: list[list[int]], partners: list[list[int]]) -> float:
     """Return the share of rows that end with all of their partner, behind an end mark of their own.
 
     A tokenizer called with two texts makes one row of them: [CLS] first [SEP] second [SEP].
     """
     joined = 0
-    for text, partner in zip(_texts(rows), _texts(partners), strict=True):
+    for text, partner in zip(texts, partners, strict=True):
         ending = partner[1:]
         if len(text) > len(partner) > 2 and text[-len(ending) :] == ending:
             joined += text.count(partner[-1]) > partner.count(partner[-1])
-    return joined / len(rows)
+    return joined / len(texts)
 
 
-def _overlap(rows: Tensor, partners: Tensor) -> dict[str, float]:
+def _overlap(texts: list[list[int]], partners: list[list[int]]) -> dict[str, float]:
     """Return the share of other partners that have fewer tokens in common with a row than its own.
 
     Tokens of every row do not count, nor partners that have as many in common. Nothing where few
     texts have any in common, as in two languages.
     """
-    texts = [*_texts(rows), *_texts(partners)]
-    kinds = {token: place for place, token in enumerate(sorted({t for x in texts for t in x}))}
-    holds = torch.zeros(len(texts), len(kinds), dtype=torch.float64)
-    for row, text in enumerate(texts):
-        holds[row, [kinds[token] for token in text]] = 1.0
-    holds = holds[:, holds.mean(0) < 1]
-    first, second = holds.split(len(rows))
+    of_rows, of_partners = ([set(text) for text in view] for view in (texts, partners))
+    universal = set.intersection(*of_rows, *of_partners)
+    in_both_views = sorted(set.union(*of_rows) & set.union(*of_partners) - universal)
+    columns = {token: column for column, token in enumerate(in_both_views)}
+    first, second = (
+        torch.zeros(len(texts), len(columns), dtype=torch.float64) for _ in (texts, partners)
+    )
+    for holds, tokens_of_texts in ((first, of_rows), (second, of_partners)):
+        for row, tokens in enumerate(tokens_of_texts):
+            holds[row, [columns[token] for token in tokens & columns.keys()]] = 1.0
     common = first @ second.T
-    off_diagonal = ~torch.eye(len(rows), dtype=torch.bool)
+    off_diagonal = ~torch.eye(len(texts), dtype=torch.bool)
     if not float((common[off_diagonal] > 0).double().mean()) >= IN_COMMON:
         return {}
     # Squares of cosines with a row, times the sizes of both partners: whole numbers, so that equal
     # ones are equal.
-    sizes = second.sum(1)
+    sizes = torch.tensor([len(tokens - universal) for tokens in of_partners]).double()
     own = common.diagonal()[:, None].square() * sizes
     common = common.square() * sizes[:, None]
     smaller, larger = (int(pairs[off_diagonal].sum()) for pairs in (common < own, common > own))
