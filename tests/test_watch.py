@@ -517,6 +517,20 @@ def test_embeddings_of_a_loop_are_found_beside_labels_and_masks(tmp_path):
         watched(tokens, mask, tokens, mask)
 
 
+def test_a_loss_that_never_has_a_gradient_is_named_once(tmp_path):
+    watched = gradlab.watch(normalised("infonce"), every=1, output=tmp_path)
+    rows = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        for _ in range(20):
+            watched(*rows)  # an evaluation
+    for _ in range(9):
+        watched(*rows)
+    with pytest.warns(TrainingWarning, match="never with a gradient"):
+        watched(*rows)
+    watched(*rows)
+    assert not watched.watch.begun
+
+
 def test_scores_of_a_loop_are_judged_as_those_of_a_trainer(tmp_path):
     watched = gradlab.watch(normalised("infonce"), every=1, output=tmp_path)
     watched.watch.log(0, "evaluation", {"eval_ndcg@10": 0.3})

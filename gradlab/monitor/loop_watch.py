@@ -8,13 +8,16 @@ import torch
 from torch import Tensor
 
 from gradlab.monitor.probe import Snapshot
-from gradlab.monitor.watch import Watch
+from gradlab.monitor.watch import Watch, caution
+
+MANY_WITHOUT_GRADIENT = 10
 
 
 class LoopWatch(Watch):
     """Watches a loop of your own, whose steps it counts."""
 
     _step, _counts = 0, True  # updates so far, and whether each call counts as one
+    _without_gradient = 0  # calls of the loss before any with a gradient
 
     def start(self, step: int = 0, total_steps: int | None = None) -> None:
         """Begin or continue a recording; see `Watch.start`."""
@@ -54,6 +57,16 @@ class LoopWatch(Watch):
             value: the loss that was computed from them, for comparison.
         """
         self.look(lambda: Snapshot(anchors, positives, extra_negatives, value=value))
+
+    def count_without_gradient(self) -> None:
+        """Count a call without a gradient, and warn of many before the first with one."""
+        self._without_gradient += not self._step
+        if self._without_gradient == MANY_WITHOUT_GRADIENT:
+            caution(
+                f"The watched loss was called {MANY_WITHOUT_GRADIENT} times, never with a "
+                "gradient, so that nothing is recorded or learned: embed with gradient, outside "
+                "of torch.no_grad() and model.encode."
+            )
 
     def look(self, find: Callable[[], Snapshot]) -> None:
         """Count a step, and record the batch that ``find`` returns if it is due."""

@@ -58,6 +58,8 @@ class WatchedLoss:
         value = self.loss(*args, **kwargs)
         if isinstance(value, Tensor) and value.requires_grad:
             self.watch.look(functools.partial(self._marked_snapshot, value, args, kwargs))
+        elif isinstance(value, Tensor) and torch.is_grad_enabled():
+            self.watch.count_without_gradient()
         return value
 
     def _marked_snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
