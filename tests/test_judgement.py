@@ -78,6 +78,10 @@ def test_halves_have_no_kind_of_fault_in_common():
     assert not kinds["first"] & kinds["held_out"]
 
 
+# Faults of which the evaluator sees a little of the gain: at its ceiling, or by chance.
+SEEING_LITTLE = ("negatives-of-the-evaluator-are-fillers", "relevant-documents-numbered-from-one")
+
+
 def test_truth_of_the_cases_is_measured():
     """A faulty set-up falls short of its mended counterpart; a sound one raises its score."""
     measured = [(case, scoring.frozen(case).get("truth")) for case in CASES]
@@ -97,9 +101,10 @@ def test_truth_of_the_cases_is_measured():
                 prefix: truth.get(f"{prefix}after", math.nan) - truth.get(f"{prefix}before", 0.0)
                 for prefix in ("", "said_", "evaluated_")
             }
-            # Near its ceiling, an evaluator sees a little of a gain.
-            least = max(0.0, 0.1 * gains[""])
-            evaluated = gains["said_"] > least or gains["evaluated_"] > least
+            if case.name in SEEING_LITTLE:
+                assert 0 < gains["said_"] < 0.1 * gains[""], case.name
+                continue
+            evaluated = gains["said_"] > 0 or gains["evaluated_"] > 0
             assert (not gains[""] <= 0) != evaluated, case.name
 
 

@@ -162,13 +162,13 @@ def departure(loss: Loss | None, anchors: Tensor, positives: Tensor, value: floa
         return ""
     logits, own = anchors @ positives.T / temperature, torch.arange(len(anchors))
     own = own.to(logits.device)
-    both = torch.cat([anchors, positives])
+    all_rows = torch.cat([anchors, positives])
     mistakes = {
         "softmax twice": F.cross_entropy(logits.softmax(1), own),
         "first row as target": F.cross_entropy(logits, torch.zeros_like(own)),
         "next row as target": F.cross_entropy(logits, own.roll(-1)),
         "own similarity": F.cross_entropy(
-            both @ both.T / temperature, torch.arange(len(both), device=own.device).roll(len(own))
+            all_rows @ all_rows.T / temperature, torch.arange(len(all_rows), device=own.device).roll(len(own))
         ),
         "sum": F.cross_entropy(logits, own, reduction="sum"),
         "no temperature": F.cross_entropy(logits * temperature, own),

@@ -101,7 +101,7 @@ def collapse(records: Records) -> Verdict | None:
     if not (fewer if score_suffers is None else score_suffers):
         return None
     rank_text = f" and an effective rank of {dimensions:.1f}" if dimensions == dimensions else ""
-    ranks_first = records.ranks_positives if narrower else records.positives_rank_first
+    ranks_first = records.positives_remain_first if narrower else records.positives_rank_first
     apart = alternative(records.used, PULL, raises=False, unusual_only=True)
     remedy = "use more negatives" if records.has_negatives else PUSH
     lower = f"Lower the learning rate, or {remedy}{apart}. {PAIRS_MAY_NOT_FIT}"

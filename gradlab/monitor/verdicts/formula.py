@@ -64,11 +64,12 @@ def formula(
         negatives: number of negatives in the recorded batches.
     """
     names = ("count", "solved", "alike", "wrong", "halfway")
-    if not all(isinstance(values.get(name), int | float) for name in names):
+    numbers = pairing.numbers_of(values, names)
+    if numbers is None:
         return None
     if unpaired := pairing.pairing(values):
         return unpaired
-    count, solved, alike, wrong, halfway = (float(values[name]) for name in names)
+    count, solved, alike, wrong, halfway = numbers.values()
     evidence = {"solved": solved, "alike": alike, "wrong": wrong, "halfway": halfway}
     is_among_columns = bool(values.get("further"))
     if not pairing.is_by_chance(wrong - solved, values.get("turned", ())):
@@ -151,9 +152,9 @@ def reaction(values: Mapping[str, Any], is_spread: bool = False) -> Verdict | No
             (BYOL) or a predictor, which need no negatives.
     """
     names = ("others", "nearer", "all_nearer", "rest", "slope", "random_slope")
-    if not all(isinstance(values.get(name), int | float) for name in names):
+    numbers = pairing.numbers_of(values, names)
+    if numbers is None:
         return None
-    numbers = {name: float(values[name]) for name in names}
     unmoved = _without_gradient(numbers) or _unmoved_by_negatives(numbers)
     if unmoved and not (is_spread and unmoved.name == "no negatives"):
         return unmoved
@@ -194,9 +195,9 @@ PREFERRED = 0.5
 def _target(values: Mapping[str, Any]) -> Verdict | None:
     """Judge whether the target of an anchor is another row than its own positive."""
     names = ("solved", "wrong", "after_next", "to_first", "to_last")
-    if not all(isinstance(values.get(name), int | float) for name in names):
+    evidence = pairing.numbers_of(values, names)
+    if evidence is None:
         return None
-    evidence = {name: float(values[name]) for name in names}
     solved, following, after, first, last = evidence.values()
     if 0 <= following < PREFERRED * min(solved, after):
         target = "the next row"

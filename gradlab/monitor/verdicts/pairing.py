@@ -28,7 +28,7 @@ def pairing(values: Mapping[str, Any]) -> Verdict | None:
     Args:
         values: see `gradlab.monitor.formula_trials.values_on_known_batches`.
     """
-    numbers = _numbers(values, TRIALS)
+    numbers = numbers_of(values, TRIALS)
     if numbers is None or values.get("rows_have_labels"):
         return None
     solved, wrong, following, halfway, alike, drawn, exchanged = numbers.values()
@@ -55,7 +55,7 @@ def other_column(values: Mapping[str, Any]) -> Verdict | None:
     Args:
         values: see `gradlab.monitor.formula_trials.values_on_known_batches`.
     """
-    numbers = _numbers(values, ("solved", "wrong"))
+    numbers = numbers_of(values, ("solved", "wrong"))
     if numbers is None or numbers["solved"] <= numbers["wrong"]:
         return None
     finding = (
@@ -78,7 +78,7 @@ def place(values: Mapping[str, Any]) -> Verdict | None:
         values: see `gradlab.monitor.formula_trials.values_on_known_batches`.
     """
     names = ("drawn", "reordered", "others", "nearer", "solved", "alike")
-    numbers = _numbers(values, names)
+    numbers = numbers_of(values, names)
     if numbers is None or values.get("rows_have_labels"):
         return None
     drawn, reordered, negatives, nearer, solved, alike = numbers.values()
@@ -101,7 +101,7 @@ def zero(values: Mapping[str, Any], losses: Sequence[float]) -> Verdict | None:
         values: see `gradlab.monitor.formula_trials.values_on_known_batches`.
         losses: the loss of each recorded batch.
     """
-    numbers = _numbers(values, ("wrong", "after_next", "drawn", "exchanged"))
+    numbers = numbers_of(values, ("wrong", "after_next", "drawn", "exchanged"))
     if numbers is None or len(losses) < FEWEST:
         return None
     share = sum(loss == 0 for loss in losses) / len(losses)
@@ -118,6 +118,13 @@ def zero(values: Mapping[str, Any], losses: Sequence[float]) -> Verdict | None:
                    numbers | {"zero_share": share})  # fmt: skip
 
 
+def numbers_of(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, float] | None:
+    """Return values of a trial by name as floats; None if one of them is missing."""
+    if not all(isinstance(values.get(name), int | float) for name in names):
+        return None
+    return {name: float(values[name]) for name in names}
+
+
 def is_by_chance(gap: float, turned: Sequence[float]) -> bool:
     """Return whether weights of the loss itself, such as a predictor's, answer, at first by chance.
 
@@ -125,12 +132,6 @@ def is_by_chance(gap: float, turned: Sequence[float]) -> bool:
     """
     gaps = [gap, *(-difference for difference in turned)]
     return max(gaps) - min(gaps) > abs(sum(gaps)) / len(gaps)
-
-
-def _numbers(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, float] | None:
-    if not all(isinstance(values.get(name), int | float) for name in names):
-        return None
-    return {name: float(values[name]) for name in names}
 
 
 def _equal(first: float, *numbers: float) -> bool:

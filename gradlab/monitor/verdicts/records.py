@@ -141,7 +141,7 @@ class Records:
         return mean > RANKED and mean - SURELY * error > statistics.fmean(early)
 
     @property
-    def ranks_positives(self) -> bool:
+    def positives_remain_first(self) -> bool:
         """Whether positives have come to be nearer than most others, or still are."""
         return self.positives_rank_first or self.end("ranking_accuracy") > WELL_RANKED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 
 from gradlab.monitor.history import History
@@ -26,10 +27,9 @@ AT_HALF, FIRST_RANKED = 0.08, 0.6
 
 def padding(history: History) -> Verdict | None:
     """Judge whether the gradient of a loop's loss goes to padding."""
-    shares = values_of(history, PADDING_GRADIENT)
-    if len(shares) < PERSISTENT or not statistics.median(shares) >= AT_PADDING:
+    share = _usual(history, PADDING_GRADIENT)
+    if not share >= AT_PADDING:
         return None
-    share = statistics.median(shares)
     return Verdict(
         "Padding",
         WATCH,
@@ -45,10 +45,9 @@ def padding(history: History) -> Verdict | None:
 
 def one_token(history: History) -> Verdict | None:
     """Judge whether most tokens of a loop's texts are the same one, such as the unknown one."""
-    shares = values_of(history, COMMONEST_TOKEN)
-    if len(shares) < PERSISTENT or not statistics.median(shares) >= ONE_TOKEN:
+    share = _usual(history, COMMONEST_TOKEN)
+    if not share >= ONE_TOKEN:
         return None
-    share = statistics.median(shares)
     return Verdict(
         "Tokens",
         WATCH,
@@ -67,12 +66,11 @@ def repeated_texts(records: Records) -> Verdict | None:
 
     With labels or scores, a text may be part of several rows.
     """
-    shares = values_of(records.history, EQUAL_TEXTS)
+    share = _usual(records.history, EQUAL_TEXTS)
     if records.used.is_rated or records.rows_have_labels or records.has_no_negatives:
         return None
-    if len(shares) < PERSISTENT or not statistics.median(shares) >= REPEATED_ROWS:
+    if not share >= REPEATED_ROWS:
         return None
-    share = statistics.median(shares)
     return Verdict(
         "Texts",
         WATCH,
@@ -90,10 +88,9 @@ def repeated_texts(records: Records) -> Verdict | None:
 
 def joined_texts(records: Records) -> Verdict | None:
     """Judge whether the text of one view holds that of the other, behind an end mark."""
-    shares = values_of(records.history, JOINED_TEXTS)
-    if len(shares) < PERSISTENT or not statistics.median(shares) >= JOINED_ROWS:
+    share = _usual(records.history, JOINED_TEXTS)
+    if not share >= JOINED_ROWS:
         return None
-    share = statistics.median(shares)
     return Verdict(
         "Texts",
         WATCH,
@@ -135,3 +132,9 @@ def unrelated(records: Records) -> Verdict | None:
         symptom="loss-at-chance",
         evidence={"rank": rank, "ranking accuracy": accuracy},
     )
+
+
+def _usual(history: History, name: str) -> float:
+    """Return the median of a recorded number; NaN of fewer than `PERSISTENT` records."""
+    numbers = values_of(history, name)
+    return statistics.median(numbers) if len(numbers) >= PERSISTENT else math.nan

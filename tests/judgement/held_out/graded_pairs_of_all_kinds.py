@@ -38,7 +38,7 @@ def graded_dev(field: Field, trained: dict[str, Any], count: int = 80) -> dict[s
     return apart(field.graded(count, seed=13), trained)
 
 
-def tested(field: Field, trained: dict[str, Any], column: int) -> Any:
+def of_unseen_pairs(field: Field, trained: dict[str, Any], column: int) -> Any:
     """Return a score: the rank correlation on pairs without a text of training."""
     table = apart(field.graded(60, seed=11, second_column=column), trained)
     return lambda model: correlation(model, table)
@@ -59,7 +59,7 @@ def recipes_in_the_order_of_grades(stage: Stage) -> None:
         per_device_train_batch_size=32, max_steps=50, learning_rate=2e-3, warmup_ratio=0.1,
         warmup_steps=0, **EVALUATED,
     )  # fmt: skip
-    learns(stage, trainer, tested(KITCHEN, table, 1), least=0.05)
+    learns(stage, trainer, of_unseen_pairs(KITCHEN, table, 1), least=0.05)
 
 
 @sound("graded pairs by their angle in a complex plane")
@@ -69,7 +69,7 @@ def letters_by_their_angle(stage: Stage) -> None:
         losses.AnglELoss, table, begun(stage, LETTERS, 4),
         per_device_train_batch_size=32, max_steps=60, learning_rate=1e-3,
     )  # fmt: skip
-    learns(stage, trainer, tested(LETTERS, table, 1), least=0.05)
+    learns(stage, trainer, of_unseen_pairs(LETTERS, table, 1), least=0.05)
 
 
 @sound("grades from 0 to 5, divided by 5, as cosines")
@@ -85,7 +85,7 @@ def station_notices_with_grades_as_cosines(stage: Stage) -> None:
         learning_rate=1e-3, max_steps=80, per_device_train_batch_size=32,
         lr_scheduler_type="cosine", **EVALUATED,
     )  # fmt: skip
-    learns(stage, trainer, tested(STATIONS, table, 1), least=0.05)
+    learns(stage, trainer, of_unseen_pairs(STATIONS, table, 1), least=0.05)
 
 
 @sound("early stopping by the correlation of development pairs")
@@ -101,7 +101,7 @@ def birds_until_the_correlation_stalls(stage: Stage) -> None:
         load_best_model_at_end=True, metric_for_best_model="eval_dev_spearman_cosine",
         greater_is_better=True, save_total_limit=2,
     )  # fmt: skip
-    learns(stage, trainer, tested(BIRDS, table, 1), least=0.05)
+    learns(stage, trainer, of_unseen_pairs(BIRDS, table, 1), least=0.05)
 
 
 @sound("verdicts of duplicates with a margin and their accuracy")
@@ -154,4 +154,4 @@ def complaints_by_correlation(stage: Stage) -> None:
         Correlated, table, begun(stage, CLINIC), per_device_train_batch_size=40,
         max_steps=50, learning_rate=2e-3,
     )  # fmt: skip
-    learns(stage, trainer, tested(CLINIC, table, 1), least=0.05)
+    learns(stage, trainer, of_unseen_pairs(CLINIC, table, 1), least=0.05)
