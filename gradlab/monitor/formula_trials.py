@@ -168,7 +168,8 @@ def departure(loss: Loss | None, anchors: Tensor, positives: Tensor, value: floa
         "first row as target": F.cross_entropy(logits, torch.zeros_like(own)),
         "next row as target": F.cross_entropy(logits, own.roll(-1)),
         "own similarity": F.cross_entropy(
-            all_rows @ all_rows.T / temperature, torch.arange(len(all_rows), device=own.device).roll(len(own))
+            all_rows @ all_rows.T / temperature,
+            torch.arange(len(all_rows), device=own.device).roll(len(own)),
         ),
         "sum": F.cross_entropy(logits, own, reduction="sum"),
         "no temperature": F.cross_entropy(logits * temperature, own),
