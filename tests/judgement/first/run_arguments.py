@@ -11,7 +11,7 @@ from torch.utils.data import BatchSampler, WeightedRandomSampler
 from tests.judgement.case import faulty
 from tests.judgement.first.bodies import encoder, words_of
 from tests.judgement.first.fields import HELPDESK
-from tests.judgement.held_out.beside import IDLE
+from tests.judgement.first.beside import IDLE
 from tests.judgement.stage import Stage, pairs
 from tests.judgement.truth import among_alike, suffers
 

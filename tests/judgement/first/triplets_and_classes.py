@@ -15,7 +15,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize
 from tests.judgement.case import sound
 from tests.judgement.first.fields import CODE, KITCHEN, SHOP
 from tests.judgement.first.good_fields import LOGS, requests
-from tests.judgement.held_out.notebook_fields import (
+from tests.judgement.first.notebook_fields import (
     BIRDS,
     GARDEN,
     STATIONS,

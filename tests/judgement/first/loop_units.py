@@ -12,7 +12,7 @@ from tests.judgement.case import faulty
 from tests.judgement.first.bodies import encoder, words_of
 from tests.judgement.first.fields import TRAVEL
 from tests.judgement.first.turns import Rows, embed, infonce, stepped, warmed
-from tests.judgement.held_out.beside import (
+from tests.judgement.first.beside import (
     IDLE,
     UNRELATED,
     Loop,

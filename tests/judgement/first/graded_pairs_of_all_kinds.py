@@ -18,7 +18,7 @@ from tests.judgement.case import sound
 from tests.judgement.first.fields import CLINIC, HELPDESK, KITCHEN, Field
 from tests.judgement.first.good_fields import LETTERS
 from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.notebook_fields import (
+from tests.judgement.first.notebook_fields import (
     BIRDS,
     GARDEN,
     STATIONS,

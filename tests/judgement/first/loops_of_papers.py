@@ -13,7 +13,7 @@ from tests.judgement.case import sound
 from tests.judgement.first.fields import CODE, HELPDESK, KITCHEN, PAPERS, TRAVEL
 from tests.judgement.first.good_fields import LOGS, SONGS
 from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, turn
-from tests.judgement.held_out.notebook_fields import (
+from tests.judgement.first.notebook_fields import (
     BIRDS,
     GARDEN,
     STATIONS,

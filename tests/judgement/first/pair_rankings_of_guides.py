@@ -17,7 +17,7 @@ from tests.judgement.case import sound
 from tests.judgement.first.fields import CODE, PAPERS, SCENES, SHOP, TRAVEL
 from tests.judgement.first.good_fields import CONTRACTS, LOGS, SONGS
 from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.notebook_fields import (
+from tests.judgement.first.notebook_fields import (
     BIRDS,
     GARDEN,
     MUSEUM,

@@ -14,7 +14,7 @@ from tests.judgement.first.fields import HELPDESK, SHOP, TRAVEL
 from tests.judgement.first.good_fields import CONTRACTS, LETTERS, LOGS, SONGS, minutes
 from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, turn
 from tests.judgement.first.turns import warmed as tuned
-from tests.judgement.held_out.notebook_fields import (
+from tests.judgement.first.notebook_fields import (
     BIRDS,
     GARDEN,
     MUSEUM,

@@ -17,7 +17,7 @@ from tests.judgement.case import sound
 from tests.judgement.first.fields import KITCHEN, SHOP, TRAVEL
 from tests.judgement.first.good_fields import LETTERS, LOGS
 from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.notebook_fields import (
+from tests.judgement.first.notebook_fields import (
     BIRDS,
     GARDEN,
     dev_pairs,

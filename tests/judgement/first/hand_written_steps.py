@@ -10,7 +10,7 @@ from torch import nn
 
 from tests.judgement.case import faulty
 from tests.judgement.first.turns import Rows, embed, infonce, stepped
-from tests.judgement.held_out.beside import IDLE, UNRELATED, Loop, adam, loops_beside
+from tests.judgement.first.beside import IDLE, UNRELATED, Loop, adam, loops_beside
 from tests.judgement.stage import Stage, pairs
 from tests.judgement.truth import reciprocal_rank
 

@@ -12,7 +12,7 @@ from tests.judgement.case import sound
 from tests.judgement.first.fields import CODE, KITCHEN, SHOP
 from tests.judgement.first.good_fields import LOGS
 from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn, warmed
-from tests.judgement.held_out.notebook_fields import (
+from tests.judgement.first.notebook_fields import (
     BIRDS,
     GARDEN,
     STATIONS,
