@@ -209,6 +209,23 @@ def random_negatives(anchors: Tensor, positives: Tensor) -> Tensor:
     )
 
 
+def rearranged(anchors: Tensor, positives: Tensor) -> Tensor:
+    """All positives in another order than the labels expect, on any number of processes."""
+    gathered = with_gradient(positives, sizes_of(positives))
+    labels = sum(sizes_of(positives)[: rank()]) + torch.arange(len(anchors))
+    return infonce(anchors @ gathered.roll(3, 0).T, labels, TEMPERATURE).mean()
+
+
+def half_fixed(anchors: Tensor, positives: Tensor) -> Tensor:
+    """In one of two directions the anchors have no gradient, on any number of processes."""
+    rows = [with_gradient(view, sizes_of(view)) for view in (positives, anchors.detach())]
+    labels = sum(sizes_of(anchors)[: rank()]) + torch.arange(len(anchors))
+    return sum(
+        infonce(own @ others.T, labels, TEMPERATURE).mean() / 2
+        for own, others in zip((anchors, positives), rows, strict=True)
+    )
+
+
 def own_spread(anchors: Tensor, positives: Tensor) -> Tensor:
     """No function of pairs, of the own rows only."""
     return (

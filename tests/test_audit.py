@@ -63,6 +63,11 @@ FURTHER = {  # name -> (target, settings, whether it can be given uneven shares,
     "other split": (
         "audit_losses:split_dependent", {}, False, "shuffled shares, factor", "3 times",
     ),
+    "rearranged": (
+        "audit_losses:rearranged", {}, False, "wrong positives on one process",
+        "10 of 10 anchors are pulled to another sentence",
+    ),
+    "half fixed": ("audit_losses:half_fixed", {}, False, "", ""),
     "own spread": (
         "audit_losses:own_spread", {}, True, "separate losses", "as if there were no others",
     ),
@@ -128,6 +133,9 @@ def audits(evaluations) -> dict[str, Audit]:
 def test_columns_without_gradient_on_one_process_are_named(audits):
     assert "no gradient reaches the positives" in str(audits["row=hinge own=fixed_positives"])
     assert "no gradient reaches" not in str(audits[""])
+    assert "only a part of its gradient reaches the anchors" in str(audits["half fixed"])
+    assert not [name for name, audited in audits.items() if "only a part" in str(audited)
+                and name != "half fixed"]  # fmt: skip
 
 
 def test_a_loss_that_draws_random_numbers_is_refused(evaluations):

@@ -527,8 +527,11 @@ def test_a_loss_that_never_has_a_gradient_is_named_once(tmp_path):
         watched(*rows)
     with pytest.warns(TrainingWarning, match="never with a gradient"):
         watched(*rows)
-    watched(*rows)
-    assert not watched.watch.begun
+    for _ in range(8):
+        watched(*rows)
+    assert watched.watch.begun  # all calls were training, none was an evaluation before it
+    watched.finish()
+    assert "embeddings without gradient" in {v.name for v in watched.watch.judgement.verdicts}
 
 
 def test_scores_of_a_loop_are_judged_as_those_of_a_trainer(tmp_path):

@@ -18,6 +18,7 @@ class LoopWatch(Watch):
 
     _step, _counts = 0, True  # updates so far, and whether each call counts as one
     _without_gradient = 0  # calls of the loss before any with a gradient
+    _has_gradient = False  # whether a call had one
 
     def start(self, step: int = 0, total_steps: int | None = None) -> None:
         """Begin or continue a recording; see `Watch.start`."""
@@ -58,18 +59,27 @@ class LoopWatch(Watch):
         """
         self.look(lambda: Snapshot(anchors, positives, extra_negatives, value=value))
 
-    def count_without_gradient(self) -> None:
-        """Count a call without a gradient, and warn of many before the first with one."""
-        self._without_gradient += not self._step
+    def look_without_gradient(self, find: Callable[[], Snapshot]) -> None:
+        """Count a call without a gradient; many before any with one are warned of, and recorded.
+
+        A few are those of an evaluation before training.
+        """
+        self._without_gradient += not self._has_gradient
         if self._without_gradient == MANY_WITHOUT_GRADIENT:
             caution(
                 f"The watched loss was called {MANY_WITHOUT_GRADIENT} times, never with a "
-                "gradient, so that nothing is recorded or learned: embed with gradient, outside "
-                "of torch.no_grad() and model.encode."
+                "gradient, so that nothing is learned: embed with gradient, outside of "
+                "torch.no_grad() and model.encode."
             )
+        if self._without_gradient >= MANY_WITHOUT_GRADIENT and not self._has_gradient:
+            self._look(find)
 
     def look(self, find: Callable[[], Snapshot]) -> None:
         """Count a step, and record the batch that ``find`` returns if it is due."""
+        self._has_gradient = True
+        self._look(find)
+
+    def _look(self, find: Callable[[], Snapshot]) -> None:
         step = self._step
         self._step += self._counts
         if self.wants(step):

@@ -69,10 +69,10 @@ class Snapshot:
     one_sided: bool = False  # of a copy: see `is_one_sided`
     # Whether the loss has a gradient, and none of the embeddings that it was given.
     detached: bool = False
-    # Whether the loss keeps its value where the labels of rows are exchanged.
-    ignores_labels: bool = False
-    # Whether a loop's loss is given a label for each row, so that not all pairs need be alike.
-    rows_have_labels: bool = False
+    # What is known of the labels of a loop's rows, by the names of `gradlab.monitor.label_trials`.
+    label_trials: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    # Numbers of a loop's labels beside those before, as of `gradlab.monitor.label_signs`.
+    label_signs: Mapping[str, float] = dataclasses.field(default_factory=dict)
     # Columns beside the two views, where a loop's loss is given columns of their shape and no more.
     further: int = 0
     # Embeddings of each view as the loss was given them, with their graph.
@@ -125,7 +125,7 @@ class Snapshot:
         positives = self.positives if self.fits else None
         return Snapshot(
             self.anchors, positives, half=self.half, encoded=self.encoded, order=self.order,
-            ignores_labels=self.ignores_labels, rows_have_labels=self.rows_have_labels,
+            label_trials=self.label_trials,
         )  # fmt: skip
 
     def views(self, *, on_cpu: bool = False) -> Batch:
@@ -273,10 +273,7 @@ class Probe:
             self._give_up(self._why or why)
             statistics = diagnostics.embedding_statistics(views.anchors[:MOST_ANCHORS])
             measurement = {DIAGNOSTICS: statistics}
-        if snapshot.ignores_labels:
-            self.trial["labels_ignored"] = 1.0
-        if snapshot.rows_have_labels:
-            self.trial["rows_have_labels"] = 1.0
+        self.trial |= snapshot.label_trials
         if snapshot.order is not None:
             measurement[DIAGNOSTICS]["order"] = snapshot.order
         return measurement

@@ -43,7 +43,7 @@ def text_numbers(views: Sequence[Tensor]) -> dict[str, float]:
     if len(first) != len(second) or len(first) < FEWEST_ROWS:
         return {}
     first, second = first[:MOST_ROWS], second[:MOST_ROWS]
-    pairs = [_texts(first), _texts(second)]
+    pairs = [texts_of(first), texts_of(second)]
     return {
         EQUAL_TEXTS: max(map(_repeated, (first, second))),
         JOINED_TEXTS: max(_joined(*pairs), _joined(*reversed(pairs))),
@@ -99,7 +99,7 @@ def _overlap(texts: list[list[int]], partners: list[list[int]]) -> dict[str, flo
     return {OVERLAP_RANK: smaller / (smaller + larger)} if smaller + larger else {}
 
 
-def _texts(rows: Tensor) -> list[list[int]]:
+def texts_of(rows: Tensor) -> list[list[int]]:
     """Return the tokens of each row without padding.
 
     Padding is a token that makes up one end of some rows, not of all, and stands nowhere else.

@@ -30,6 +30,7 @@ from gradlab.monitor.history import (
 )
 from gradlab.monitor.metrics_recorder import Listener, Recorder
 from gradlab.monitor.movement import CHANGED, WEIGHTS_LEFT, WEIGHTS_MOVED
+from gradlab.monitor.label_signs import LABEL_SIGNS
 from gradlab.monitor.probe import Probe, Snapshot
 from gradlab.monitor.run_reader import (
     CRASHED,
@@ -207,7 +208,7 @@ class Watch(Recorder):
                 self._open(0)
             value = snapshot.loss
             numbers = ({} if value is None else {BATCH_LOSS: value}) | held.numbers
-            numbers |= {WITHOUT_GRADIENT: 1.0} if snapshot.detached else {}
+            numbers |= snapshot.label_signs | ({WITHOUT_GRADIENT: 1.0} if snapshot.detached else {})
             if pairs := snapshot.pairs(MOST_ROWS):
                 numbers |= self._signs[held.dataset].of(pairs, snapshot.is_one_sided)
             measured = self.measure(self._probes[held.dataset], [snapshot])
@@ -442,6 +443,6 @@ def _before(row: Row, step: int) -> bool:
     at, group, name, _ = row
     measured = group.startswith(DIAGNOSTICS) or group in (HISTOGRAM, COST)
     measured |= group == TRAIN and name.startswith(
-        (BATCH_LOSS, LEARNED, *SIGNS, *NUMBERS_OF_WEIGHTS)
+        (BATCH_LOSS, LEARNED, *SIGNS, *LABEL_SIGNS, *NUMBERS_OF_WEIGHTS)
     )
     return at < step if measured else at <= step

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import inspect
@@ -13,16 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.batch.check import CONTEXT
-from gradlab.decomposition.loss_copy import independent_copy
 from gradlab.decomposition.two_view_losses import parameters_of
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
+from gradlab.monitor.label_signs import LabelSigns
+from gradlab.monitor.label_trials import HAS_LABELS, classes_of, label_trials, labels_in
 from gradlab.monitor.library_losses import classes_in_order
 from gradlab.monitor.loop_watch import LoopWatch
-from gradlab.monitor.probe import Snapshot, in_double
+from gradlab.monitor.probe import Snapshot
 from gradlab.monitor.run_reader import NAME_VIEWS
-from gradlab.scale.processes import several_processes
-from gradlab.seeds import undisturbed
 from gradlab.settings.module import LossModule
 
 if TYPE_CHECKING:
@@ -38,12 +36,13 @@ class WatchedLoss:
     loss: Callable[..., Any]  # the loss itself
     watch: LoopWatch  # the watch that records
     _views: Callable[..., Any] | None
+    _signs: LabelSigns
 
     def __init__(
         self, loss: Callable[..., Any], watch: LoopWatch, views: Callable[..., Any] | None
     ) -> None:
         """For the arguments see `gradlab.watch`."""
-        vars(self).update(loss=loss, watch=watch, _views=views)
+        vars(self).update(loss=loss, watch=watch, _views=views, _signs=LabelSigns())
 
     def finish(self) -> str:
         """End the recording; return what it cost and found, in a few lines."""
@@ -56,10 +55,12 @@ class WatchedLoss:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the loss; a call whose value requires gradients counts as a step."""
         value = self.loss(*args, **kwargs)
-        if isinstance(value, Tensor) and value.requires_grad:
-            self.watch.look(functools.partial(self._marked_snapshot, value, args, kwargs))
-        elif isinstance(value, Tensor) and torch.is_grad_enabled():
-            self.watch.count_without_gradient()
+        if isinstance(value, Tensor):
+            find = functools.partial(self._marked_snapshot, value, args, kwargs)
+            if value.requires_grad:
+                self.watch.look(find)
+            elif torch.is_grad_enabled():
+                self.watch.look_without_gradient(find)
         return value
 
     def _marked_snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
@@ -73,43 +74,18 @@ class WatchedLoss:
         if not all(any(view is entry for entry in rows) for view in sources):
             sources = rows if len(rows) == 1 else []  # views that are cut from the only argument
         count = len(snapshot.anchors)
-        ignores = not self.watch.begun and self._ignores_labels(args, kwargs, count)
+        arguments = (*args, *kwargs.values())
         # Views may be cut from the rows of one argument, each of which has a label.
         counts = {count, *(len(entry) for entry in rows if entry.ndim == 2)}
-        arguments = (*args, *kwargs.values())
-        has_labels = any(_are_labels(entry, n) for entry in arguments for n in counts)
+        labels = labels_in(arguments, counts)
+        trials = {HAS_LABELS: 1.0} if labels else {}
+        if labels and not self.watch.begun:
+            trials |= label_trials(self.loss, args, kwargs, count)
+        classes = classes_of(arguments, snapshot.anchors) if snapshot.positives is None else None
+        signs = self._signs.of(classes, labels, sources)
         return dataclasses.replace(
-            snapshot, detached=detached, sources=sources, ignores_labels=ignores,
-            rows_have_labels=has_labels and not ignores,
-        )  # fmt: skip
-
-    def _ignores_labels(self, args: Any, kwargs: Any, count: int) -> bool:
-        """Return whether a copy of the loss has the same value whatever the labels of its rows are.
-
-        Rows exchange their labels, and all have the label of the first or the last row: absolute
-        differences from labels that are all lower add up to the same where they are exchanged.
-        """
-
-        def with_labels(change: Callable[[Tensor], Tensor]) -> tuple[Any, Any]:
-            def changed(entry: Any) -> Any:
-                return change(entry) if _are_labels(entry, count) else entry
-
-            return [changed(entry) for entry in args], {n: changed(e) for n, e in kwargs.items()}
-
-        def one_label(at: int) -> Callable[[Tensor], Tensor]:
-            return lambda labels: labels[at].expand(count)
-
-        changed, named = with_labels(lambda labels: labels.roll(1))
-        pairs = zip([*args, *kwargs.values()], [*changed, *named.values()], strict=True)
-        if several_processes() or all(before is after for before, after in pairs):
-            return False
-        ends = [with_labels(one_label(at)) for at in (0, -1)]
-        with contextlib.suppress(Exception), undisturbed(), torch.no_grad():
-            calls = [(args, kwargs)] * 2 + [(changed, named), *ends]
-            calls = in_double(calls, torch.device("cpu"))
-            values = [float(independent_copy(self.loss)(*rows, **names)) for rows, names in calls]
-            return len(set(values)) == 1
-        return False
+            snapshot, detached=detached, sources=sources, label_trials=trials, label_signs=signs
+        )
 
     def _snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
         whole = value if value.ndim == 0 else None
@@ -127,9 +103,10 @@ class WatchedLoss:
         extra_negatives = context.pop("extra_negatives", extra[0] if extra else None)
         further = 0 if self._views or kwargs else _further_columns(self.loss, args)
         order = None
-        if positives is None:
-            classes = [entry for entry in (*args, *kwargs.values()) if _are_classes(entry, anchors)]
-            order = classes_in_order(anchors.detach(), classes[0]) if classes else None
+        if positives is None and (
+            (classes := classes_of((*args, *kwargs.values()), anchors)) is not None
+        ):
+            order = classes_in_order(anchors.detach(), classes)
         return Snapshot(
             anchors, positives, extra_negatives, value=whole, context=context, further=further,
             order=order,
@@ -145,7 +122,7 @@ class WatchedLoss:
         self.watch._ipython_display_()
 
     def __getattr__(self, name: str) -> Any:
-        if name in {"loss", "watch", "_views"}:  # not set yet, as during unpickling
+        if name in {"loss", "watch", "_views", "_signs"}:  # not set yet, as during unpickling
             raise AttributeError(name)
         return getattr(self.loss, name)
 
@@ -184,14 +161,6 @@ def named_arguments(
     return [*views, *(value for name, value in kwargs.items() if name not in names)], context
 
 
-def differ(labels: Tensor) -> bool:
-    """Return whether rows that exchange their labels are alike otherwise than before."""
-    if labels.is_floating_point():
-        return not bool(torch.equal(labels, labels.roll(1)))
-    alike, after = (rows[:, None] == rows for rows in (labels, labels.roll(1)))
-    return not bool(torch.equal(alike, after))
-
-
 def _first_tensors(arguments: Sequence[Any]) -> list[Any]:
     """Return anchors, positives and further candidates; no positives of a loss of one view.
 
@@ -222,13 +191,3 @@ def _further_columns(loss: Any, args: Sequence[Any]) -> int:
     if len(names) > 1 and (names[1] == "n" or names[1].startswith("neg")):
         return 0
     return len(args) - 2 if len({entry.shape for entry in args}) == 1 else 0
-
-
-def _are_classes(entry: Any, rows: Tensor) -> bool:
-    is_whole = isinstance(entry, Tensor) and not entry.is_floating_point()
-    return is_whole and entry.shape == rows.shape[:1] and entry.dtype != torch.bool
-
-
-def _are_labels(entry: Any, count: int) -> bool:
-    """Return whether an argument of a loss holds a number for each row, and not always the same."""
-    return isinstance(entry, Tensor) and entry.shape == (count,) and differ(entry)

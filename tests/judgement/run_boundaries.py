@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlab.monitor.arriving_gradient import GRADIENT_NUMBERS
+from gradlab.monitor.label_signs import LABEL_SIGNS
 from gradlab.monitor.movement import FOLLOWING_STALE, FROZEN, WEIGHTS_NORM
 from gradlab.monitor.optimizer_step import STEP_NUMBERS
 from gradlab.monitor.step_effect import EFFECT_NUMBERS
@@ -33,7 +34,7 @@ GROUPS = {"loss": "train", "learning_rate": "train", "weights_moved": "train", "
           "learned_temperature": "train", "learned_logit_scale": "train", "learned_scale": "train",
           **dict.fromkeys(("batch_loss", "new_weights", FROZEN, FOLLOWING_STALE, *GRADIENT_NUMBERS,
                            WEIGHTS_NORM, *STEP_NUMBERS, *EFFECT_NUMBERS, *TOKEN_NUMBERS,
-                           *TEXT_NUMBERS), "train"),
+                           *TEXT_NUMBERS, *LABEL_SIGNS), "train"),
           }  # fmt: skip
 NAMES = {"stale": "stale_gradient"}
 APART = {"positive_cosine": 0.8, "negative_cosine": 0.1, "effective_rank": 20.0}

@@ -88,7 +88,34 @@ LATE = ALIVE | {"active": halves(0.5, 0.0)}
 CLOSE = APART | {"negative_cosine": 0.77}
 LABELLED = {"watch": {"trials": {"": {"rows_have_labels": 1.0}}, "known": {"": False}}}
 DISTILLED = {"watch": {"trials": {"": {"nearer": 0, "all_nearer": 0}}, "known": {"": False}}}
+SCORED = {"as_scored": 3.0, "at_right_angles": 1.0, "against_scores": 5.0}
+
+
+def of_scores(**values: float) -> Series:
+    return APART | {"watch": {"trials": {"": SCORED | values}, "known": {"": False}}}
+
+
+def of_classes(share: float, chance: float, times: int = COUNT) -> Series:
+    series = {"class_share": [share] * times, "class_chance": [chance] * times}
+    return APART | series
+
+
 TITLED = [
+    Run("a fifth of the labels change", APART | {"relabelled_texts": 0.2}, "Labels", "watch",
+        "another label or score"),
+    Run("a tenth of the labels change", APART | {"relabelled_texts": 0.1}, "Labels", ""),
+    Run("scores in other units", of_scores(), "Formula", "bad", "different units or ranges"),
+    Run("scores in nearly other units", of_scores(at_right_angles=1.6), "Formula", ""),
+    Run("scores that are distances", of_scores(against_scores=0.5), "Formula", ""),
+    Run("batches of one class", of_classes(0.9, 0.3), "Batch", "watch", "one class"),
+    Run("batches of one of two classes", of_classes(0.9, 0.5), "Batch", ""),
+    Run("two thirds of batches of one class", of_classes(0.9, 0.3, 2 * COUNT // 3), "Batch",
+        "watch"),
+    Run("a third of batches of one class", of_classes(0.9, 0.3, COUNT // 3), "Batch", ""),
+    Run("batches of one class in 5 records", few(5, **APART, class_share=0.9, class_chance=0.3),
+        "Batch", ""),
+    Run("batches of one class in 7 records", few(7, **APART, class_share=0.9, class_chance=0.3),
+        "Batch", "watch"),
     Run("an index that stays, in 4 records", few(4, **DRIFT, constant_drift=0.2), "Views", ""),
     Run("an index that stays, in 7 records", few(7, **DRIFT, constant_drift=0.2), "Views", "watch"),
     Run("4 records of opposite pairs", few(4, **APART, opposed_pairs=0.14), "Pairs", ""),

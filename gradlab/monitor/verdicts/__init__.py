@@ -90,7 +90,13 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         name: ("loss of guessing", "hardly told apart", "score does not improve", "ratio too low")
         for name in (
             *("own similarity", "softmax twice", "loss cannot fall", "mistaken formula"),
-            *("no gradient", "positive as negative", "easiest negative", "target is spread"),
+            *(
+                "no gradient",
+                "scores in other units",
+                "positive as negative",
+                "easiest negative",
+                "target is spread",
+            ),
         )
     },
     **{
@@ -110,7 +116,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
             *("gradient below epsilon", "rate not reached", "weights go back", "rate too high"),
             *("batches without step", "weights frozen later", "weights shrink", "few updates"),
             *("gradient at padding", "one token everywhere", "rate of 0"),
-            *("texts repeated", "texts joined"),
+            *("texts repeated", "texts joined", "one class in a batch", "labels change"),
         )
     },
     "labels ignored": (
@@ -289,6 +295,7 @@ def _of_formula(run: Recording, dataset: str, is_spread_out: bool) -> list[Verdi
         formula.departure(departure, str(run.losses[dataset].loss or "")),
         formula.formula(trial, losses[1] if losses else math.inf, 1 / share if share else math.nan),
         formula.labels(trial),
+        formula.scores(trial),
         formula.reaction(trial, is_spread_out),
         pairing.place(trial),
         pairing.zero(trial, records.batch_losses),
@@ -348,6 +355,8 @@ def _of_records(records: Records, unmeasured: str, running: bool) -> list[Verdic
         weights.standstill(records),
         embeddings.duplicates(records),
         batches.repeated(records),
+        batches.of_one_class(records),
+        batches.relabelled(records),
         batches.alternating(records),
         batches.unrelated(records) or tokens.unrelated(records),
         batches.opposed(records),

@@ -14,6 +14,7 @@ from gradlab.monitor.batch_signs import (
     WITHOUT_GRADIENT,
 )
 from gradlab.monitor.history import TRAIN, History, of_dataset
+from gradlab.monitor.label_signs import CLASS_CHANCE, CLASS_SHARE, RELABELLED
 from gradlab.monitor.movement import WEIGHTS_LEFT, WEIGHTS_MOVED
 from gradlab.monitor.verdicts.records import PERSISTENT, Records
 from gradlab.monitor.view_texts import OVERLAP_RANK
@@ -26,6 +27,11 @@ from gradlab.verdict import BAD, WATCH, Verdict
 # where that of constant rows is the chance of their batch: they have 0.94 to 0.98, slow encoders of
 # a momentum up to 0.99 have 2 and more.
 MOSTLY, MANY_OPPOSED, FARTHER, FOLLOWS = 0.8, 0.1, 3.0, 1.5
+# Share of the records in which most rows of the batch are of one class, and how many times as many
+# as among all rows: sorted files have nearly all, samplers of a few classes a batch at most half.
+OFTEN, MORE = 0.5, 2.0
+# Share of the texts that have another label than before. Texts with several labels have some.
+MANY_RELABELLED = 0.15
 # How far positives are nearer than other rows, on the way to a cosine of 1, in the first record and
 # in late ones, if they have nothing to do with their anchors.
 NO_NEARER, HARDLY_NEARER = 0.05, 0.1
@@ -49,6 +55,48 @@ def repeated(records: Records) -> Verdict | None:
         name="same batch",
         symptom="score-does-not-rise",
         evidence={"share": len(same) / (count - 1)},
+    )
+
+
+def of_one_class(records: Records) -> Verdict | None:
+    """Judge whether batches hold rows of one class, though the records hold several."""
+    shares, count = _points(records, CLASS_SHARE), len(records.points("effective_rank"))
+    if count < 2 * PERSISTENT or len(shares) < OFTEN * count:
+        return None
+    share = statistics.fmean(shares.values())
+    chance = next(reversed(_points(records, CLASS_CHANCE).values()))
+    if share < MORE * chance:
+        return None
+    return Verdict(
+        "Batch",
+        WATCH,
+        f"In {len(shares)} of {count} records nearly all rows of the batch are of one class: "
+        f"{percent(share)} of the other rows share a row's class, where batches in random order "
+        f"would have {percent(chance)}. There are hardly any negatives of other classes.",
+        "Shuffle the rows, with a buffer larger than a class if they are streamed, or draw a few "
+        "rows of each of several classes.",
+        name="one class in a batch",
+        symptom="score-does-not-rise",
+        evidence={"share": share, "chance": chance},
+    )
+
+
+def relabelled(records: Records) -> Verdict | None:
+    """Judge whether texts that come again have another label or score than before."""
+    shares = [*_points(records, RELABELLED).values()]
+    if len(shares) < PERSISTENT or statistics.fmean(shares) < MANY_RELABELLED:
+        return None
+    share = statistics.fmean(shares)
+    return Verdict(
+        "Labels",
+        WATCH,
+        f"{percent(share)} of the texts that come again have another label or score than before: "
+        "labels do not belong to the texts beside them, or change from epoch to epoch.",
+        "Let texts and labels come from one loader, in one order; number classes once for the "
+        "whole data set, and keep the numbers of clusters while a classifier is trained on them.",
+        name="labels change",
+        symptom="labels-do-not-fit",
+        evidence={"share": share},
     )
 
 

@@ -113,6 +113,7 @@ class FailureWatch:
             any(records.has_negatives for records in self.records.values()),
             any(records.begins_at_chance for records in self.records.values()),
             max((records.gap for records in self.records.values() if records.gap > 0), default=0.0),
+            any(records.positives_rank_first for records in self.records.values()),
         )
 
     def restart(self, history: History) -> FailureWatch:

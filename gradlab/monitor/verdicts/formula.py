@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from gradlab.monitor.label_trials import AS_SCORED, AT_RIGHT_ANGLES, REVERSED
 from gradlab.monitor.verdicts import pairing
 from gradlab.monitor.verdicts.weights import COLDEST
 from gradlab.numbers import short
@@ -136,6 +137,35 @@ def labels(values: Mapping[str, Any]) -> Verdict | None:
         name="labels ignored",
         symptom="labels-do-not-fit",
         evidence={"labels_ignored": 1.0},
+    )
+
+
+# Loss of cosines of 0, relative to that of cosines that are the scores, of a loss in other units.
+OTHER_UNITS = 0.5
+
+
+def scores(values: Mapping[str, Any]) -> Verdict | None:
+    """Judge whether a loss of pairs with scores is lower where cosines are the scores.
+
+    Scores may be distances: the loss is then lowest at the reverse.
+    """
+    numbers = pairing.numbers_of(values, (AS_SCORED, AT_RIGHT_ANGLES, REVERSED))
+    if numbers is None:
+        return None
+    fitting, unlike, against = numbers.values()
+    if not 0 <= unlike < OTHER_UNITS * min(fitting, against):
+        return None
+    return Verdict(
+        "Formula",
+        BAD,
+        f"The loss is {short(fitting)} where cosines are the scores, and {short(unlike)} where all "
+        "pairs are at a right angle: cosines and scores are of different units or ranges, so that "
+        "all cosines are driven towards 0.",
+        "Compare quantities of one range: cosines with scores from 0 to 1, without a factor such "
+        "as 100 on one of them.",
+        name="scores in other units",
+        symptom="labels-do-not-fit",
+        evidence=numbers,
     )
 
 

@@ -32,6 +32,7 @@ class Background(NamedTuple):
     has_negatives: bool = False  # whether a loss is known to push sentences from negatives
     at_chance: bool = False  # whether positives were no nearer than other sentences at first
     gap: float = 0.0  # by how much cosines of positives exceed those of other sentences at the end
+    ranks_first: bool = False  # whether positives have come to rank first in training
 
 
 NOTHING_KNOWN = Background()
@@ -79,6 +80,12 @@ LOST_SO_FAR = 0.25
 # Accuracy among triplets, of which chance gives a half, and correlation, of which it gives 0, that
 # no harm brings about but only an order that is reversed; cosine by which training tells apart.
 FAR_BELOW_HALF, FAR_BELOW_0, TOLD_APART = 0.2, -0.3, 0.1
+AGAINST_TRAINING = (
+    "Look first whether the score asks for the same as training: a mean rank, a distance or a loss "
+    "is better when it falls (greater_is_better=False), results are sorted from the highest "
+    "cosine down, a mean cosine of pairs falls as texts come apart, and the evaluator's texts, "
+    "prompts and right answers must be those of training."
+)
 EXCHANGED = (
     "Look first whether the evaluator and training ask for the opposite: positives and negatives "
     "of the evaluator may be exchanged, or its scores may be distances (reversed)."
@@ -124,6 +131,9 @@ def training_hurts(
             f"sentences, by {background.gap:.2f} in cosine."
         )
         change = EXCHANGED
+    elif background.ranks_first:
+        finding += " Yet in the batches of training, positives have come to rank first."
+        change = f"{AGAINST_TRAINING} Else: {change[:1].lower()}{change[1:]}"
     return Verdict(
         "Scores",
         BAD,

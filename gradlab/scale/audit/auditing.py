@@ -21,7 +21,7 @@ from gradlab.drawable import Drawable
 from gradlab.errors import GradlabError, check_whole
 from gradlab.progress_bars import waiting
 from gradlab.scale.audit.cases import Case, cases, material
-from gradlab.scale.audit.faults import fault, find_faults, fixed_columns
+from gradlab.scale.audit.faults import cut_on_one, fault, find_faults, wrong_on_one
 from gradlab.scale.audit.gradient_error import Outcome, relative
 from gradlab.scale.audit.worker import work
 from gradlab.verdict import Verdict
@@ -86,10 +86,9 @@ class Audit(Drawable):
             lines.append(
                 f"Every embedding receives the gradient that it would have on one process{where}."
             )
-            lines += [f"On one process as well, no gradient reaches the {columns}: that is right "
-                      "only of a fixed encoder, such as a teacher or a momentum encoder."
-                      for columns in {fixed_columns(o) for o in self.outcomes.values()} if columns
-                      ]  # fmt: skip
+            lines += [f"On one process as well, {cut}: that is right only of a fixed encoder, such "
+                      "as a teacher or a momentum encoder, or of weights without gradient."
+                      for cut in {cut_on_one(o) for o in self.outcomes.values()} if cut]  # fmt: skip
         lines += [f"Shares of different sizes were not judged. {EQUAL_SHARES}"
                   for name in self.failures if name == UNEVEN]  # fmt: skip
         for number, problem in enumerate(self.faults, 1):
@@ -365,6 +364,7 @@ def _faults(
                 dataclasses.replace(fault, name=prefix + fault.name)
                 for fault in find_faults(outcome, tolerance, depends)
             ]
+    faults = faults or [problem for o in outcomes.values() for problem in wrong_on_one(o)][:1]
     for name, text in list(failures.items())[:1]:
         if name != UNEVEN:
             faults.append(fault("fails", f"with {name} shares the loss {text}"))

@@ -11,6 +11,8 @@ from gradlab.verdict import BAD, Verdict
 NEGLIGIBLE = 1e-8
 # Tolerance of slopes by finite differences, relative to the largest slope.
 NEAR = 1e-3
+# Share of the largest slope that a loss withholds by design; slopes in float32 are off by less.
+CLEARLY = 0.02
 # name -> (usual cause, remedy)
 ADVICE = {
     "parameter": (
@@ -72,6 +74,12 @@ ADVICE = {
         "or gathered rows stand in another order than labels expect (reversed, interleaved)",
         "add rank x rows to the labels, join gathered rows in the order of processes, or put this "
         "process's own rows first",
+    ),
+    "wrong positives on one process": (
+        "rows were shuffled, sorted or gathered in another order than the labels or the diagonal "
+        "expect; the same happens on any number of processes",
+        "let row i of the second column be the positive of anchor i, or reorder the labels with "
+        "the rows",
     ),
     "missing negatives": (
         "some of what anchors are compared with is not gathered, or is masked",
@@ -153,10 +161,35 @@ def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> l
     return [*faults, *of_parameters]
 
 
-def fixed_columns(outcome: Outcome) -> str:
-    """Return which columns the loss depends on without sending them a gradient on one process."""
-    moves = abs(outcome.expected_slopes).max(0) > NEAR * abs(outcome.expected_slopes).max()
-    return _role_names(moves & ~outcome.expected.any((1, 2)))
+def wrong_on_one(outcome: Outcome) -> list[Verdict]:
+    """Detect anchors that one process already pulls to another sentence and not to their own."""
+    coefficients = _coefficients(outcome)
+    if coefficients is None:
+        return []
+    on_one, count = coefficients[1], len(outcome.case.owners)
+    pulled, rows = on_one < -NEGLIGIBLE * abs(on_one).max(), np.arange(count)
+    others = (pulled & ~_own_columns(outcome))[:, : 2 * count]
+    wrong = ~pulled[rows, count + rows] & others.any(1)
+    if wrong.sum() <= count / 2:
+        return []
+    first = int(np.flatnonzero(wrong)[0])
+    text = (
+        f"{wrong.sum()} of {count} anchors are pulled to another sentence on one process already: "
+        f"sentence {first} of the batch to sentence {int(others[first].argmax()) % count}"
+    )
+    return [fault("wrong positives on one process", text)]
+
+
+def cut_on_one(outcome: Outcome) -> str:
+    """Return what of its gradient the loss withholds on one process, of columns it depends on."""
+    gradient, slopes = outcome.expected, outcome.expected_slopes
+    moves = abs(slopes).max(0) > NEAR * abs(slopes).max()
+    fixed = moves & ~gradient.any((1, 2))
+    withheld = abs(slopes - outcome.slopes_of(gradient)) > CLEARLY * abs(slopes).max()
+    partly = ~fixed & withheld.any(0)
+    texts = [f"{share} gradient reaches the {_role_names(columns)}"
+             for share, columns in (("no", fixed), ("only a part of its", partly)) if columns.any()]  # fmt: skip
+    return ", and ".join(texts)
 
 
 def _near(array: np.ndarray, expected: np.ndarray) -> np.ndarray:

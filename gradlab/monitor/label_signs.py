@@ -1,0 +1,79 @@
+"""Do a loop's batches hold several classes, and does a text keep its label from batch to batch?"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gradlab.monitor.token_signs import looked_up
+from gradlab.monitor.view_texts import texts_of
+
+# Numbers of the records: share of the other rows that are of a row's class, if it is large, beside
+# that share among the rows of all records so far; share of the texts of earlier records that have
+# another label now.
+CLASS_SHARE, CLASS_CHANCE, RELABELLED = "class_share", "class_chance", "relabelled_texts"
+LABEL_SIGNS = (CLASS_SHARE, CLASS_CHANCE, RELABELLED)
+# Share of rows of one class from which on it is noted; fewest texts that came again; by how many
+# standard deviations a score differs from what it was; texts that are remembered.
+ONE_CLASS, AGAIN, ANOTHER_SCORE, MOST_TEXTS = 0.6, 4, 0.25, 50_000
+
+
+class LabelSigns:
+    """Compares the labels of each recorded batch of a loop with those before."""
+
+    def __init__(self) -> None:
+        self._classes: collections.Counter[int] = collections.Counter()
+        self._labels: dict[tuple[tuple[int, ...], ...], float] = {}
+
+    def of(
+        self, classes: Tensor | None, labels: Sequence[Tensor], views: Sequence[Tensor]
+    ) -> dict[str, float]:
+        """Return the numbers that are known of a batch.
+
+        Args:
+            classes: (N,) whole numbers of the rows of a single view, or None.
+            labels: arguments with a number for each row, (N,) each.
+            views: embeddings of the rows, (N, D) each, with their graph.
+        """
+        numbers = {} if classes is None else self._of_one_class(classes)
+        of_texts = [entry for entry in labels if not _are_places(entry)]
+        return numbers | (self._relabelled(of_texts[0], views) if len(of_texts) == 1 else {})
+
+    def _of_one_class(self, classes: Tensor) -> dict[str, float]:
+        counts = collections.Counter(classes.tolist())
+        self._classes += counts
+        share, chance = _same_class(counts), _same_class(self._classes)
+        return {CLASS_SHARE: share, CLASS_CHANCE: chance} if share >= ONE_CLASS else {}
+
+    def _relabelled(self, labels: Tensor, views: Sequence[Tensor]) -> dict[str, float]:
+        tokens = [looked_up(view) for view in views]
+        rows = [texts_of(batch[1].cpu()) for batch in tokens if batch is not None]
+        if not rows or len(rows) < len(views) or any(len(view) != len(labels) for view in rows):
+            return {}
+        values = labels.detach().double().cpu()
+        least = ANOTHER_SCORE * float(values.std()) if labels.is_floating_point() else 0.0
+        again = list[bool]()
+        for texts, value in zip(zip(*rows, strict=True), values.tolist(), strict=True):
+            key = tuple(map(tuple, texts))
+            if key in self._labels:
+                again.append(abs(self._labels[key] - value) > least)
+            elif len(self._labels) < MOST_TEXTS:
+                self._labels[key] = value
+        return {RELABELLED: sum(again) / len(again)} if len(again) >= AGAIN else {}
+
+
+def _are_places(labels: Tensor) -> bool:
+    """Return whether labels are places in the batch, as the targets of a softmax over it are."""
+    count = len(labels)
+    return not labels.is_floating_point() and torch.equal(
+        labels.unique().cpu(), torch.arange(count)
+    )
+
+
+def _same_class(counts: collections.Counter[int]) -> float:
+    """Return the share of pairs of different rows that are of one class."""
+    total = counts.total()
+    return sum(n * (n - 1) for n in counts.values()) / max(1, total * (total - 1))
