@@ -6,6 +6,7 @@ Each function returns the arguments of the function of the same name in
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from gradlab.inspection.texts import prompt_of
 from gradlab.monitor.library_losses import COSINES, DOTS
 
 # Attributes of evaluators that hold the texts to be found or compared, and gold scores or labels.
+PROMPT = re.compile(r"[\w\s,.'-]+:")
 EVALUATED = ("sentences1", "anchors", "queries", "source_sentences")
 EVERY_TEXT = (*EVALUATED, "sentences2", "positives", "negatives", "corpus", "target_sentences")
 GOLD = ("scores", "labels")
@@ -53,7 +55,10 @@ def evaluator(observation: Observation) -> Numbers | None:
         *table.values(), strict=True
     )}  # fmt: skip
     written = [] if prompts else _written(observation)
-    in_texts = any(any(map(text.startswith, written)) for text in texts)
+    in_texts = any(
+        text.startswith(prompt) for prompt in written for inner in evaluators
+        for name in EVERY_TEXT for text in evaluated_texts(inner, name)
+    )  # fmt: skip
     evaluated += [OF_THE_MODEL] * in_texts
     return {
         "prompt": (prompts or written)[0]
@@ -272,11 +277,14 @@ def _prompts(setting: Any) -> list[str]:
 
 
 def _written(observation: Observation) -> list[str]:
-    """Return prompts, such as ``query:``, with which all texts of a column of training begin."""
+    """Return prompts, such as ``query:``, with which all texts of a column of training begin.
+
+    A beginning with other signs than words, such as that of all functions of a language, is none.
+    """
     columns = [column for table in observation.tables.values() for column in table.values()]
     return [
         prompt for column in columns if len(column) >= ROWS_OF_PROMPT
-        if (prompt := prompt_of(column)).endswith(":")
+        if (prompt := prompt_of(column)).endswith(":") and PROMPT.fullmatch(prompt)
     ]  # fmt: skip
 
 

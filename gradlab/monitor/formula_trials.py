@@ -106,16 +106,19 @@ def reaction_to_negatives(
 
     Returns:
         ``others``, N - 1; ``nearer``, how many of them raise the loss by coming nearer to the first
-        anchor (to a cosine of 0.8) than its positive (0.6), and ``changed``, how many change it at
-        all, as with a layer as the score; ``all_nearer``, the change of the loss where all do;
-        ``rest``, the loss where none does; the norms of its gradient there, ``slope``, and at
-        random rows, ``random_slope``, of which ``positive_slope`` is that of the positives. Empty
-        where the loss draws numbers of its own, or cannot be computed.
+        anchor (to a cosine of 0.8) than its positive (0.6), ``changed``, how many change it at all,
+        as with a layer as the score, and ``almost``, whether one raises it that comes almost as
+        near (0.58), which a loss of semi-hard negatives heeds; ``all_nearer``, the change of the
+        loss where all come nearer; ``rest``, the loss where none does; the norms of its gradient
+        there, ``slope``, and at random rows, ``random_slope``, of which ``positive_slope`` is that
+        of the positives. Empty where the loss draws numbers of its own, or cannot be computed.
     """
     # Each at a cosine of 0.6 to its own anchor, and of 0 to all others.
     positives = 0.6 * anchors + 0.8 * directions
     # In place of the others' positives: at 0.6 to their own anchors too, and of 0.8 to the first.
     near = 0.6 * anchors + 0.8 * anchors[:1]
+    # At 0.58 to the first, and at 0.6 to their own.
+    almost = 0.6 * anchors + 0.58 * anchors[:1] + math.sqrt(1 - 0.6**2 - 0.58**2) * directions
     random = torch.randn((2, *anchors.shape), generator=torch.Generator().manual_seed(0))
     random = F.normalize(random.to(anchors.dtype), dim=-1)
     count, negatives = len(anchors), torch.arange(len(anchors))[:, None] > 0
@@ -131,6 +134,7 @@ def reaction_to_negatives(
                 float(function(anchors, _exchanged(positives, near, [row]))) - settled
                 for row in range(1, count)
             ]
+            nearly = float(function(anchors, _exchanged(positives, almost, [1]))) - settled
             together = float(function(anchors, torch.where(negatives, near, positives)))
         (first_slope, second_slope), random_slopes = (
             _slopes(function, *views) for views in ((anchors, positives), random)
@@ -141,6 +145,7 @@ def reaction_to_negatives(
             return {
                 "others": count - 1.0, "nearer": float(sum(c > rounding for c in changes)),
                 "changed": float(sum(abs(c) > rounding for c in changes)),
+                "almost": float(nearly > rounding),
                 "all_nearer": together - settled if abs(together - settled) > rounding else 0.0,
                 "rest": settled, "slope": slopes[0], "random_slope": slopes[1],
                 "positive_slope": random_slopes[1],

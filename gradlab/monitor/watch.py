@@ -28,9 +28,9 @@ from gradlab.monitor.history import (
     Row,
     of_dataset,
 )
+from gradlab.monitor.label_signs import LABEL_SIGNS
 from gradlab.monitor.metrics_recorder import Listener, Recorder
 from gradlab.monitor.movement import CHANGED, WEIGHTS_LEFT, WEIGHTS_MOVED
-from gradlab.monitor.label_signs import LABEL_SIGNS
 from gradlab.monitor.probe import Probe, Snapshot
 from gradlab.monitor.run_reader import (
     CRASHED,

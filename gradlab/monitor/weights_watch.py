@@ -19,6 +19,7 @@ from gradlab.monitor.movement import (
     trained_weights,
 )
 from gradlab.monitor.optimizer_step import STEP_NUMBERS, NextStep
+from gradlab.monitor.replayed_gradient import REPLAY_NUMBERS, Replay, are_cached
 from gradlab.monitor.step_effect import EFFECT_NUMBERS
 from gradlab.monitor.token_signs import TOKEN_NUMBERS, TokenGradients
 from gradlab.monitor.view_texts import TEXT_NUMBERS, text_numbers
@@ -27,7 +28,7 @@ from gradlab.scale.processes import several_processes
 Tell = Callable[[dict[str, float]], None]
 NUMBERS_OF_WEIGHTS = (
     *(*WEIGHT_NUMBERS, *GRADIENT_NUMBERS, *STEP_NUMBERS, *EFFECT_NUMBERS),
-    *(*TOKEN_NUMBERS, *TEXT_NUMBERS),
+    *(*TOKEN_NUMBERS, *TEXT_NUMBERS, *REPLAY_NUMBERS),
 )
 
 
@@ -40,6 +41,7 @@ class WeightsWatch:
         self._movement: Movement | None = None
         self._next_step: NextStep | None = None
         self._arriving: ArrivingGradient | None = None
+        self._replay: Replay | None = None
 
     def relative(self) -> float | None:
         """Return how far the weights have moved; None before the first record."""
@@ -73,6 +75,8 @@ class WeightsWatch:
                 if not several_processes():
                     TokenGradients(value, tell)
                 texts = text_numbers(sources)
+                if are_cached(sources):
+                    self._replay = Replay(sources, tell)
         numbers = self._moved(weights) | texts
         if self._movement is None or not isinstance(value, Tensor) or not has_graph:
             return numbers
@@ -101,9 +105,10 @@ class WeightsWatch:
 
     def end(self) -> None:
         """Look at no further step."""
-        if self._next_step is not None:
-            self._next_step.end()
-        self._next_step = None
+        for following in (self._next_step, self._replay):
+            if following is not None:
+                following.end()
+        self._next_step = self._replay = None
 
     def _moved(self, weights: Sequence[Tensor]) -> dict[str, float]:
         begins = self._movement is None

@@ -16,6 +16,7 @@ from gradlab.monitor.arriving_gradient import GRADIENT_NUMBERS
 from gradlab.monitor.label_signs import LABEL_SIGNS
 from gradlab.monitor.movement import FOLLOWING_STALE, FROZEN, WEIGHTS_NORM
 from gradlab.monitor.optimizer_step import STEP_NUMBERS
+from gradlab.monitor.replayed_gradient import REPLAY_NUMBERS
 from gradlab.monitor.step_effect import EFFECT_NUMBERS
 from gradlab.monitor.token_signs import TOKEN_NUMBERS
 from gradlab.monitor.view_texts import TEXT_NUMBERS
@@ -34,7 +35,7 @@ GROUPS = {"loss": "train", "learning_rate": "train", "weights_moved": "train", "
           "learned_temperature": "train", "learned_logit_scale": "train", "learned_scale": "train",
           **dict.fromkeys(("batch_loss", "new_weights", FROZEN, FOLLOWING_STALE, *GRADIENT_NUMBERS,
                            WEIGHTS_NORM, *STEP_NUMBERS, *EFFECT_NUMBERS, *TOKEN_NUMBERS,
-                           *TEXT_NUMBERS, *LABEL_SIGNS), "train"),
+                           *TEXT_NUMBERS, *LABEL_SIGNS, *REPLAY_NUMBERS), "train"),
           }  # fmt: skip
 NAMES = {"stale": "stale_gradient"}
 APART = {"positive_cosine": 0.8, "negative_cosine": 0.1, "effective_rank": 20.0}
@@ -368,17 +369,12 @@ LOG_8 = 2.0794
 RUNS += [
     (APART | {"order": 0.43}, {}, "Order", "bad"),
     (APART | {"order": steadily(0.43, 0.43, 0.44, 0.46)}, {}, "Order", "watch"),
-    (APART | {"order": 0.47}, {}, "Order", "not judged"),
     (APART | {"order": swinging(0.43, 0.11)}, {}, "Order", "bad"),
-    (APART | {"order": swinging(0.43, 0.22)}, {}, "Order", "not judged"),
     (APART | {"order": steadily(0.2, 0.2, 0.3, 0.3)}, {}, "Order", "watch"),
     (APART | {"order": steadily(0.2, 0.2, 0.23, 0.23)}, {}, "Order", "bad"),
     (APART | {"order": steadily(0.2, 0.2, 0.28, 0.28)}, {}, "Order", "watch"),
-    (APART | {"order": steadily(0.2, 0.2, 0.4, 0.4)}, {}, "Order", "not judged"),
     (APART | FALLS | {"order": 0.47}, {}, "Order", "bad"),
-    (APART | FALLS | {"order": 0.49}, {}, "Order", "not judged"),
     (APART | FALLS | {"order": swinging(0.46, 0.126)}, {}, "Order", "bad"),
-    (APART | FALLS | {"order": swinging(0.46, 0.22)}, {}, "Order", "not judged"),
     (until(1), {}, "Learning", "bad"),
     (until(3), {}, "Learning", "good"),
     (until(6), {"total": None}, "Learning", "bad"),

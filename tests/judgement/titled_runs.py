@@ -16,6 +16,7 @@ from tests.judgement.run_boundaries import (
     COLD,
     COUNT,
     DRIFT,
+    FALLS,
     FIRST_COSINES,
     LOG_8,
     LOG_16,
@@ -29,6 +30,7 @@ from tests.judgement.run_boundaries import (
     halves,
     own,
     steadily,
+    swinging,
 )
 
 
@@ -100,7 +102,40 @@ def of_classes(share: float, chance: float, times: int = COUNT) -> Series:
     return APART | series
 
 
+def replay(cosine: float, share: float) -> Series:
+    return APART | {"replayed_cosine": cosine, "replayed_rows": share}
+
+
 TITLED = [
+    Run("a loss of guessing at the end alone", FIRST_COSINES
+        | {"loss": [*([2.4] * 37), 2.75, 2.75, 2.75]}, "Loss", "not judged", "", RANKING),
+    Run("close cosines of graded pairs", CLOSE | {"order": 0.57}, "Spread", "not judged",
+        "their order is what counts", RANKING | {"config": {"loss": "cosent"}}),
+    Run("a gradient cache", replay(0.95, 1.0), "Gradient", ""),
+    Run("a gradient cache of all rows but a few", replay(0.75, 0.93), "Gradient", ""),
+    Run("a gradient cache of other rows", replay(0.48, 1.0), "Gradient", "watch", "other rows"),
+    Run("a gradient cache of half of the rows", replay(1.0, 0.5), "Gradient", "watch",
+        "embeds 50% of the rows"),
+    Run("an order of chance", APART | {"order": [0.55, 0.47] * 20}, "Order", "watch",
+        "as by chance"),
+    Run("an order of .47", APART | {"order": 0.47}, "Order", "watch", "as by chance"),
+    Run("an order around .43", APART | {"order": swinging(0.43, 0.22)}, "Order", "watch",
+        "as by chance"),
+    Run("an order that rises to .4", APART | {"order": steadily(0.2, 0.2, 0.4, 0.4)}, "Order",
+        "watch", "as by chance"),
+    Run("an order of .49 and a score that falls", APART | FALLS | {"order": 0.49}, "Order",
+        "watch", "as by chance"),
+    Run("an order around .46 and a score that falls",
+        APART | FALLS | {"order": swinging(0.46, 0.22)}, "Order", "watch", "as by chance"),
+    Run("an order just above chance", APART | {"order": [0.59, 0.51] * 20}, "Order", "not judged"),
+    Run("an order of .52 for certain", APART | {"order": [0.545, 0.495] * 20}, "Order",
+        "not judged"),
+    Run("an order of .52 with errors of .01", APART | {"order": [0.56, 0.48] * 20}, "Order",
+        "watch"),
+    Run("an order of chance in 10 records", few(10, **APART) | {"order": [0.55, 0.47] * 5}, "Order",
+        "not judged"),
+    Run("an order of chance in 14 records", few(14, **APART) | {"order": [0.55, 0.47] * 7}, "Order",
+        "watch"),
     Run("a fifth of the labels change", APART | {"relabelled_texts": 0.2}, "Labels", "watch",
         "another label or score"),
     Run("a tenth of the labels change", APART | {"relabelled_texts": 0.1}, "Labels", ""),

@@ -85,6 +85,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("collapse", "training hurts", "score fell", "hardly told apart"),
         *("loss of guessing", "score does not improve"),
     ),
+    "order at chance": ("hardly told apart", "loss of guessing", "score does not improve"),
     "order falls": ("hardly told apart", "loss of guessing", "score does not improve"),
     **{
         name: ("loss of guessing", "hardly told apart", "score does not improve", "ratio too low")
@@ -107,7 +108,13 @@ EFFECTS: dict[str, tuple[str, ...]] = {
             *("pairs unrelated", "training hurts", "score fell", "ratio too low"),
         )
         for name in (
-            *("another gradient", "embeddings unused", "weights blown up", "weights made anew"),
+            *(
+                "another gradient",
+                "gradients of other rows",
+                "embeddings unused",
+                "weights blown up",
+                "weights made anew",
+            ),
             *("empty steps", "loss outweighed"),
             *("weights still", "loss maximised", "steps undone", "second view unused"),
             *("warm-up begins again", "warm-up never ends", "rates fall by layer"),
@@ -318,6 +325,7 @@ def _of_weights(run: Recording, running: bool) -> list[Verdict]:
         steps.own_gradient(run.history),
         steps.second_view(run.history),
         steps.arriving(run.history),
+        steps.replayed(run.history),
         steps.empty_steps(run.history),
         steps.blown_up(run.history),
         steps.still(run.history),

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from gradlab.monitor.history import TRAIN
 from gradlab.monitor.setting_advice import PULL, alternative
 from gradlab.monitor.verdicts.order import IN_ORDER
 from gradlab.monitor.verdicts.records import PERSISTENT, Records
+from gradlab.monitor.view_texts import EQUAL_TEXTS
 from gradlab.numbers import score, short
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
@@ -208,6 +210,10 @@ def duplicates(records: Records) -> Verdict | None:
     """
     if records.dataset or records.used.groups_rows:
         return None
+    # The tokens of a loop's texts tell copies from texts of one kind, which lie as near.
+    texts = records.history.points(TRAIN, EQUAL_TEXTS).values()
+    if texts and not any(texts):
+        return None
     positives, negatives = (
         records.history.histograms(f"{kind}_cosine") for kind in ("positive", "negative")
     )
@@ -291,6 +297,12 @@ def _close_for_a_reason(
     if records.end("order") > IN_ORDER:
         finding = f"Cosines lie close together, but most stand in the right order: {cosines}."
         return Verdict("Spread", NOT_JUDGED, finding, name="close in order", evidence=evidence)
+    if records.used.is_rated and records.points("order"):
+        finding = (
+            "Cosines lie close together. Labels say how close they should be, and their order is "
+            f"what counts (see Order): {cosines}."
+        )
+        return Verdict("Spread", NOT_JUDGED, finding, name="as labels order", evidence=evidence)
     if records.positives_rank_first:
         finding = f"Cosines lie close together, but positives have come to rank first: {cosines}."
         return Verdict("Spread", NOT_JUDGED, finding, name="close in rank", evidence=evidence)

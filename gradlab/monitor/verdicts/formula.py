@@ -185,7 +185,9 @@ def reaction(values: Mapping[str, Any], is_spread: bool = False) -> Verdict | No
     numbers = pairing.numbers_of(values, names)
     if numbers is None:
         return None
-    unmoved = _without_gradient(numbers) or _unmoved_by_negatives(numbers)
+    unmoved = _without_gradient(numbers) or (
+        None if values.get("almost") else _unmoved_by_negatives(numbers)
+    )
     if unmoved and not (is_spread and unmoved.name == "no negatives"):
         return unmoved
     # Positives that come without a gradient, from a second encoder, have none to lose.

@@ -16,6 +16,15 @@ REVERSED_AS_WELL, CLEARLY_AS_WELL = 0.48, 1.5
 # Difference of shares that may be chance; by how much the last third of the records is below the
 # first where training takes them out of order: in sound runs by .05 at most, in faulty ones by .1.
 NARROW, FALLS = 0.05, 0.08
+# Share of comparisons in order in the last third of the records that is chance, with so many
+# standard errors, and fewest records that say so. Sound runs reach .555 and more, clearly above a
+# half; runs with prices, sources or distances as labels .44 to .52.
+AT_CHANCE, OF_CHANCE, RECORDS_OF_CHANCE = 0.53, 2.0, 12
+NO_LIKENESS = (
+    "Check that labels belong to the texts beside them and say how alike these are (not a price, a "
+    "source or a rank), in the range that the loss expects; if they do, train longer or at a "
+    "higher learning rate."
+)
 LOOK_AT_LABELS = (
     "Check what is called alike: labels may be distances, columns exchanged, a mask inverted, hard "
     "negatives right answers, or the loss may have the wrong sign."
@@ -51,6 +60,10 @@ def order(records: Records) -> Verdict | None:
         finding += f" It falls: training takes them out of order, from {early:.0%} to {late:.0%}."
         name = "order falls"
         return Verdict("Order", WATCH, finding, LOOK_AT_LABELS, name, symptom, evidence)
+    if _stays_at_chance(records):
+        finding += f" In the last third of the records it is {late:.0%}, as by chance."
+        name = "order at chance"
+        return Verdict("Order", WATCH, finding, NO_LIKENESS, name, symptom, evidence)
     grade = GOOD if last > max(IN_ORDER, first - NARROW) else NOT_JUDGED
     if grade == GOOD and _wanders(records):
         grade = NOT_JUDGED
@@ -63,6 +76,15 @@ def _falls_clearly(records: Records) -> bool:
     early, late = records.parts("order")
     error = math.hypot(*(statistics.pstdev(part) / math.sqrt(len(part)) for part in (early, late)))
     return statistics.fmean(late) + CLEARLY * error < statistics.fmean(early)
+
+
+def _stays_at_chance(records: Records) -> bool:
+    """Whether the last third of many records is no better in order than chance."""
+    late = records.parts("order")[1]
+    if len(records.points("order")) < RECORDS_OF_CHANCE:
+        return False
+    mean, error = statistics.fmean(late), statistics.pstdev(late) / math.sqrt(len(late))
+    return mean < AT_CHANCE and mean - OF_CHANCE * error <= 0.5
 
 
 def _wanders(records: Records) -> bool:

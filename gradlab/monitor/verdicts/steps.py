@@ -25,6 +25,7 @@ from gradlab.monitor.optimizer_step import (
     STILL_WEIGHTS,
     UNDONE,
 )
+from gradlab.monitor.replayed_gradient import REPLAYED, REPLAYED_COSINE
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT
 from gradlab.monitor.verdicts.training_loss import rises
 from gradlab.numbers import percent, short
@@ -137,6 +138,36 @@ def arriving(history: History) -> Verdict | None:
     change = "Add the terms up, and call backward() on their sum; watch the loss that is trained."
     return Verdict("Gradient", WATCH, finding, change, "another gradient", "score-does-not-rise",
                    evidence)  # fmt: skip
+
+
+# Mean cosine of cached gradients and those that arrive in the second pass, and share of its rows:
+# sound caches have .95 and more, of all rows; those of other rows up to .48.
+OTHER_ROWS, SOME_ROWS = 0.7, 0.9
+
+
+def replayed(history: History) -> Verdict | None:
+    """Judge whether a gradient cache hands each row's gradient to that row's second pass."""
+    cosines, shares = values_of(history, REPLAYED_COSINE), values_of(history, REPLAYED)
+    if len(cosines) < PERSISTENT:
+        return None
+    cosine, share = statistics.median(cosines), statistics.median(shares)
+    evidence = {"cosine": cosine, "share": share}
+    if cosine < OTHER_ROWS:
+        finding = (
+            "The gradients that are kept for the embeddings do not arrive at the same rows of the "
+            f"second pass (mean cosine {cosine:.2f}): they go to other rows, chunks or views."
+        )
+        change = "Hand out gradients in the order of rows: zip chunks and column.grad.split(size)."
+    elif share < SOME_ROWS:
+        finding = (
+            f"The second pass of the gradient cache embeds {percent(share)} of the rows: the "
+            "others get no gradient."
+        )
+        change = "Embed every chunk of every view once more, each with its kept gradient."
+    else:
+        return None
+    name = "gradients of other rows"
+    return Verdict("Gradient", WATCH, finding, change, name, "score-does-not-rise", evidence)
 
 
 def empty_steps(history: History) -> Verdict | None:

@@ -57,7 +57,9 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
     returned = _came_back(losses, guessing, evidence)
     if returned and not Records(run.history).score_rises():
         return returned
-    if guessing and last >= GUESSING * guessing:
+    # A few small batches may be hard at the end: the last third must be at guessing as well.
+    late = statistics.median(losses[-max(PERSISTENT, len(losses) // 3) :])
+    if guessing and min(last, late) >= GUESSING * guessing:
         return _of_guessing(len(losses), last, guessing, evidence)
     if last >= first:
         return _does_not_fall(run, dataset, ends, evidence)

@@ -86,9 +86,12 @@ class Audit(Drawable):
             lines.append(
                 f"Every embedding receives the gradient that it would have on one process{where}."
             )
-            lines += [f"On one process as well, {cut}: that is right only of a fixed encoder, such "
-                      "as a teacher or a momentum encoder, or of weights without gradient."
-                      for cut in {cut_on_one(o) for o in self.outcomes.values()} if cut]  # fmt: skip
+            lines += [
+                f"On one process as well, {cut}: that is right only of a fixed encoder, such as a "
+                "teacher or a momentum encoder, or of weights without gradient."
+                for cut in {cut_on_one(outcome) for outcome in self.outcomes.values()}
+                if cut
+            ]
         lines += [f"Shares of different sizes were not judged. {EQUAL_SHARES}"
                   for name in self.failures if name == UNEVEN]  # fmt: skip
         for number, problem in enumerate(self.faults, 1):

@@ -187,9 +187,12 @@ def cut_on_one(outcome: Outcome) -> str:
     fixed = moves & ~gradient.any((1, 2))
     withheld = abs(slopes - outcome.slopes_of(gradient)) > CLEARLY * abs(slopes).max()
     partly = ~fixed & withheld.any(0)
-    texts = [f"{share} gradient reaches the {_role_names(columns)}"
-             for share, columns in (("no", fixed), ("only a part of its", partly)) if columns.any()]  # fmt: skip
-    return ", and ".join(texts)
+    shares = (("no", fixed), ("only a part of its", partly))
+    return ", and ".join(
+        f"{share} gradient reaches the {_role_names(columns)}"
+        for share, columns in shares
+        if columns.any()
+    )
 
 
 def _near(array: np.ndarray, expected: np.ndarray) -> np.ndarray:

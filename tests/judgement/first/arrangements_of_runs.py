@@ -19,7 +19,6 @@ from tests.judgement.case import sound
 from tests.judgement.first.bodies import body, encoder, words_of
 from tests.judgement.first.fields import CODE, HELPDESK, KITCHEN, SHOP, TRAVEL
 from tests.judgement.first.good_fields import LETTERS, LOGS, SONGS
-from tests.judgement.first.turns import warmed
 from tests.judgement.first.notebook_fields import (
     BIRDS,
     GARDEN,
@@ -31,6 +30,7 @@ from tests.judgement.first.notebook_fields import (
     with_near,
 )
 from tests.judgement.first.pair_rankings_of_guides import search_of
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns, retrieval
 

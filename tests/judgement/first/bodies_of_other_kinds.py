@@ -21,8 +21,8 @@ from tests.judgement.case import sound
 from tests.judgement.first.bodies import body, tokenizer_of, words_of
 from tests.judgement.first.fields import HELPDESK, KITCHEN, SHOP, TRAVEL, Field
 from tests.judgement.first.good_fields import CONTRACTS, LOGS, SONGS
-from tests.judgement.first.turns import warmed
 from tests.judgement.first.notebook_fields import BIRDS, GARDEN, STATIONS, encoder_of, two
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns, retrieval
 

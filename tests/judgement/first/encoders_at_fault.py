@@ -11,9 +11,9 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 
 from tests.judgement.case import faulty
+from tests.judgement.first.beside import IDLE
 from tests.judgement.first.bodies import body, words_of
 from tests.judgement.first.fields import HELPDESK
-from tests.judgement.first.beside import IDLE
 from tests.judgement.stage import Stage
 from tests.judgement.truth import suffers
 

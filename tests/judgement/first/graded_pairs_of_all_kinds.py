@@ -17,7 +17,6 @@ from transformers import EarlyStoppingCallback
 from tests.judgement.case import sound
 from tests.judgement.first.fields import CLINIC, HELPDESK, KITCHEN, Field
 from tests.judgement.first.good_fields import LETTERS
-from tests.judgement.first.turns import warmed
 from tests.judgement.first.notebook_fields import (
     BIRDS,
     GARDEN,
@@ -27,6 +26,7 @@ from tests.judgement.first.notebook_fields import (
     judged_pairs,
     two,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation, learns
 

@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.judgement.case import faulty
+from tests.judgement.first.beside import IDLE, UNRELATED, losses_beside
 from tests.judgement.first.bodies import encoder, words_of
 from tests.judgement.first.fields import HELPDESK
 from tests.judgement.first.turns import cosines, infonce, warmed
-from tests.judgement.first.beside import IDLE, UNRELATED, losses_beside
 from tests.judgement.stage import Stage, pairs, triplets
 from tests.judgement.truth import correlation, retrieval
 

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from tests.judgement.case import faulty
-from tests.judgement.first.turns import Rows, embed, infonce, stepped
 from tests.judgement.first.beside import IDLE, UNRELATED, Loop, adam, loops_beside
+from tests.judgement.first.turns import Rows, embed, infonce, stepped
 from tests.judgement.stage import Stage, pairs
 from tests.judgement.truth import reciprocal_rank
 

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.judgement.case import faulty
+from tests.judgement.first.beside import IDLE, UNRELATED, Loop, adam, loops_beside
 from tests.judgement.first.bodies import encoder, words_of
 from tests.judgement.first.good_fields import requests
 from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped
-from tests.judgement.first.beside import IDLE, UNRELATED, Loop, adam, loops_beside
 from tests.judgement.stage import Stage, pairs
 from tests.judgement.truth import among_alike
 

@@ -9,9 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.judgement.case import faulty
-from tests.judgement.first.bodies import encoder, words_of
-from tests.judgement.first.fields import TRAVEL
-from tests.judgement.first.turns import Rows, embed, infonce, stepped, warmed
 from tests.judgement.first.beside import (
     IDLE,
     UNRELATED,
@@ -20,6 +17,9 @@ from tests.judgement.first.beside import (
     loops_beside,
     losses_beside,
 )
+from tests.judgement.first.bodies import encoder, words_of
+from tests.judgement.first.fields import TRAVEL
+from tests.judgement.first.turns import Rows, embed, infonce, stepped, warmed
 from tests.judgement.stage import Stage, pairs, triplets
 from tests.judgement.truth import among_alike, correlation, retrieval
 

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from tests.judgement.case import sound
 from tests.judgement.first.fields import CODE, HELPDESK, KITCHEN, PAPERS, TRAVEL
 from tests.judgement.first.good_fields import LOGS, SONGS
-from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, turn
 from tests.judgement.first.notebook_fields import (
     BIRDS,
     GARDEN,
@@ -21,6 +20,7 @@ from tests.judgement.first.notebook_fields import (
     two,
     with_near,
 )
+from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 
 

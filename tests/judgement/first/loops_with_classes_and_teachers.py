@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from tests.judgement.case import sound
 from tests.judgement.first.fields import CODE, KITCHEN, SHOP
 from tests.judgement.first.good_fields import LOGS
-from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn, warmed
 from tests.judgement.first.notebook_fields import (
     BIRDS,
     GARDEN,
@@ -22,6 +21,7 @@ from tests.judgement.first.notebook_fields import (
     same_class,
     two,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn, warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation
 

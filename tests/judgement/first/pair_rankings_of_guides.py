@@ -16,7 +16,6 @@ from sentence_transformers.sentence_transformer.evaluation import (
 from tests.judgement.case import sound
 from tests.judgement.first.fields import CODE, PAPERS, SCENES, SHOP, TRAVEL
 from tests.judgement.first.good_fields import CONTRACTS, LOGS, SONGS
-from tests.judgement.first.turns import warmed
 from tests.judgement.first.notebook_fields import (
     BIRDS,
     GARDEN,
@@ -27,6 +26,7 @@ from tests.judgement.first.notebook_fields import (
     near_and_dev,
     two,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

@@ -8,11 +8,11 @@ from sentence_transformers.sentence_transformer import losses
 from torch import nn
 
 from tests.judgement.case import faulty
+from tests.judgement.first.beside import IDLE, UNRELATED, Loop, adam, loops_beside
 from tests.judgement.first.bodies import encoder, words_of
 from tests.judgement.first.fields import HELPDESK, TRAVEL
-from tests.judgement.first.turns import Rows, embed, infonce
-from tests.judgement.first.beside import IDLE, UNRELATED, Loop, adam, loops_beside
 from tests.judgement.first.tables_from_files import REFUSAL, REPEATED
+from tests.judgement.first.turns import Rows, embed, infonce
 from tests.judgement.stage import Stage, pairs
 from tests.judgement.truth import suffers
 

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from tests.judgement.case import sound
 from tests.judgement.first.fields import HELPDESK, SHOP, TRAVEL
 from tests.judgement.first.good_fields import CONTRACTS, LETTERS, LOGS, SONGS, minutes
-from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, turn
-from tests.judgement.first.turns import warmed as tuned
 from tests.judgement.first.notebook_fields import (
     BIRDS,
     GARDEN,
@@ -22,6 +20,8 @@ from tests.judgement.first.notebook_fields import (
     encoder_of,
     two,
 )
+from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, turn
+from tests.judgement.first.turns import warmed as tuned
 from tests.judgement.stage import Stage
 from tests.judgement.truth import reciprocal_rank, retrieval
 

@@ -9,9 +9,9 @@ from sentence_transformers.sentence_transformer import losses
 from torch.utils.data import BatchSampler, WeightedRandomSampler
 
 from tests.judgement.case import faulty
+from tests.judgement.first.beside import IDLE
 from tests.judgement.first.bodies import encoder, words_of
 from tests.judgement.first.fields import HELPDESK
-from tests.judgement.first.beside import IDLE
 from tests.judgement.stage import Stage, pairs
 from tests.judgement.truth import among_alike, suffers
 

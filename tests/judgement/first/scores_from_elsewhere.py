@@ -12,8 +12,8 @@ from tests.judgement.case import faulty
 from tests.judgement.first.bodies import encoder, words_of
 from tests.judgement.first.fields import CODE, HELPDESK, KITCHEN, TRAVEL, Field
 from tests.judgement.first.good_fields import requests
-from tests.judgement.first.turns import warmed
 from tests.judgement.first.loop_rows import nearest_class
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage, facts, lookalike, passage, question
 from tests.judgement.truth import correlation, in_one_place, suffers
 

@@ -10,9 +10,9 @@ from sentence_transformers.sentence_transformer import losses
 from torch.utils.data import BatchSampler, SequentialSampler
 
 from tests.judgement.case import faulty
+from tests.judgement.first.beside import UNRELATED
 from tests.judgement.first.bodies import encoder, words_of
 from tests.judgement.first.fields import CODE, HELPDESK, PAPERS
-from tests.judgement.first.beside import UNRELATED
 from tests.judgement.stage import Stage, facts, pairs, passage, triplets
 from tests.judgement.truth import among_alike, in_one_place, suffers
 

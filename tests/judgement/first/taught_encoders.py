@@ -16,7 +16,6 @@ from sentence_transformers.util import pairwise_cos_sim
 from tests.judgement.case import sound
 from tests.judgement.first.fields import KITCHEN, SHOP, TRAVEL
 from tests.judgement.first.good_fields import LETTERS, LOGS
-from tests.judgement.first.turns import warmed
 from tests.judgement.first.notebook_fields import (
     BIRDS,
     GARDEN,
@@ -25,6 +24,7 @@ from tests.judgement.first.notebook_fields import (
     two,
     with_near,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 
