@@ -22,7 +22,10 @@ def tokens_of(*first):
 
 def test_batches_of_one_class_are_noted_beside_the_share_of_all_rows():
     signs = LabelSigns()
-    assert signs.of(torch.arange(16) % 4, [], []) == {}
+    assert signs.of(torch.arange(16) % 4, [], []) == {"classes_counted": 4}
+    assert signs.of(torch.arange(16) % 4 * 2, [], []) == {}
+    signs = LabelSigns()
+    signs.of(torch.arange(16) % 4, [], [])
     counts = signs.of(torch.tensor([5] * 7 + [6]), [], [])
     pairs = [(a, b) for a in range(24) for b in range(24) if a != b]
     labels = [*(n % 4 for n in range(16)), *[5] * 7, 6]

@@ -73,6 +73,20 @@ def test_labels_without_a_part_are_told_from_others():
     assert label_trials(fitted(), (FIRST, SECOND), {"scores": SCORES[:3]}, 12) == {}
 
 
+def test_losses_with_a_place_for_each_class_are_told_from_those_of_equality():
+    torch.manual_seed(0)
+    proxies, classes = torch.randn(5, 8), torch.arange(12) // 3
+
+    def of_proxies(rows, labels):
+        return F.cross_entropy(rows @ proxies.to(rows).T, labels)
+
+    def of_equality(rows, labels):
+        return (rows @ rows.T)[labels[:, None] == labels].mean()
+
+    assert label_trials(of_proxies, (FIRST, classes), {}, 12) == {"classes_have_places": 1.0}
+    assert label_trials(of_equality, (FIRST, classes), {}, 12) == {}
+
+
 def test_labels_and_classes_are_told_from_other_arguments():
     labels, mask = torch.arange(12) // 3, torch.ones(12, dtype=torch.bool)
     arguments = (FIRST, labels, SCORES, mask, torch.ones(12), torch.arange(3))

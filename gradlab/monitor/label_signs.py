@@ -15,7 +15,8 @@ from gradlab.monitor.view_texts import texts_of
 # that share among the rows of all records so far; share of the texts of earlier records that have
 # another label now.
 CLASS_SHARE, CLASS_CHANCE, RELABELLED = "class_share", "class_chance", "relabelled_texts"
-LABEL_SIGNS = (CLASS_SHARE, CLASS_CHANCE, RELABELLED)
+COUNTED = "classes_counted"  # number of classes of a batch, where they are 0, 1, 2 ... without gap
+LABEL_SIGNS = (CLASS_SHARE, CLASS_CHANCE, RELABELLED, COUNTED)
 # Share of rows of one class from which on it is noted; fewest texts that came again; by how many
 # standard deviations a score differs from what it was; texts that are remembered.
 ONE_CLASS, AGAIN, ANOTHER_SCORE, MOST_TEXTS = 0.6, 4, 0.25, 50_000
@@ -46,7 +47,8 @@ class LabelSigns:
         counts = collections.Counter(classes.tolist())
         self._classes += counts
         share, chance = _same_class(counts), _same_class(self._classes)
-        return {CLASS_SHARE: share, CLASS_CHANCE: chance} if share >= ONE_CLASS else {}
+        numbers = {CLASS_SHARE: share, CLASS_CHANCE: chance} if share >= ONE_CLASS else {}
+        return numbers | ({COUNTED: len(counts)} if counts.keys() == {*range(len(counts))} else {})
 
     def _relabelled(self, labels: Tensor, views: Sequence[Tensor]) -> dict[str, float]:
         tokens = [looked_up(view) for view in views]

@@ -16,8 +16,10 @@ from gradlab.scale.processes import several_processes
 from gradlab.seeds import undisturbed
 
 # Names of what is known of a loss's labels: whether rows have any, whether the loss keeps its value
-# where they are exchanged, and its values where cosines are its scores, all 0, and the reverse.
-HAS_LABELS, IGNORED = "rows_have_labels", "labels_ignored"
+# where they are exchanged, whether classes have places of their own in it, and its values where
+# cosines are its scores, all 0, and the reverse.
+HAS_LABELS, IGNORED, PLACED = "rows_have_labels", "labels_ignored", "classes_have_places"
+EQUAL = 1e-9  # relative difference of two values that is rounding
 AS_SCORED, AT_RIGHT_ANGLES, REVERSED = "as_scored", "at_right_angles", "against_scores"
 
 
@@ -65,6 +67,13 @@ def label_trials(
     with contextlib.suppress(Exception), undisturbed(), torch.no_grad():
         if len({value(relabelled(change)) for change in relabellings}) == 1:
             return {IGNORED: 1.0}
+    if not labels[0].is_floating_point():
+        # Classes in reverse are as alike as before: only a classifier or proxies tell them apart.
+        with contextlib.suppress(Exception), undisturbed(), torch.no_grad():
+            plain, reverse = (
+                value(relabelled(change)) for change in (lambda entry: entry, _in_reverse)
+            )
+            return {PLACED: 1.0} if abs(plain - reverse) > EQUAL * abs(plain) else {}
     views = [entry for entry in arguments if isinstance(entry, Tensor) and entry.ndim == 2]
     if len(labels) == 1 and labels[0].is_floating_point() and len(views) == 2:
         with contextlib.suppress(Exception), undisturbed(), torch.no_grad():
@@ -81,6 +90,10 @@ def differ(labels: Tensor) -> bool:
         return not bool(torch.equal(labels, labels.roll(1)))
     alike, after = (rows[:, None] == rows for rows in (labels, labels.roll(1)))
     return not bool(torch.equal(alike, after))
+
+
+def _in_reverse(labels: Tensor) -> Tensor:
+    return labels if labels.is_floating_point() else labels.max() - labels
 
 
 def _pairs(shape: torch.Size, scores: Tensor) -> dict[str, tuple[Tensor, Tensor]]:

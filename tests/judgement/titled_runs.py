@@ -102,6 +102,11 @@ def of_classes(share: float, chance: float, times: int = COUNT) -> Series:
     return APART | series
 
 
+def counted(*classes: float, places: float = 1.0) -> Series:
+    known = {"trials": {"": {"classes_have_places": places}}, "known": {"": False}}
+    return APART | {"classes_counted": [*np.resize(classes, COUNT)], "watch": known}
+
+
 def replay(cosine: float, share: float) -> Series:
     return APART | {"replayed_cosine": cosine, "replayed_rows": share}
 
@@ -111,6 +116,13 @@ TITLED = [
         | {"loss": [*([2.4] * 37), 2.75, 2.75, 2.75]}, "Loss", "not judged", "", RANKING),
     Run("close cosines of graded pairs", CLOSE | {"order": 0.57}, "Spread", "not judged",
         "their order is what counts", RANKING | {"config": {"loss": "cosent"}}),
+    Run("classes counted anew in each batch", counted(4, 5), "Labels", "watch", "numbered anew"),
+    Run("classes of which each batch has all", counted(4, 4), "Labels", ""),
+    Run("classes counted anew where only equality counts", counted(4, 5, places=0.0), "Labels", ""),
+    Run("classes counted anew in 5 records", {n: v if n == "watch" else ([v] * 5 if
+        isinstance(v, float) else v[:5]) for n, v in counted(4, 5).items()}, "Labels", ""),
+    Run("classes counted anew in 7 records", {n: v if n == "watch" else ([v] * 7 if
+        isinstance(v, float) else v[:7]) for n, v in counted(4, 5).items()}, "Labels", "watch"),
     Run("a gradient cache", replay(0.95, 1.0), "Gradient", ""),
     Run("a gradient cache of all rows but a few", replay(0.75, 0.93), "Gradient", ""),
     Run("a gradient cache of other rows", replay(0.48, 1.0), "Gradient", "watch", "other rows"),

@@ -124,6 +124,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
             *("batches without step", "weights frozen later", "weights shrink", "few updates"),
             *("gradient at padding", "one token everywhere", "rate of 0"),
             *("texts repeated", "texts joined", "one class in a batch", "labels change"),
+            "classes counted anew",
         )
     },
     "labels ignored": (
@@ -266,6 +267,7 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
     for dataset, records in failures.records.items():
         trial = run.watch.get("trials", {}).get(dataset, {})
         records.rows_have_labels = bool(trial.get("rows_have_labels"))
+        records.classes_have_places = bool(trial.get("classes_have_places"))
         records.has_no_negatives = trial.get("nearer") == 0 == trial.get("all_nearer")
         of_records = _of_records(records, unmeasured, running)
         spread_out |= {dataset: any(v.subject == "Spread" and v.grade == GOOD for v in of_records)}
@@ -365,6 +367,7 @@ def _of_records(records: Records, unmeasured: str, running: bool) -> list[Verdic
         batches.repeated(records),
         batches.of_one_class(records),
         batches.relabelled(records),
+        batches.counted_anew(records),
         batches.alternating(records),
         batches.unrelated(records) or tokens.unrelated(records),
         batches.opposed(records),

@@ -14,7 +14,7 @@ from gradlab.monitor.batch_signs import (
     WITHOUT_GRADIENT,
 )
 from gradlab.monitor.history import TRAIN, History, of_dataset
-from gradlab.monitor.label_signs import CLASS_CHANCE, CLASS_SHARE, RELABELLED
+from gradlab.monitor.label_signs import CLASS_CHANCE, CLASS_SHARE, COUNTED, RELABELLED
 from gradlab.monitor.movement import WEIGHTS_LEFT, WEIGHTS_MOVED
 from gradlab.monitor.verdicts.records import PERSISTENT, Records
 from gradlab.monitor.view_texts import OVERLAP_RANK
@@ -78,6 +78,25 @@ def of_one_class(records: Records) -> Verdict | None:
         name="one class in a batch",
         symptom="score-does-not-rise",
         evidence={"share": share, "chance": chance},
+    )
+
+
+def counted_anew(records: Records) -> Verdict | None:
+    """Judge whether the classes of each batch are counted from 0, before a loss with proxies."""
+    counts, count = [*_points(records, COUNTED).values()], len(records.points("effective_rank"))
+    is_each = len(counts) == count >= 2 * PERSISTENT
+    if not records.classes_have_places or not is_each or min(counts) == max(counts):
+        return None
+    return Verdict(
+        "Labels",
+        WATCH,
+        f"The classes of every batch are 0, 1, 2 ... without a gap, {min(counts):.0f} of them in "
+        f"one and {max(counts):.0f} in another: they seem to be numbered anew in each batch "
+        "(torch.unique with return_inverse), while the loss has a weight or proxy for each number.",
+        "Number the classes once for the whole data set.",
+        name="classes counted anew",
+        symptom="labels-do-not-fit",
+        evidence={"fewest": min(counts), "most": max(counts)},
     )
 
 

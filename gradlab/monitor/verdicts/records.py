@@ -51,8 +51,9 @@ class Records:
         self.history, self.dataset, self.config = history, dataset, config
         self.used = used or LossInUse()
         # Whether a loop's loss has a label for each row, so that not all pairs need be alike, and
-        # whether it compares each row with its partner only, as with a teacher's embedding.
-        self.rows_have_labels = self.has_no_negatives = False
+        # whether it compares each row with its partner only, as with a teacher's embedding; whether
+        # classes have weights or proxies of their own.
+        self.rows_have_labels = self.has_no_negatives = self.classes_have_places = False
         self._group = of_dataset(DIAGNOSTICS, dataset)
 
     @property
