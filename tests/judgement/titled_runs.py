@@ -126,6 +126,7 @@ TITLED = [
     Run("a gradient cache", replay(0.95, 1.0), "Gradient", ""),
     Run("a gradient cache of all rows but a few", replay(0.75, 0.93), "Gradient", ""),
     Run("a gradient cache of other rows", replay(0.48, 1.0), "Gradient", "watch", "other rows"),
+    Run("a gradient cache of most rows", replay(1.0, 0.85), "Gradient", "watch"),
     Run("a gradient cache of half of the rows", replay(1.0, 0.5), "Gradient", "watch",
         "embeds 50% of the rows"),
     Run("an order of chance", APART | {"order": [0.55, 0.47] * 20}, "Order", "watch",

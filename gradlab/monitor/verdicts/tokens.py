@@ -112,7 +112,7 @@ def unrelated(records: Records) -> Verdict | None:
     """
     ranks = values_of(records.history, OVERLAP_RANK)
     first = list(records.points("ranking_accuracy").values())[:PERSISTENT]
-    accuracy = statistics.fmean(first) if first else math.nan
+    accuracy = min(first[0], statistics.fmean(first)) if first else math.nan
     if records.used.is_rated or records.rows_have_labels:
         return None
     if len(ranks) < PERSISTENT or abs(statistics.fmean(ranks) - 0.5) >= AT_HALF:
