@@ -109,6 +109,14 @@ def others(cosines):
     return cosines.masked_fill(torch.eye(len(cosines), dtype=torch.bool), -2)
 
 
+def semi_hard(cosines):
+    """The nearest negative that is farther than the positive; the farthest where there is none."""
+    farther = others(cosines).masked_fill(cosines >= cosines.diagonal()[:, None], -2)
+    highest = farther.amax(1)
+    lowest = others(cosines).masked_fill(others(cosines) == -2, 2).amin(1)
+    return torch.where(highest > -2, highest, lowest)
+
+
 def in_pieces(size):
     def loss(anchors, positives):
         pieces = zip(anchors.split(size), positives.split(size), strict=True)
@@ -128,6 +136,7 @@ def in_pieces(size):
         (in_pieces(2), "few negatives"),
         (hinge(lambda cosines: cosines.amax(1)), "positive as negative"),
         (hinge(lambda cosines: cosines.amin(1)), "easiest negative"),
+        (hinge(semi_hard), ""),
         (lambda a, p: ranking(a.sign(), p.sign()), "no gradient"),
         (lambda a, p: ranking(a, p.detach()), "one-sided gradient"),
         (lambda a, p: 1 - F.cosine_similarity(a, p).mean(), "no negatives"),

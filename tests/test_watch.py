@@ -517,6 +517,20 @@ def test_embeddings_of_a_loop_are_found_beside_labels_and_masks(tmp_path):
         watched(tokens, mask, tokens, mask)
 
 
+def test_a_loss_of_more_than_two_views_is_not_blamed_for_the_call_of_a_trial(tmp_path):
+    def of_four(first, second, third, fourth):
+        return normalised("infonce")(torch.cat([first, third]), torch.cat([second, fourth]))
+
+    def tabled(first, second, weights, table):
+        return (weights * (first - second).square().sum(1)).mean() + table.sum()
+
+    rows = torch.randn(4, 4, 6, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    for loss, further in ((of_four, rows[2:]), (tabled, [torch.rand(4), torch.rand(2, 2)])):
+        watched = gradlab.watch(loss, every=1, output=tmp_path / loss.__name__)
+        watched(*rows[:2], *further)
+        assert "raised" not in watched.watch.summary()
+
+
 def test_a_loss_that_never_has_a_gradient_is_named_once(tmp_path):
     watched = gradlab.watch(normalised("infonce"), every=1, output=tmp_path)
     rows = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(0))

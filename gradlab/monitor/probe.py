@@ -39,6 +39,10 @@ MOST_ANCHORS, MOST_SIMILARITIES, MOST_DECOMPOSED = 1024, 1 << 22, 256
 # amplified by 1/τ.
 ROUNDING, HALF_ROUNDING = 1e-3, 5e-2
 
+# What Python says of a loss that is called with two views only, and what the note says then.
+CALL_ERRORS = ("required positional argument", "multiple values for")
+MORE_ARGUMENTS = "it takes more arguments than two views, and gradlab cannot vary the others"
+
 # (anchors, positives, components) -> numbers by name. Rows are unit (N, D); components may be None.
 Statistics = Callable[[Any, Any, Any], dict[str, float]]
 
@@ -306,7 +310,8 @@ class Probe:
                 return self._decomposition(snapshot, views)
             return self._closed_form(snapshot.learned or self.loss, snapshot, views)
         except GradlabError as error:
-            self._give_up(first_line(error))
+            is_call = any(words in str(error) for words in CALL_ERRORS)
+            self._give_up(MORE_ARGUMENTS if is_call else first_line(error))
         except Exception as error:
             if self.loss is not None:
                 raise
