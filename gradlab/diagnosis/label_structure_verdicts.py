@@ -192,6 +192,102 @@ def twin_classes(
     yield _verdict(finding, change, "classes split", nearest)
 
 
+# Share of the rows that are in mixed classes; rank of the other rows where words tell classes, and
+# fewest of these rows: sound sets have no mixed class.
+MOSTLY_MIXED, TOLD, ENOUGH_OTHERS = 0.5, 0.65, 16
+# By how much the nearest text exceeds the mean where words tell which texts belong together; share
+# of rows, beyond chance, whose nearest text has their class: sound sets have .6 and more where it
+# is so near, and .2 elsewhere; fewest classes, as words need not tell opposites apart.
+NEAR, SELDOM_SAME, MANY_CLASSES = 0.25, 0.12, 8
+
+
+def mixed_classes(
+    rows: int, classes: int, mixed: int, share: float, others: int, alike: float,
+    same: float, chance: float, nearest: float,
+) -> Iterator[Verdict]:  # fmt: skip
+    """Judge whether texts of a class belong together, where the words of texts would say so.
+
+    A single class that holds anything is judged by `label_agreement_verdicts.groups`.
+
+    Args:
+        rows: rows that were compared.
+        classes: number of classes.
+        mixed: classes of 8 rows or more whose texts are no more alike than those of different ones.
+        share: share of the rows that are in these classes.
+        others: rows of other classes that have another text of their class.
+        alike: mean share of texts of different classes with fewer words in common than texts of
+            such a class.
+        same: share of rows whose nearest text by words has their class.
+        chance: share of all texts that have the class of a row.
+        nearest: by how much the common words of the nearest text exceed the mean.
+    """
+    if rows < ENOUGH_ROWS:
+        return
+    if mixed > 1 and share >= MOSTLY_MIXED and others >= ENOUGH_OTHERS and alike >= TOLD:
+        finding = (
+            f"{percent(share)} of the rows are in {mixed} of {classes} classes whose texts have no "
+            "more words in common than texts of different classes; texts of the other classes have "
+            f"more than {alike:.0%} of them. These classes seem to be general ones, which say "
+            "little about a text."
+        )
+        change = (
+            "Give each text its most special class, or leave the general classes out; look how "
+            "texts that fit several classes got theirs."
+        )
+        yield _verdict(finding, change, "classes mixed", share)
+    elif classes >= MANY_CLASSES and nearest >= NEAR and same - chance < SELDOM_SAME * (1 - chance):
+        finding = (
+            f"The text with most words in common has the same class in {percent(same)} of the "
+            f"rows, and any text in {percent(chance)}: of texts that are alike, nearly all have "
+            "different classes. Most labels do not fit the texts."
+        )
+        change = "Read some texts beside their class; leave out labels of rules that are unsure."
+        yield _verdict(finding, change, "classes seldom fit", same)
+
+
+# Fewest rows; share of them with equal targets, which sound teachers' texts never have; mean cosine
+# of targets from which on they are nearly one vector: an untuned teacher has .95.
+FEWEST_TARGETS, MANY_EQUAL, ONE_DIRECTION = 32, 0.2, 0.98
+
+
+def targets(
+    rows: int, equal: float, example: Sequence[str], cosine: float, rank: float
+) -> Iterator[Verdict]:
+    """Judge whether a teacher's embeddings tell texts apart.
+
+    Args:
+        rows: rows that were compared.
+        equal: share of them whose target another row with other words has as well.
+        example: the texts of two such rows.
+        cosine: mean cosine of targets of different rows.
+        rank: their effective rank.
+    """
+    if rows < FEWEST_TARGETS:
+        return
+    if equal >= MANY_EQUAL:
+        finding = (
+            f"{percent(equal)} of {rows} rows have the same target as a row with other words, such "
+            f"as {example[0][:60]!r} and {example[1][:60]!r}: the teacher's embeddings do not tell "
+            "these texts apart."
+        )
+        change = (
+            "Compute them with the teacher's full max_seq_length, of texts whose words it knows, "
+            "and keep them as floating-point numbers."
+        )
+        yield _verdict(finding, change, "targets equal", equal)
+    elif cosine >= ONE_DIRECTION:
+        finding = (
+            f"The teacher's embeddings are nearly all the same: those of different rows have a "
+            f"mean cosine of {cosine:.3f} and an effective rank of {rank:.1f}. An encoder that "
+            "gives one vector for all texts nearly meets them."
+        )
+        change = (
+            "Look at how they were computed, such as with a long prompt in the mean of the tokens; "
+            "or subtract their mean."
+        )
+        yield _verdict(finding, change, "targets alike", cosine)
+
+
 def _is_reversed_in_part(corners: Sequence[float]) -> bool:
     low_many, low_some, high_few, high_some = corners
     opposite = low_many + high_few
