@@ -93,6 +93,7 @@ def test_classes_of_texts_that_are_no_more_alike_than_others(seed):
         "rows": 72, "classes": 8, "mixed": len(mixed), "others": len(others),
         "share": sum(labels.count(label) for label in mixed) / 72, "alike": np.mean(others),
         "same": np.mean(same), "chance": np.mean(chance), "nearest": np.mean(nearest),
+        "rank": np.mean([rank for of_class in ranks.values() for rank in of_class]),
     })  # fmt: skip
 
 

@@ -176,9 +176,9 @@ def mixed_classes(
     The rank of a row is the mean share of texts of other classes that have fewer words in common
     with it than one of its class. Classes of 8 rows or more with a mean rank near 1/2 are mixed:
     ``mixed`` of them hold a ``share`` of the rows. ``alike`` is the mean rank of the other rows,
-    which are ``others``. ``same`` is the share of rows whose nearest text has their class, and
-    ``chance`` that of any text; ``nearest`` by how much it exceeds the mean of all texts. None for
-    classifiers and proxies, as for `groups`.
+    which are ``others``, and ``rank`` that of all. ``same`` is the share of rows whose nearest text
+    has their class, and ``chance`` that of any text; ``nearest`` by how much it exceeds the mean of
+    all texts. None for classifiers and proxies, as for `groups`.
     """
     cells, texts = _rows(observation, dataset)
     if len(texts) != 1 or len(set(cells)) < 2 or not all(isinstance(cell, int) for cell in cells):
@@ -202,12 +202,13 @@ def mixed_classes(
     mixed = {label for label, of_class in ranks.items()
              if len(of_class) >= FEWEST and np.mean(of_class) < NO_MORE_ALIKE}  # fmt: skip
     others = [rank for label, of_class in ranks.items() if label not in mixed for rank in of_class]
+    everything = [rank for of_class in ranks.values() for rank in of_class]
     return {
         "rows": len(cells), "classes": len(set(cells)), "mixed": len(mixed),
         "share": sum(len(ranks[label]) for label in mixed) / len(cells),
         "others": len(others), "alike": float(np.mean(others or [0.0])),
         "same": float(np.mean(same)), "chance": float(np.mean(chance)),
-        "nearest": float(np.mean(nearest)),
+        "nearest": float(np.mean(nearest)), "rank": float(np.mean(everything)),
     }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from gradlab.diagnosis.label_agreement_verdicts import TOLD_BY_WORDS
 from gradlab.numbers import percent
 from gradlab.verdict import WATCH, Verdict
 
@@ -203,7 +204,7 @@ NEAR, SELDOM_SAME, MANY_CLASSES = 0.25, 0.12, 8
 
 def mixed_classes(
     rows: int, classes: int, mixed: int, share: float, others: int, alike: float,
-    same: float, chance: float, nearest: float,
+    same: float, chance: float, nearest: float, rank: float,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether texts of a class belong together, where the words of texts would say so.
 
@@ -220,6 +221,8 @@ def mixed_classes(
         same: share of rows whose nearest text by words has their class.
         chance: share of all texts that have the class of a row.
         nearest: by how much the common words of the nearest text exceed the mean.
+        rank: mean share of texts of different classes with fewer words in common than those of a
+            class: paraphrases by one pattern are near, and yet a class has more in common.
     """
     if rows < ENOUGH_ROWS:
         return
@@ -235,11 +238,14 @@ def mixed_classes(
             "texts that fit several classes got theirs."
         )
         yield _verdict(finding, change, "classes mixed", share)
-    elif classes >= MANY_CLASSES and nearest >= NEAR and same - chance < SELDOM_SAME * (1 - chance):
+        return
+    is_seldom = same - chance < SELDOM_SAME * (1 - chance) and rank < TOLD_BY_WORDS
+    if classes >= MANY_CLASSES and nearest >= NEAR and is_seldom:
         finding = (
             f"The text with most words in common has the same class in {percent(same)} of the "
-            f"rows, and any text in {percent(chance)}: of texts that are alike, nearly all have "
-            "different classes. Most labels do not fit the texts."
+            f"rows, and any text in {percent(chance)}; texts of a class have more words in common "
+            f"than {rank:.0%} of others, and chance gives 50%: of texts that are alike, nearly all "
+            "have different classes. Most labels do not fit the texts."
         )
         change = "Read some texts beside their class; leave out labels of rules that are unsure."
         yield _verdict(finding, change, "classes seldom fit", same)

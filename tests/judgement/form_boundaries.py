@@ -22,7 +22,7 @@ UNRELATED = MARGINS | {"difference": 0.1, "alone": 0.1}
 TWINS = {"rows": 160, "classes": 20, "nearest": 0.9, "example": [3, 5]}
 MIXED = {
     "rows": 160, "classes": 20, "mixed": 0, "share": 0.0, "others": 160, "alike": 0.9, "same": 0.8,
-    "chance": 0.1, "nearest": 0.3,
+    "chance": 0.1, "nearest": 0.3, "rank": 0.54,
 }  # fmt: skip
 GENERAL = MIXED | {"mixed": 3, "share": 0.8, "others": 32}
 SELDOM = MIXED | {"same": 0.15}
@@ -116,6 +116,7 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("mixed_classes", SELDOM | {"nearest": 0.2}, ""),
     ("mixed_classes", SELDOM | {"nearest": 0.28}, "watch"),
     ("mixed_classes", SELDOM | {"same": 0.25}, ""),
+    ("mixed_classes", SELDOM | {"rank": 0.6}, ""),
     ("mixed_classes", SELDOM | {"same": 0.19}, "watch"),
     ("targets", TARGETS, ""),
     ("targets", TARGETS | {"equal": 0.15}, ""),
