@@ -13,7 +13,7 @@ from sentence_transformers.sentence_transformer.evaluation import TranslationEva
 from torch import nn
 
 from gradlab.diagnosis.evaluation_measurements import gold
-from gradlab.diagnosis.label_structure_measurements import mixed_classes, targets
+from gradlab.diagnosis.label_structure_measurements import mixed_classes, ratings, targets
 from gradlab.diagnosis.observation import Observation
 from gradlab.diagnosis.shortcut_measurements import contained
 
@@ -156,3 +156,28 @@ def test_translations_beside_their_sources():
             "told": numbers["told"], "blank": 0.0, "equal": 0.0,
         })  # fmt: skip
         assert numbers["told"] > 0.95
+
+
+def test_labels_that_are_those_of_a_text_and_not_of_a_pair():
+    class CosineSimilarityLoss(nn.Module):
+        pass
+
+    draw = random.Random(1)
+    firsts, labels = [text for text in texts(30) for _ in range(4)], []
+    for group in range(30):
+        values = [draw.random() for _ in range(4)]
+        labels += [sum(values) / 4] * 4 if group < 24 else values
+    seconds = texts(120, seed=5)
+    seconds[0:3] = [seconds[3]] * 3  # one row four times is no group
+    table = {"a": firsts, "b": seconds, "label": labels}
+    for columns in (table, {"b": seconds, "a": firsts, "label": labels}):
+        numbers = measured(ratings, columns, CosineSimilarityLoss())
+        groups = {first: [row for row in range(120) if firsts[row] == first] for first in firsts}
+        alone = [rows for rows in groups.values() if len({seconds[row] for row in rows}) > 1]
+        equal = [rows for rows in alone if len({labels[row] for row in rows}) == 1]
+        assert (numbers["groups"], numbers["column"]) == (len(alone), "a")
+        assert numbers["averaged"] == pytest.approx(len(equal) / len(alone))
+        assert numbers["levels"] == len({labels[rows[0]] for rows in equal}) == 23
+    own = measured(ratings, table | {"label": [draw.random() for _ in labels]},
+                   CosineSimilarityLoss())  # fmt: skip
+    assert own["averaged"] == 0

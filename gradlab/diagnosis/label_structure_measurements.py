@@ -7,7 +7,7 @@ Each function returns the arguments of the function of the same name in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ WORDED_ROWS, CLASSED_ROWS, FEWEST, OFTEN, FILLED_TIMES = 512, 256, 8, 0.05, 1.5
 # Mean rank of the texts of a class below which they have no more words in common than texts of
 # different classes; distance of two targets, relative to their length, up to which they are equal.
 NO_MORE_ALIKE, EQUAL_TARGETS = 0.52, 1e-4
+# Rows that have a text in common, and difference of their labels up to which these are one.
+SEVERAL, SAME_LABEL = 3, 1e-6
 # Losses whose label is a teacher's embedding.
 OF_EMBEDDINGS = ("MSELoss", "EmbedDistillLoss")
 Numbers = dict[str, Any]
@@ -47,7 +49,7 @@ def ratings(observation: Observation, dataset: str, batches: list[ObservedBatch]
     rows, and the rank correlation of these. ``apart`` is the share of the variance of common words
     that two groups explain, ``low_with_many`` and ``high_with_few`` the shares of all rows with the
     lower of two labels in the upper group, and the other way round. ``equal`` counts rows of equal
-    words, whose mean label is ``label_of_equal``.
+    words, whose mean label is ``label_of_equal``. For ``groups`` see `_of_groups`.
     """
     cells, texts = _rows(observation, dataset)
     if name_of_loss(batches[0].loss) not in RATING or len(texts) != 2 or not cells:
@@ -64,6 +66,7 @@ def ratings(observation: Observation, dataset: str, batches: list[ObservedBatch]
         "corners": _corners(labels, words), **_filled(labels, words),
         **(_two_groups(labels, words) if two else {}), "equal": int(equal.sum()),
         "label_of_equal": float(labels[equal].mean()) if equal.any() else 1.0,
+        **_of_groups(label_cells(observation, dataset), observation.table_of(dataset)),
     }  # fmt: skip
 
 
@@ -295,6 +298,30 @@ def _filled(labels: np.ndarray, words: np.ndarray) -> dict[str, float]:
         "spread": float(words[of_label].std() / (remaining.std() or 1.0)),
         "correlation": rank_correlation(labels[~of_label].tolist(), remaining.tolist()),
     }
+
+
+def _of_groups(cells: Sequence[float], table: Mapping[str, Sequence[str]]) -> Numbers:
+    """Return how many texts stand in three rows or more, with other texts, and have one label.
+
+    ``column`` is the one of which most do so: ``averaged`` is their share of ``groups``, and
+    ``levels`` counts their different labels.
+    """
+    most: Numbers = {"groups": 0, "averaged": 0.0, "levels": 0, "column": ""}
+    for name, column in table.items():
+        others = list(zip(*(texts for at, texts in table.items() if at != name), strict=True))
+        rows_of: dict[str, list[int]] = {}
+        for row, text in enumerate(column[: len(cells)]):
+            rows_of.setdefault(text, []).append(row)
+        labels = [
+            [cells[row] for row in rows] for rows in rows_of.values()
+            if len(rows) >= SEVERAL and len({others[row] for row in rows}) > 1
+        ]  # fmt: skip
+        single = [group[0] for group in labels if max(group) - min(group) <= SAME_LABEL]
+        if len(single) > most["averaged"] * most["groups"]:
+            levels = len({round(label, 6) for label in single})
+            most = {"groups": len(labels), "averaged": len(single) / len(labels),
+                    "levels": levels, "column": name}  # fmt: skip
+    return most
 
 
 def _two_groups(labels: np.ndarray, words: np.ndarray) -> dict[str, float]:

@@ -23,6 +23,9 @@ MANY_OPPOSITE, MORE_THAN_BETWEEN = 0.1, 1.5
 # Share of the variance that two groups of common words explain where they tell labels; shares of
 # all rows that have the label of the other group, on both sides and among low labels alone.
 TWO_GROUPS, SOME_ASTRAY, MANY_ASTRAY = 0.8, 0.08, 0.15
+# Texts in several rows, share of them with a single label, and different labels of these, where
+# each group has one score.
+SOME_GROUPS, MOSTLY_AVERAGED, MANY_LEVELS = 12, 0.8, 10
 # Rows of equal words, and their mean label where labels are too low.
 SOME_EQUAL, TOO_LOW = 6, 0.75
 
@@ -31,7 +34,8 @@ def ratings(
     loss: str, rows: int, halves: Sequence[float], corners: Sequence[float],
     label: float, share: float, spread: float, correlation: float, equal: int,
     label_of_equal: float, apart: float = 0.0, low_with_many: float = 0.0,
-    high_with_few: float = 0.0,
+    high_with_few: float = 0.0, groups: int = 0, averaged: float = 0.0, levels: int = 0,
+    column: str = "",
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether the labels of pairs mean the same in all rows.
 
@@ -50,12 +54,24 @@ def ratings(
         apart: share of the variance of common words that two groups explain; 0 for more labels.
         low_with_many: share of the rows with the lower label in the upper group.
         high_with_few: share of the rows with the higher label in the lower group.
+        groups: texts of a column that stand in several rows with other texts.
+        averaged: share of them of which all rows have the same label.
+        levels: different labels of these.
+        column: name of the column.
     """
     if loss == "CosineSimilarityLoss" and equal >= SOME_EQUAL and 0 < label_of_equal < TOO_LOW:
         yield _scaled_low(loss, equal, label_of_equal)
     if rows < ENOUGH_ROWS:
         return
-    if min(halves) < -RELATED and max(halves) > RELATED:
+    if groups >= SOME_GROUPS and averaged >= MOSTLY_AVERAGED and levels >= MANY_LEVELS:
+        finding = (
+            f"{groups} texts of column {column!r} stand in three rows or more, and of "
+            f"{percent(averaged)} of them all rows have the same label, one of {levels} in all: "
+            "labels are of a text and not of a pair, as means of a group are."
+        )
+        change = "Give each pair its own score: join scores by both texts, without a mean."
+        yield _verdict(finding, change, "labels of groups", averaged)
+    elif min(halves) < -RELATED and max(halves) > RELATED:
         finding = (
             "In one half of the rows labels rise with common words (rank correlation "
             f"{max(halves):.2f}), and in the other they fall ({min(halves):.2f}): two sources were "

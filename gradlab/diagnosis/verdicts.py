@@ -161,6 +161,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         name: ("labels unrelated", "labels of equal texts too low")
         for name in ("labels reversed in a half", "labels filled in", "labels against words")
     },
+    "labels of groups": ("labels of equal texts too low",),
     "answers shifted": ("gold unrelated",),
     "columns in another order": (
         *("pairs at chance", "negatives nearer", "worse than chance"),

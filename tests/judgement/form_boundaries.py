@@ -10,6 +10,7 @@ RATINGS = {
     "corners": [0.0, 0.05, 0.0, 0.05], "label": 0.0, "share": 0.1, "spread": 0.3,
     "correlation": 0.7, "equal": 0, "label_of_equal": 1.0,
 }  # fmt: skip
+AVERAGED = RATINGS | {"groups": 40, "averaged": 0.95, "levels": 30, "column": "a"}
 COSINES = RATINGS | {"loss": "CosineSimilarityLoss"}
 TWO = RATINGS | {"apart": 0.85, "low_with_many": 0.0, "high_with_few": 0.0}
 CLASSES = {
@@ -80,6 +81,13 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("ratings", COSINES | {"equal": 4, "label_of_equal": 0.6}, ""),
     ("ratings", COSINES | {"equal": 9, "label_of_equal": 0.6}, "watch", "scaled too low"),
     ("ratings", COSINES | {"equal": 9, "label_of_equal": 0.8}, ""),
+    ("ratings", AVERAGED, "watch", "40 texts of column 'a'"),
+    ("ratings", AVERAGED | {"groups": 9}, ""),
+    ("ratings", AVERAGED | {"groups": 18}, "watch"),
+    ("ratings", AVERAGED | {"averaged": 0.7}, ""),
+    ("ratings", AVERAGED | {"averaged": 0.85}, "watch"),
+    ("ratings", AVERAGED | {"levels": 7}, ""),
+    ("ratings", AVERAGED | {"levels": 14}, "watch"),
     ("pair_classes", CLASSES, ""),
     ("pair_classes", CLASSES | {"order": -0.9}, "watch", "in another order"),
     ("pair_classes", CLASSES | {"order": -0.9, "chances": [0.001, 0.007, 0.007]}, "watch"),
