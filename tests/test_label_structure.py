@@ -88,10 +88,10 @@ def test_classes_of_texts_that_are_no_more_alike_than_others(seed):
         nearest.append(max(shares.values()) - sum(shares.values()) / len(shares))
     mixed = [label for label, of_class in ranks.items()
              if len(of_class) >= 8 and np.mean(of_class) < 0.52]  # fmt: skip
-    others = [rank for label in ranks if label not in mixed for rank in ranks[label]]
+    unmixed = [rank for label in ranks if label not in mixed for rank in ranks[label]]
     assert numbers == pytest.approx({
-        "rows": 72, "classes": 8, "mixed": len(mixed), "others": len(others),
-        "share": sum(labels.count(label) for label in mixed) / 72, "alike": np.mean(others),
+        "rows": 72, "classes": 8, "mixed": len(mixed), "unmixed": len(unmixed),
+        "share": sum(labels.count(label) for label in mixed) / 72, "alike": np.mean(unmixed),
         "same": np.mean(same), "chance": np.mean(chance), "nearest": np.mean(nearest),
         "rank": np.mean([rank for of_class in ranks.values() for rank in of_class]),
     })  # fmt: skip

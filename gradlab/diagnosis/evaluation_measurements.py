@@ -317,11 +317,11 @@ def _translated(sources: Sequence[str], translations: Sequence[str]) -> Numbers:
         far = [overlap(0, row, 1, at) for at in rows if translations[at] != translations[row]]
         ranks.append(sum((size < own) + (size == own) / 2 for size in far) / len(far))
         nearest.append(max(far) - sum(far) / len(far))
-    known = {word for text in translations for word in words_of(text)}
+    vocabulary = {word for text in translations for word in words_of(text)}
     words = [word for text in sources for word in words_of(text)]
     return {
         "rank": sum(ranks) / len(ranks), "nearest": sum(nearest) / len(nearest),
-        "shared": sum(word in known for word in words) / max(1, len(words)),
+        "shared": sum(word in vocabulary for word in words) / max(1, len(words)),
     }  # fmt: skip
 
 

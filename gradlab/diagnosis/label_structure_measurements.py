@@ -179,9 +179,9 @@ def mixed_classes(
     The rank of a row is the mean share of texts of other classes that have fewer words in common
     with it than one of its class. Classes of 8 rows or more with a mean rank near 1/2 are mixed:
     ``mixed`` of them hold a ``share`` of the rows. ``alike`` is the mean rank of the other rows,
-    which are ``others``, and ``rank`` that of all. ``same`` is the share of rows whose nearest text
-    has their class, and ``chance`` that of any text; ``nearest`` by how much it exceeds the mean of
-    all texts. None for classifiers and proxies, as for `groups`.
+    which are ``unmixed``, and ``rank`` that of all. ``same`` is the share of rows whose nearest
+    text has their class, and ``chance`` that of any text; ``nearest`` by how much it exceeds the
+    mean of all texts. None for classifiers and proxies, as for `groups`.
     """
     cells, texts = _rows(observation, dataset)
     if len(texts) != 1 or len(set(cells)) < 2 or not all(isinstance(cell, int) for cell in cells):
@@ -204,12 +204,12 @@ def mixed_classes(
         return None
     mixed = {label for label, of_class in ranks.items()
              if len(of_class) >= FEWEST and np.mean(of_class) < NO_MORE_ALIKE}  # fmt: skip
-    others = [rank for label, of_class in ranks.items() if label not in mixed for rank in of_class]
+    unmixed = [rank for label, of_class in ranks.items() if label not in mixed for rank in of_class]
     everything = [rank for of_class in ranks.values() for rank in of_class]
     return {
         "rows": len(cells), "classes": len(set(cells)), "mixed": len(mixed),
         "share": sum(len(ranks[label]) for label in mixed) / len(cells),
-        "others": len(others), "alike": float(np.mean(others or [0.0])),
+        "unmixed": len(unmixed), "alike": float(np.mean(unmixed or [0.0])),
         "same": float(np.mean(same)), "chance": float(np.mean(chance)),
         "nearest": float(np.mean(nearest)), "rank": float(np.mean(everything)),
     }  # fmt: skip
@@ -308,13 +308,13 @@ def _of_groups(cells: Sequence[float], table: Mapping[str, Sequence[str]]) -> Nu
     """
     most: Numbers = {"groups": 0, "averaged": 0.0, "levels": 0, "column": ""}
     for name, column in table.items():
-        others = list(zip(*(texts for at, texts in table.items() if at != name), strict=True))
+        partners = list(zip(*(texts for at, texts in table.items() if at != name), strict=True))
         rows_of: dict[str, list[int]] = {}
         for row, text in enumerate(column[: len(cells)]):
             rows_of.setdefault(text, []).append(row)
         labels = [
             [cells[row] for row in rows] for rows in rows_of.values()
-            if len(rows) >= SEVERAL and len({others[row] for row in rows}) > 1
+            if len(rows) >= SEVERAL and len({partners[row] for row in rows}) > 1
         ]  # fmt: skip
         single = [group[0] for group in labels if max(group) - min(group) <= SAME_LABEL]
         if len(single) > most["averaged"] * most["groups"]:

@@ -211,7 +211,7 @@ def twin_classes(
 
 # Share of the rows that are in mixed classes; rank of the other rows where words tell classes, and
 # fewest of these rows: sound sets have no mixed class.
-MOSTLY_MIXED, TOLD, ENOUGH_OTHERS = 0.5, 0.65, 16
+MOSTLY_MIXED, UNMIXED_RANK, ENOUGH_UNMIXED = 0.5, 0.65, 16
 # By how much the nearest text exceeds the mean where words tell which texts belong together; share
 # of rows, beyond chance, whose nearest text has their class: sound sets have .6 and more where it
 # is so near, and .2 elsewhere; fewest classes, as words need not tell opposites apart.
@@ -219,7 +219,7 @@ NEAR, SELDOM_SAME, MANY_CLASSES = 0.25, 0.12, 8
 
 
 def mixed_classes(
-    rows: int, classes: int, mixed: int, share: float, others: int, alike: float,
+    rows: int, classes: int, mixed: int, share: float, unmixed: int, alike: float,
     same: float, chance: float, nearest: float, rank: float,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether texts of a class belong together, where the words of texts would say so.
@@ -231,7 +231,7 @@ def mixed_classes(
         classes: number of classes.
         mixed: classes of 8 rows or more whose texts are no more alike than those of different ones.
         share: share of the rows that are in these classes.
-        others: rows of other classes that have another text of their class.
+        unmixed: rows of other classes that have another text of their class.
         alike: mean share of texts of different classes with fewer words in common than texts of
             such a class.
         same: share of rows whose nearest text by words has their class.
@@ -242,7 +242,7 @@ def mixed_classes(
     """
     if rows < ENOUGH_ROWS:
         return
-    if mixed > 1 and share >= MOSTLY_MIXED and others >= ENOUGH_OTHERS and alike >= TOLD:
+    if mixed > 1 and share >= MOSTLY_MIXED and unmixed >= ENOUGH_UNMIXED and alike >= UNMIXED_RANK:
         finding = (
             f"{percent(share)} of the rows are in {mixed} of {classes} classes whose texts have no "
             "more words in common than texts of different classes; texts of the other classes have "

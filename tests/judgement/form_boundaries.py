@@ -22,10 +22,10 @@ MARGINS = {"rows": 101, "difference": 0.6, "alone": 0.6, "spread": 0.1}
 UNRELATED = MARGINS | {"difference": 0.1, "alone": 0.1}
 TWINS = {"rows": 160, "classes": 20, "nearest": 0.9, "example": [3, 5]}
 MIXED = {
-    "rows": 160, "classes": 20, "mixed": 0, "share": 0.0, "others": 160, "alike": 0.9, "same": 0.8,
+    "rows": 160, "classes": 20, "mixed": 0, "share": 0.0, "unmixed": 160, "alike": 0.9, "same": 0.8,
     "chance": 0.1, "nearest": 0.3, "rank": 0.54,
 }  # fmt: skip
-GENERAL = MIXED | {"mixed": 3, "share": 0.8, "others": 32}
+GENERAL = MIXED | {"mixed": 3, "share": 0.8, "unmixed": 32}
 SELDOM = MIXED | {"same": 0.15}
 TARGETS = {"rows": 160, "equal": 0.0, "example": ["a b", "c d"], "cosine": 0.3, "rank": 20.0}
 CONTAINED = {"rows": 100, "in_anchor": 0.0, "marked": 0.0, "mark": ""}
@@ -114,8 +114,8 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("mixed_classes", GENERAL | {"mixed": 2}, "watch"),
     ("mixed_classes", GENERAL | {"share": 0.4}, ""),
     ("mixed_classes", GENERAL | {"share": 0.6}, "watch"),
-    ("mixed_classes", GENERAL | {"others": 12}, ""),
-    ("mixed_classes", GENERAL | {"others": 20}, "watch"),
+    ("mixed_classes", GENERAL | {"unmixed": 12}, ""),
+    ("mixed_classes", GENERAL | {"unmixed": 20}, "watch"),
     ("mixed_classes", GENERAL | {"alike": 0.6}, ""),
     ("mixed_classes", GENERAL | {"alike": 0.75}, "watch"),
     ("mixed_classes", SELDOM, "watch", "nearly all have different classes"),
