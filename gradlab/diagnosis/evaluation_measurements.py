@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradlab.data.words import plain, word_overlap
+from gradlab.data.words import plain, word_overlap, words_of
+from gradlab.diagnosis.data_measurements import word_ranks
 from gradlab.diagnosis.label_agreement_measurements import rank_correlation
 from gradlab.diagnosis.observation import NAME_OF_SET, Observation
 from gradlab.inspection.texts import prompt_of
@@ -118,6 +119,14 @@ def gold(observation: Observation) -> Numbers | None:
             answers.append({
                 "name": name, "kind": "triplets", "count": len(triplets),
                 "distinct": len({row[0] for row in triplets}), **_preferred(triplets),
+            })  # fmt: skip
+        elif translations := evaluated_texts(inner, "target_sentences"):
+            sources = evaluated_texts(inner, "source_sentences")
+            answers.append({
+                "name": name, "kind": "translations", "count": len(translations),
+                "distinct": len(set(translations)),
+                **_translated(sources[:COMPARED], translations[:COMPARED]),
+                "told": _told_in_training(observation),
             })  # fmt: skip
         corpus, relevant = getattr(inner, "corpus", None), getattr(inner, "relevant_docs", None)
         if isinstance(corpus, list | dict) and isinstance(relevant, Mapping):
@@ -299,6 +308,37 @@ def _triplets(evaluator: Any) -> list[tuple[str, ...]]:
         return [row for row in rows if all(isinstance(text, str) for text in row)]
     columns = [evaluated_texts(evaluator, name) for name in ("anchors", "positives", "negatives")]
     return list(zip(*columns, strict=False)) if len({*map(len, columns)}) == 1 else []
+
+
+def _translated(sources: Sequence[str], translations: Sequence[str]) -> Numbers:
+    """Return how often words prefer a text's translation to others, and how much they vary.
+
+    ``shared`` is the share of the sources' words that translations hold: few, where words tell
+    nothing. All are 0 or at chance for sources that are known by their embeddings only.
+    """
+    if len(sources) != len(translations) or len(set(translations)) < 2:
+        return {"rank": 0.5, "nearest": 0.0, "shared": 0.0}
+    overlap, rows = word_overlap([sources, translations]), range(len(sources))
+    ranks, nearest = list[float](), list[float]()
+    for row in rows:
+        own = overlap(0, row, 1, row)
+        far = [overlap(0, row, 1, at) for at in rows if translations[at] != translations[row]]
+        ranks.append(sum((size < own) + (size == own) / 2 for size in far) / len(far))
+        nearest.append(max(far) - sum(far) / len(far))
+    vocabulary = {word for text in translations for word in words_of(text)}
+    words = [word for text in sources for word in words_of(text)]
+    return {
+        "rank": sum(ranks) / len(ranks), "nearest": sum(nearest) / len(nearest),
+        "shared": sum(word in vocabulary for word in words) / max(1, len(words)),
+    }  # fmt: skip
+
+
+def _told_in_training(observation: Observation) -> float:
+    """Return how often words prefer the second text of a row of training to others; 0 without."""
+    tables = [[column[:COMPARED] for column in table.values()][:2]
+              for table in observation.tables.values()]  # fmt: skip
+    ranks = [list(word_ranks(columns)) for columns in tables if len(columns) == 2]
+    return max((sum(of_table) / len(of_table) for of_table in ranks if of_table), default=0.0)
 
 
 def _preferred(triplets: Sequence[tuple[str, ...]]) -> Numbers:

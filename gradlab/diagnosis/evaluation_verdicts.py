@@ -103,6 +103,9 @@ MANY_ITSELF = 0.2
 # words that would show it otherwise. Share of words that texts have in common which are nothing to
 # each other.
 HANDFUL, ENOUGH_GOLD, NO_RELATION, WIDE_RANGE, NOTHING_COMMON = 20, 48, 2.0, 0.1, 0.05
+# Share of the sources' words that translations hold, and rank of rows of training by words, where
+# these tell: it is .5 where training is of two languages.
+ONE_LANGUAGE, TOLD_IN_TRAINING = 0.5, 0.75
 
 
 def gold(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
@@ -112,7 +115,7 @@ def gold(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
         answers: for each evaluator its ``name``; ``kind``, ``"scores"`` or ``"documents"``;
             ``count``, pairs or queries; ``distinct``, different scores or documents of the corpus;
             ``words``, the rank correlation of scores with common words; and ``missing``, the share
-            of right documents that the corpus lacks.
+            of right documents that the corpus lacks. Others: ``"triplets"``, ``"translations"``.
     """
     yield from _handfuls(answers)
     for answer in answers:
@@ -288,13 +291,12 @@ def evaluations(attached: str, strategy: str, interval: int, steps: int) -> Iter
 
 def _handfuls(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
     """Judge whether evaluators have enough pairs or queries."""
-    nouns = {"scores": "pairs", "documents": "queries", "triplets": "triplets"}
+    nouns = {"scores": "pairs", "documents": "queries"}
     for answer in answers:
         if answer["count"] < HANDFUL and answer["distinct"] > 1:
-            finding = (
-                f"{answer['name']!r} has {answer['count']} {nouns[answer['kind']]}: a score of so "
-                "few is mostly chance."
-            )
+            noun = nouns.get(answer["kind"], answer["kind"])
+            finding = f"{answer['name']!r} has {answer['count']} {noun}: a score of so few is "
+            finding += "mostly chance."
             change = "Evaluate on some hundred."
             yield Verdict("evaluation", WATCH, finding, change, "small evaluation",
                           "score-does-not-rise", {"count": float(answer["count"])})  # fmt: skip
@@ -431,12 +433,16 @@ def _against_words(answer: Mapping[str, Any]) -> Verdict | None:
 
 def _is_unrelated(answer: Mapping[str, Any]) -> str:
     """Return in what gold answers have no relation to words; empty if they have, or may have."""
-    telling = answer.get("nearest", 0.0) > WIDE_RANGE and answer["kind"] == "documents"
+    common = {
+        "documents": "a query's right document has more words in common with it",
+        "translations": "a translation has more words in common with its source",
+    }
+    telling = answer.get("nearest", 0.0) > WIDE_RANGE and answer["kind"] in common
+    telling = telling and answer.get("shared", 1.0) >= ONE_LANGUAGE
+    telling = telling and answer.get("told", 1.0) >= TOLD_IN_TRAINING
     if telling and not is_above_chance(answer["rank"], answer["count"]):
-        return (
-            f"a query's right document has more words in common with it than "
-            f"{answer['rank']:.0%} of the others, and chance gives 50%"
-        )
+        ranked = f"{answer['rank']:.0%} of the others, and chance gives 50%"
+        return f"{common[answer['kind']]} than {ranked}"
     wide = answer.get("high", 0.0) - answer.get("low", 0.0) > WIDE_RANGE
     wide = wide and (answer["distinct"] > 2 or answer["low"] < NOTHING_COMMON)
     if wide and abs(answer["words"]) * math.sqrt(answer["count"]) < NO_RELATION:

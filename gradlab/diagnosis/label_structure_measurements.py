@@ -7,25 +7,34 @@ Each function returns the arguments of the function of the same name in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from gradlab.data.words import plain, word_overlap
+from gradlab.data.words import plain, word_overlap, words_of
 from gradlab.diagnosis.label_agreement_measurements import (
     RATING,
     TAUGHT,
     _common_words,
+    _mean_rank,
     rank_correlation,
 )
 from gradlab.diagnosis.label_measurements import label_cells, name_of_loss
 from gradlab.diagnosis.observation import Observation, ObservedBatch
+from gradlab.gradient.diagnostics import effective_rank, mean_cosine
 
 # Rows whose words are compared, from the whole data set, and of classes; fewest rows of a part;
 # share of the rows that one label has at least, and how many times as common as the next it is,
 # where it fills in for missing labels.
 WORDED_ROWS, CLASSED_ROWS, FEWEST, OFTEN, FILLED_TIMES = 512, 256, 8, 0.05, 1.5
+# Mean rank of the texts of a class below which they have no more words in common than texts of
+# different classes; distance of two targets, relative to their length, up to which they are equal.
+NO_MORE_ALIKE, EQUAL_TARGETS = 0.52, 1e-4
+# Rows that have a text in common, and difference of their labels up to which these are one.
+SEVERAL, SAME_LABEL = 3, 1e-6
+# Losses whose label is a teacher's embedding.
+OF_EMBEDDINGS = ("MSELoss", "EmbedDistillLoss")
 Numbers = dict[str, Any]
 
 
@@ -40,7 +49,7 @@ def ratings(observation: Observation, dataset: str, batches: list[ObservedBatch]
     rows, and the rank correlation of these. ``apart`` is the share of the variance of common words
     that two groups explain, ``low_with_many`` and ``high_with_few`` the shares of all rows with the
     lower of two labels in the upper group, and the other way round. ``equal`` counts rows of equal
-    words, whose mean label is ``label_of_equal``.
+    words, whose mean label is ``label_of_equal``. For ``groups`` see `_of_groups`.
     """
     cells, texts = _rows(observation, dataset)
     if name_of_loss(batches[0].loss) not in RATING or len(texts) != 2 or not cells:
@@ -57,6 +66,7 @@ def ratings(observation: Observation, dataset: str, batches: list[ObservedBatch]
         "corners": _corners(labels, words), **_filled(labels, words),
         **(_two_groups(labels, words) if two else {}), "equal": int(equal.sum()),
         "label_of_equal": float(labels[equal].mean()) if equal.any() else 1.0,
+        **_of_groups(label_cells(observation, dataset), observation.table_of(dataset)),
     }  # fmt: skip
 
 
@@ -161,6 +171,83 @@ def twin_classes(
 NEARLY_OWN = 0.8
 
 
+def mixed_classes(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
+    """Return how many classes hold texts that are no more alike than those of different classes.
+
+    The rank of a row is the mean share of texts of other classes that have fewer words in common
+    with it than one of its class. Classes of 8 rows or more with a mean rank near 1/2 are mixed:
+    ``mixed`` of them hold a ``share`` of the rows. ``alike`` is the mean rank of the other rows,
+    which are ``unmixed``, and ``rank`` that of all. ``same`` is the share of rows whose nearest
+    text has their class, and ``chance`` that of any text; ``nearest`` by how much it exceeds the
+    mean of all texts. None for classifiers and proxies, as for `groups`.
+    """
+    cells, texts = _rows(observation, dataset)
+    if len(texts) != 1 or len(set(cells)) < 2 or not all(isinstance(cell, int) for cell in cells):
+        return None
+    encoder = {id(weight) for weight in observation.trainer.model.parameters()}
+    if any(id(weight) not in encoder for weight in getattr(batches[0].loss, "parameters", list)()):
+        return None
+    common, labels = _common_words(texts[0]), np.array(cells)
+    ranks: dict[int, list[float]] = {}
+    same, chance, nearest = list[float](), list[float](), list[float]()
+    for row, label in enumerate(cells):
+        words, is_own = np.delete(common[row], row), np.delete(labels == label, row)
+        if is_own.any() and not is_own.all():
+            far = np.sort(words[~is_own])
+            ranks.setdefault(label, []).append(_mean_rank(words[is_own], far))
+            same.append(float(is_own[words == words.max()].mean()))
+            chance.append(float(is_own.mean()))
+            nearest.append(float(words.max() - words.mean()))
+    if not ranks:
+        return None
+    mixed = {label for label, of_class in ranks.items()
+             if len(of_class) >= FEWEST and np.mean(of_class) < NO_MORE_ALIKE}  # fmt: skip
+    unmixed = [rank for label, of_class in ranks.items() if label not in mixed for rank in of_class]
+    everything = [rank for of_class in ranks.values() for rank in of_class]
+    return {
+        "rows": len(cells), "classes": len(set(cells)), "mixed": len(mixed),
+        "share": sum(len(ranks[label]) for label in mixed) / len(cells),
+        "unmixed": len(unmixed), "alike": float(np.mean(unmixed or [0.0])),
+        "same": float(np.mean(same)), "chance": float(np.mean(chance)),
+        "nearest": float(np.mean(nearest)), "rank": float(np.mean(everything)),
+    }  # fmt: skip
+
+
+def targets(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
+    """Return the share of rows whose target another row with other words in each text has as well.
+
+    Targets are a teacher's embeddings; words count in any order, as a mean of word vectors does.
+    ``cosine`` is the mean cosine of targets of different rows, ``rank`` their effective rank.
+    """
+    cells, texts = label_cells(observation, dataset), observation.table_of(dataset)
+    if name_of_loss(batches[0].loss) not in OF_EMBEDDINGS or not texts:
+        return None
+    if not all(isinstance(cell, Sequence) and len(cell) == len(cells[0]) for cell in cells):
+        return None
+    rows = np.array(cells[:WORDED_ROWS], dtype=float)
+    if rows.ndim != 2 or len(rows) < 2 or not np.isfinite(rows).all():
+        return None
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    units = rows / np.where(lengths > 0, lengths, 1.0)
+    squares = (lengths**2 + lengths.T**2 - 2 * rows @ rows.T).clip(min=0.0)
+    equal = squares <= (EQUAL_TARGETS * lengths.mean()) ** 2
+    for column in texts.values():
+        numbers: dict[tuple[str, ...], int] = {}
+        words = np.array([numbers.setdefault(tuple(sorted(words_of(text))), len(numbers))
+                          for text in column[: len(rows)]])  # fmt: skip
+        equal &= words[:, None] != words
+    partners = equal.any(axis=1)
+    first = int(partners.argmax())
+    column = next(iter(texts.values()))
+    example = [column[first], column[int(equal[first].argmax())]] if partners.any() else []
+    return {
+        "rows": len(rows), "equal": float(partners.mean()), "example": example,
+        "cosine": mean_cosine(units), "rank": effective_rank(units) if units.any() else 0.0,
+    }  # fmt: skip
+
+
 def _rows(
     observation: Observation, dataset: str, most: int = WORDED_ROWS
 ) -> tuple[list[Any], list[list[str]]]:
@@ -213,6 +300,30 @@ def _filled(labels: np.ndarray, words: np.ndarray) -> dict[str, float]:
     }
 
 
+def _of_groups(cells: Sequence[float], table: Mapping[str, Sequence[str]]) -> Numbers:
+    """Return how many texts stand in three rows or more, with other texts, and have one label.
+
+    ``column`` is the one of which most do so: ``averaged`` is their share of ``groups``, and
+    ``levels`` counts their different labels.
+    """
+    most: Numbers = {"groups": 0, "averaged": 0.0, "levels": 0, "column": ""}
+    for name, column in table.items():
+        partners = list(zip(*(texts for at, texts in table.items() if at != name), strict=True))
+        rows_of: dict[str, list[int]] = {}
+        for row, text in enumerate(column[: len(cells)]):
+            rows_of.setdefault(text, []).append(row)
+        labels = [
+            [cells[row] for row in rows] for rows in rows_of.values()
+            if len(rows) >= SEVERAL and len({partners[row] for row in rows}) > 1
+        ]  # fmt: skip
+        single = [group[0] for group in labels if max(group) - min(group) <= SAME_LABEL]
+        if len(single) > most["averaged"] * most["groups"]:
+            levels = len({round(label, 6) for label in single})
+            most = {"groups": len(labels), "averaged": len(single) / len(labels),
+                    "levels": levels, "column": name}  # fmt: skip
+    return most
+
+
 def _two_groups(labels: np.ndarray, words: np.ndarray) -> dict[str, float]:
     """Return how far common words fall into two groups, and which rows are in the other one."""
     ordered = np.sort(words)
@@ -239,4 +350,4 @@ def _order(first: Sequence[float], second: Sequence[float]) -> float:
     return float(np.corrcoef(first, second)[0, 1])
 
 
-OF_LOSS = (ratings, pair_classes, teacher_margins, twin_classes)
+OF_LOSS = (ratings, pair_classes, teacher_margins, twin_classes, mixed_classes, targets)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from gradlab.diagnosis.label_agreement_verdicts import TOLD_BY_WORDS
 from gradlab.numbers import percent
 from gradlab.verdict import WATCH, Verdict
 
@@ -22,6 +23,9 @@ MANY_OPPOSITE, MORE_THAN_BETWEEN = 0.1, 1.5
 # Share of the variance that two groups of common words explain where they tell labels; shares of
 # all rows that have the label of the other group, on both sides and among low labels alone.
 TWO_GROUPS, SOME_ASTRAY, MANY_ASTRAY = 0.8, 0.08, 0.15
+# Texts in several rows, share of them with a single label, and different labels of these, where
+# each group has one score.
+SOME_GROUPS, MOSTLY_AVERAGED, MANY_LEVELS = 12, 0.8, 10
 # Rows of equal words, and their mean label where labels are too low.
 SOME_EQUAL, TOO_LOW = 6, 0.75
 
@@ -30,7 +34,8 @@ def ratings(
     loss: str, rows: int, halves: Sequence[float], corners: Sequence[float],
     label: float, share: float, spread: float, correlation: float, equal: int,
     label_of_equal: float, apart: float = 0.0, low_with_many: float = 0.0,
-    high_with_few: float = 0.0,
+    high_with_few: float = 0.0, groups: int = 0, averaged: float = 0.0, levels: int = 0,
+    column: str = "",
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether the labels of pairs mean the same in all rows.
 
@@ -49,12 +54,24 @@ def ratings(
         apart: share of the variance of common words that two groups explain; 0 for more labels.
         low_with_many: share of the rows with the lower label in the upper group.
         high_with_few: share of the rows with the higher label in the lower group.
+        groups: texts of a column that stand in several rows with other texts.
+        averaged: share of them of which all rows have the same label.
+        levels: different labels of these.
+        column: name of the column.
     """
     if loss == "CosineSimilarityLoss" and equal >= SOME_EQUAL and 0 < label_of_equal < TOO_LOW:
         yield _scaled_low(loss, equal, label_of_equal)
     if rows < ENOUGH_ROWS:
         return
-    if min(halves) < -RELATED and max(halves) > RELATED:
+    if groups >= SOME_GROUPS and averaged >= MOSTLY_AVERAGED and levels >= MANY_LEVELS:
+        finding = (
+            f"{groups} texts of column {column!r} stand in three rows or more, and of "
+            f"{percent(averaged)} of them all rows have the same label, one of {levels} in all: "
+            "labels are of a text and not of a pair, as means of a group are."
+        )
+        change = "Give each pair its own score: join scores by both texts, without a mean."
+        yield _verdict(finding, change, "labels of groups", averaged)
+    elif min(halves) < -RELATED and max(halves) > RELATED:
         finding = (
             "In one half of the rows labels rise with common words (rank correlation "
             f"{max(halves):.2f}), and in the other they fall ({min(halves):.2f}): two sources were "
@@ -190,6 +207,107 @@ def twin_classes(
     )
     change = "Join these classes: names that differ by case or spaces are one class."
     yield _verdict(finding, change, "classes split", nearest)
+
+
+# Share of the rows that are in mixed classes; rank of the other rows where words tell classes, and
+# fewest of these rows: sound sets have no mixed class.
+MOSTLY_MIXED, UNMIXED_RANK, ENOUGH_UNMIXED = 0.5, 0.65, 16
+# By how much the nearest text exceeds the mean where words tell which texts belong together; share
+# of rows, beyond chance, whose nearest text has their class: sound sets have .6 and more where it
+# is so near, and .2 elsewhere; fewest classes, as words need not tell opposites apart.
+NEAR, SELDOM_SAME, MANY_CLASSES = 0.25, 0.12, 8
+
+
+def mixed_classes(
+    rows: int, classes: int, mixed: int, share: float, unmixed: int, alike: float,
+    same: float, chance: float, nearest: float, rank: float,
+) -> Iterator[Verdict]:  # fmt: skip
+    """Judge whether texts of a class belong together, where the words of texts would say so.
+
+    A single class that holds anything is judged by `label_agreement_verdicts.groups`.
+
+    Args:
+        rows: rows that were compared.
+        classes: number of classes.
+        mixed: classes of 8 rows or more whose texts are no more alike than those of different ones.
+        share: share of the rows that are in these classes.
+        unmixed: rows of other classes that have another text of their class.
+        alike: mean share of texts of different classes with fewer words in common than texts of
+            such a class.
+        same: share of rows whose nearest text by words has their class.
+        chance: share of all texts that have the class of a row.
+        nearest: by how much the common words of the nearest text exceed the mean.
+        rank: mean share of texts of different classes with fewer words in common than those of a
+            class: paraphrases by one pattern are near, and yet a class has more in common.
+    """
+    if rows < ENOUGH_ROWS:
+        return
+    if mixed > 1 and share >= MOSTLY_MIXED and unmixed >= ENOUGH_UNMIXED and alike >= UNMIXED_RANK:
+        finding = (
+            f"{percent(share)} of the rows are in {mixed} of {classes} classes whose texts have no "
+            "more words in common than texts of different classes; texts of the other classes have "
+            f"more than {alike:.0%} of them. These classes seem to be general ones, which say "
+            "little about a text."
+        )
+        change = (
+            "Give each text its most special class, or leave the general classes out; look how "
+            "texts that fit several classes got theirs."
+        )
+        yield _verdict(finding, change, "classes mixed", share)
+        return
+    is_seldom = same - chance < SELDOM_SAME * (1 - chance) and rank < TOLD_BY_WORDS
+    if classes >= MANY_CLASSES and nearest >= NEAR and is_seldom:
+        finding = (
+            f"The text with most words in common has the same class in {percent(same)} of the "
+            f"rows, and any text in {percent(chance)}; texts of a class have more words in common "
+            f"than {rank:.0%} of others, and chance gives 50%: of texts that are alike, nearly all "
+            "have different classes. Most labels do not fit the texts."
+        )
+        change = "Read some texts beside their class; leave out labels of rules that are unsure."
+        yield _verdict(finding, change, "classes seldom fit", same)
+
+
+# Fewest rows; share of them with equal targets, which sound teachers' texts never have; mean cosine
+# of targets from which on they are nearly one vector: an untuned teacher has .95.
+FEWEST_TARGETS, MANY_EQUAL, ONE_DIRECTION = 32, 0.2, 0.98
+
+
+def targets(
+    rows: int, equal: float, example: Sequence[str], cosine: float, rank: float
+) -> Iterator[Verdict]:
+    """Judge whether a teacher's embeddings tell texts apart.
+
+    Args:
+        rows: rows that were compared.
+        equal: share of them whose target another row with other words has as well.
+        example: the texts of two such rows.
+        cosine: mean cosine of targets of different rows.
+        rank: their effective rank.
+    """
+    if rows < FEWEST_TARGETS:
+        return
+    if equal >= MANY_EQUAL:
+        finding = (
+            f"{percent(equal)} of {rows} rows have the same target as a row with other words, such "
+            f"as {example[0][:60]!r} and {example[1][:60]!r}: the teacher's embeddings do not tell "
+            "these texts apart."
+        )
+        change = (
+            "Compute them with the teacher's full max_seq_length, of texts whose words it knows, "
+            "and keep them as floating-point numbers."
+        )
+        yield _verdict(finding, change, "targets equal", equal)
+    elif cosine >= ONE_DIRECTION:
+        finding = (
+            f"The teacher's embeddings are nearly all the same: those of different rows have a "
+            f"mean cosine of {cosine:.3f} and an effective rank of {rank:.1f}. An encoder that "
+            "gives one vector for all texts nearly meets them."
+        )
+        change = (
+            "Look at how they were computed, such as with a long prompt in the mean of the tokens; "
+            "or subtract their mean."
+        )
+        yield _verdict(finding, change, "targets alike", cosine)
 
 
 def _is_reversed_in_part(corners: Sequence[float]) -> bool:

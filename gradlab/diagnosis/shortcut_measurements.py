@@ -24,6 +24,8 @@ from gradlab.diagnosis.observation import Observation, ObservedBatch
 # many times as long the other one is: a pair that differs by a word or two is an augmentation, and
 # of a much longer text a title or a phrase is in question.
 READ_ROWS, FEWEST_WORDS, LONGER, MUCH_LONGER = 2000, 4, 1.4, 2.2
+# Words of an anchor at least for standing in its positive to mean something.
+FEWEST_CUT = 3
 # Words of a text that are its opening.
 OPENING = 7
 # Texts that stand for a missing one, and marks of files that were read with the wrong encoding or
@@ -74,7 +76,10 @@ def markers(observation: Observation, dataset: str, batches: list[ObservedBatch]
 def contained(
     observation: Observation, dataset: str, batches: list[ObservedBatch]
 ) -> Numbers | None:
-    """Return shares of rows whose texts hold each other, share a number, or have the same words."""
+    """Return shares of rows whose texts hold each other, share a number, or have the same words.
+
+    ``cut`` is the share whose anchor stands in a longer positive, wherever and however long.
+    """
     texts = _texts(observation, dataset)
     if len(texts) < 2 or batches[0].labelled:
         return None
@@ -89,6 +94,7 @@ def contained(
     return {
         "rows": len(rows),
         "in_anchor": sum(_holds(first, second) for first, second in rows) / len(rows),
+        "cut": sum(_is_cut(first, second) for first, second in rows) / len(rows),
         "marked": sum(map(bool, marked)) / len(rows),
         "mark": next(filter(None, marked), ""),
         "alike": sum(
@@ -271,6 +277,13 @@ def _holds(text: Sequence[str], phrase: Sequence[str]) -> bool:
     """Return whether a longer text holds another one, word by word, as a good part of it."""
     length = len(phrase)
     if length < FEWEST_WORDS or not LONGER * length <= len(text) <= MUCH_LONGER * length:
+        return False
+    return f" {' '.join(phrase)} " in f" {' '.join(text)} "
+
+
+def _is_cut(phrase: Sequence[str], text: Sequence[str]) -> bool:
+    """Return whether a phrase stands in a longer text, word by word."""
+    if not FEWEST_CUT <= len(phrase) < len(text):
         return False
     return f" {' '.join(phrase)} " in f" {' '.join(text)} "
 

@@ -59,8 +59,10 @@ from gradlab.diagnosis.label_agreement_verdicts import (
     taught_embeddings,
 )
 from gradlab.diagnosis.label_structure_verdicts import (
+    mixed_classes,
     pair_classes,
     ratings,
+    targets,
     teacher_margins,
     twin_classes,
 )
@@ -159,6 +161,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         name: ("labels unrelated", "labels of equal texts too low")
         for name in ("labels reversed in a half", "labels filled in", "labels against words")
     },
+    "labels of groups": ("labels of equal texts too low",),
     "answers shifted": ("gold unrelated",),
     "columns in another order": (
         *("pairs at chance", "negatives nearer", "worse than chance"),
@@ -182,12 +185,8 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         for name in ("embedding is random", "rows in another order")
     },
     "embedding depends on other rows": (
-        *(
-            "embedding depends on its batch",
-            "pairs at chance",
-            "worse than chance",
-        ),
-        *("negatives nearer",),
+        *("embedding depends on its batch", "pairs at chance", "worse than chance"),
+        "negatives nearer",
     ),
     "tokens unseen": (
         *("pairs at chance", "worse than chance", "negatives nearer"),
@@ -214,6 +213,8 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "other row as target": ("loss reversed", "loss asks nothing", "worse than chance"),
     "loss reversed": ("worse than chance", "loss zero"),
     "labels missing": ("labels mostly equal",),
+    "targets equal": ("teacher of other texts",),
+    "classes unrelated": ("classes seldom fit",),
     "single rows": ("few rows",),
     "rows left out": ("few rows",),
     "guide masks all": ("loss zero", "no gradient", "little gradient"),
@@ -438,6 +439,8 @@ LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "pair_classes": pair_classes,
     "teacher_margins": teacher_margins,
     "twin_classes": twin_classes,
+    "mixed_classes": mixed_classes,
+    "targets": targets,
     "strays": strays,
     "exchanged": exchanged,
     "copies": copies,

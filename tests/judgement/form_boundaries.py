@@ -10,6 +10,7 @@ RATINGS = {
     "corners": [0.0, 0.05, 0.0, 0.05], "label": 0.0, "share": 0.1, "spread": 0.3,
     "correlation": 0.7, "equal": 0, "label_of_equal": 1.0,
 }  # fmt: skip
+AVERAGED = RATINGS | {"groups": 40, "averaged": 0.95, "levels": 30, "column": "a"}
 COSINES = RATINGS | {"loss": "CosineSimilarityLoss"}
 TWO = RATINGS | {"apart": 0.85, "low_with_many": 0.0, "high_with_few": 0.0}
 CLASSES = {
@@ -20,6 +21,14 @@ BY_CHANCE = CLASSES | {"chances": [0.5, 0.5, 0.5]}
 MARGINS = {"rows": 101, "difference": 0.6, "alone": 0.6, "spread": 0.1}
 UNRELATED = MARGINS | {"difference": 0.1, "alone": 0.1}
 TWINS = {"rows": 160, "classes": 20, "nearest": 0.9, "example": [3, 5]}
+MIXED = {
+    "rows": 160, "classes": 20, "mixed": 0, "share": 0.0, "unmixed": 160, "alike": 0.9, "same": 0.8,
+    "chance": 0.1, "nearest": 0.3, "rank": 0.54,
+}  # fmt: skip
+GENERAL = MIXED | {"mixed": 3, "share": 0.8, "unmixed": 32}
+SELDOM = MIXED | {"same": 0.15}
+TARGETS = {"rows": 160, "equal": 0.0, "example": ["a b", "c d"], "cosine": 0.3, "rank": 20.0}
+CONTAINED = {"rows": 100, "in_anchor": 0.0, "marked": 0.0, "mark": ""}
 STRAYS = {"rows": 160, "median": 0.3}
 EXCHANGED = {"rows": 160, "words": 0.95, "embedded": 32, "embeddings": 0.75, "column": "c"}
 COPIES = {"rows": 32, "share": 0.0, "in_data": 0.0, "meant": 16, "size": 16}
@@ -72,6 +81,13 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("ratings", COSINES | {"equal": 4, "label_of_equal": 0.6}, ""),
     ("ratings", COSINES | {"equal": 9, "label_of_equal": 0.6}, "watch", "scaled too low"),
     ("ratings", COSINES | {"equal": 9, "label_of_equal": 0.8}, ""),
+    ("ratings", AVERAGED, "watch", "40 texts of column 'a'"),
+    ("ratings", AVERAGED | {"groups": 9}, ""),
+    ("ratings", AVERAGED | {"groups": 18}, "watch"),
+    ("ratings", AVERAGED | {"averaged": 0.7}, ""),
+    ("ratings", AVERAGED | {"averaged": 0.85}, "watch"),
+    ("ratings", AVERAGED | {"levels": 7}, ""),
+    ("ratings", AVERAGED | {"levels": 14}, "watch"),
     ("pair_classes", CLASSES, ""),
     ("pair_classes", CLASSES | {"order": -0.9}, "watch", "in another order"),
     ("pair_classes", CLASSES | {"order": -0.9, "chances": [0.001, 0.007, 0.007]}, "watch"),
@@ -90,6 +106,35 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("teacher_margins", MARGINS | {"alone": 0.9}, "watch", "scores of the positive"),
     ("twin_classes", TWINS | {"share": 0.2}, ""),
     ("twin_classes", TWINS | {"share": 0.45}, "watch", "such as 3 and 5"),
+    ("mixed_classes", MIXED, ""),
+    ("mixed_classes", GENERAL, "watch", "in 3 of 20 classes"),
+    ("mixed_classes", GENERAL | {"rows": 90}, ""),
+    ("mixed_classes", GENERAL | {"rows": 100}, "watch"),
+    ("mixed_classes", GENERAL | {"mixed": 1}, ""),
+    ("mixed_classes", GENERAL | {"mixed": 2}, "watch"),
+    ("mixed_classes", GENERAL | {"share": 0.4}, ""),
+    ("mixed_classes", GENERAL | {"share": 0.6}, "watch"),
+    ("mixed_classes", GENERAL | {"unmixed": 12}, ""),
+    ("mixed_classes", GENERAL | {"unmixed": 20}, "watch"),
+    ("mixed_classes", GENERAL | {"alike": 0.6}, ""),
+    ("mixed_classes", GENERAL | {"alike": 0.75}, "watch"),
+    ("mixed_classes", SELDOM, "watch", "nearly all have different classes"),
+    ("mixed_classes", SELDOM | {"classes": 6}, ""),
+    ("mixed_classes", SELDOM | {"classes": 10}, "watch"),
+    ("mixed_classes", SELDOM | {"nearest": 0.2}, ""),
+    ("mixed_classes", SELDOM | {"nearest": 0.28}, "watch"),
+    ("mixed_classes", SELDOM | {"same": 0.25}, ""),
+    ("mixed_classes", SELDOM | {"rank": 0.6}, ""),
+    ("mixed_classes", SELDOM | {"same": 0.19}, "watch"),
+    ("targets", TARGETS, ""),
+    ("targets", TARGETS | {"equal": 0.15}, ""),
+    ("targets", TARGETS | {"equal": 0.3}, "watch", "'a b' and 'c d'"),
+    ("targets", TARGETS | {"equal": 0.3, "rows": 24}, ""),
+    ("targets", TARGETS | {"equal": 0.3, "rows": 40}, "watch"),
+    ("targets", TARGETS | {"cosine": 0.97}, ""),
+    ("targets", TARGETS | {"cosine": 0.985, "rank": 4.0}, "watch", "nearly all the same"),
+    ("contained", CONTAINED | {"cut": 0.86}, ""),
+    ("contained", CONTAINED | {"cut": 0.93}, "watch", "stands in its positive word by word"),
     ("strays", STRAYS | {"share": 0.06}, ""),
     ("strays", STRAYS | {"share": 0.12}, "watch", "misaligned"),
     ("strays", STRAYS | {"share": 0.3}, "watch"),
@@ -121,7 +166,18 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("lengths_in_batches", {"column": "a", "share": 0.7, "tokens": 9.0}, ""),
     ("lengths_in_batches", {"column": "a", "share": 0.5, "tokens": 6.0}, "watch", "truncated"),
 ]
+TRANSLATIONS = {
+    "name": "a", "kind": "translations", "count": 60, "distinct": 60, "rank": 0.5, "nearest": 0.2,
+    "shared": 0.8, "told": 0.9,
+}  # fmt: skip
 OF_HEADS: list[tuple[Any, ...]] = [
+    ("gold", {"answers": [TRANSLATIONS]}, "watch", "a translation has more words in common"),
+    ("gold", {"answers": [TRANSLATIONS | {"rank": 0.8}]}, ""),
+    ("gold", {"answers": [TRANSLATIONS | {"shared": 0.4}]}, ""),
+    ("gold", {"answers": [TRANSLATIONS | {"shared": 0.6}]}, "watch"),
+    ("gold", {"answers": [TRANSLATIONS | {"told": 0.7}]}, ""),
+    ("gold", {"answers": [TRANSLATIONS | {"told": 0.8}]}, "watch"),
+    ("gold", {"answers": [TRANSLATIONS | {"count": 12}]}, "watch", "12 translations"),
     ("head", HEAD, ""),
     ("head", HEAD | {"rate": 1.4e-3}, ""),
     ("head", HEAD | {"rate": 0.7e-3}, "watch", "The learning rate of the loss's own weights"),
