@@ -19,7 +19,7 @@ COUNTED = "classes_counted"  # number of classes of a batch, where they are 0, 1
 LABEL_SIGNS = (CLASS_SHARE, CLASS_CHANCE, RELABELLED, COUNTED)
 # Share of rows of one class from which on it is noted; fewest texts that came again; by how many
 # standard deviations a score differs from what it was; texts that are remembered.
-ONE_CLASS, AGAIN, ANOTHER_SCORE, MOST_TEXTS = 0.6, 4, 0.25, 50_000
+ONE_CLASS, FEWEST_TEXTS, ANOTHER_SCORE, MOST_TEXTS = 0.6, 4, 0.25, 50_000
 
 
 class LabelSigns:
@@ -57,14 +57,14 @@ class LabelSigns:
             return {}
         values = labels.detach().double().cpu()
         least = ANOTHER_SCORE * float(values.std()) if labels.is_floating_point() else 0.0
-        again = list[bool]()
+        changes = list[bool]()
         for texts, value in zip(zip(*rows, strict=True), values.tolist(), strict=True):
             key = tuple(map(tuple, texts))
             if key in self._labels:
-                again.append(abs(self._labels[key] - value) > least)
+                changes.append(abs(self._labels[key] - value) > least)
             elif len(self._labels) < MOST_TEXTS:
                 self._labels[key] = value
-        return {RELABELLED: sum(again) / len(again)} if len(again) >= AGAIN else {}
+        return {RELABELLED: sum(changes) / len(changes)} if len(changes) >= FEWEST_TEXTS else {}
 
 
 def _are_places(labels: Tensor) -> bool:

@@ -103,15 +103,15 @@ def _pairs(shape: torch.Size, scores: Tensor) -> dict[str, tuple[Tensor, Tensor]
     """
     draw = torch.Generator().manual_seed(0)
     rows = F.normalize(torch.randn(shape, generator=draw, dtype=torch.float64), dim=1)
-    others = torch.randn(shape, generator=draw, dtype=torch.float64)
-    others = F.normalize(others - (others * rows).sum(1, keepdim=True) * rows, dim=1)
-    wanted = _in_double(scores)[:, None]
-    low, high = wanted.min(), wanted.max()
+    normals = torch.randn(shape, generator=draw, dtype=torch.float64)
+    normals = F.normalize(normals - (normals * rows).sum(1, keepdim=True) * rows, dim=1)
+    targets = _in_double(scores)[:, None]
+    low, high = targets.min(), targets.max()
     if low < -1 or high > 1:
-        wanted, low, high = (wanted - low) / (high - low), wanted.new_zeros(()), 1.0
-    cosines = {AS_SCORED: wanted, AT_RIGHT_ANGLES: 0 * wanted, REVERSED: low + high - wanted}
+        targets, low, high = (targets - low) / (high - low), targets.new_zeros(()), 1.0
+    cosines = {AS_SCORED: targets, AT_RIGHT_ANGLES: 0 * targets, REVERSED: low + high - targets}
     return {
-        name: (rows, cosine * rows + (1 - cosine**2).clamp(min=0).sqrt() * others)
+        name: (rows, cosine * rows + (1 - cosine**2).clamp(min=0).sqrt() * normals)
         for name, cosine in cosines.items()
     }
 

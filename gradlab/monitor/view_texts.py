@@ -51,6 +51,24 @@ def text_numbers(views: Sequence[Tensor]) -> dict[str, float]:
     }
 
 
+def texts_of(rows: Tensor) -> list[list[int]]:
+    """Return the tokens of each row without padding.
+
+    Padding is a token that makes up one end of some rows, not of all, and stands nowhere else.
+    """
+    texts: list[list[int]] = rows.tolist()
+    for end in (-1, 0):
+        for padding in sorted({text[end] for text in texts}):
+            lengths = [_run(text, padding, end) for text in texts]
+            only = all(text.count(padding) == n for text, n in zip(texts, lengths, strict=True))
+            if only and 0 in lengths:
+                return [
+                    (text[:-n] if end else text[n:]) if n else text
+                    for text, n in zip(texts, lengths, strict=True)
+                ]
+    return texts
+
+
 def _repeated(rows: Tensor) -> float:
     """Return the share of rows that stand more than once."""
     _, kinds, counts = rows.unique(dim=0, return_inverse=True, return_counts=True)
@@ -97,24 +115,6 @@ def _overlap(texts: list[list[int]], partners: list[list[int]]) -> dict[str, flo
     common = common.square() * sizes[:, None]
     smaller, larger = (int(pairs[off_diagonal].sum()) for pairs in (common < own, common > own))
     return {OVERLAP_RANK: smaller / (smaller + larger)} if smaller + larger else {}
-
-
-def texts_of(rows: Tensor) -> list[list[int]]:
-    """Return the tokens of each row without padding.
-
-    Padding is a token that makes up one end of some rows, not of all, and stands nowhere else.
-    """
-    texts: list[list[int]] = rows.tolist()
-    for end in (-1, 0):
-        for padding in sorted({text[end] for text in texts}):
-            lengths = [_run(text, padding, end) for text in texts]
-            only = all(text.count(padding) == n for text, n in zip(texts, lengths, strict=True))
-            if only and 0 in lengths:
-                return [
-                    (text[:-n] if end else text[n:]) if n else text
-                    for text, n in zip(texts, lengths, strict=True)
-                ]
-    return texts
 
 
 def _run(text: list[int], token: int, end: int) -> int:

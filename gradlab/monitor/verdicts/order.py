@@ -50,7 +50,7 @@ def order(records: Records) -> Verdict | None:
     )
     evidence = {"first": first, "last": last, "mean": mean}
     symptom = "labels-do-not-fit"
-    early, late = (statistics.fmean(part or [mean]) for part in records.parts("order"))
+    early, late = (statistics.fmean(third or [mean]) for third in records.outer_thirds("order"))
     if _is_reversed(records, values):
         stays = late < min(REVERSED, early + NARROW)
         grade = BAD if stays or records.score_falls() else WATCH
@@ -73,14 +73,16 @@ def order(records: Records) -> Verdict | None:
 
 def _falls_clearly(records: Records) -> bool:
     """Whether the last third of the records is below the first by more than chance."""
-    early, late = records.parts("order")
-    error = math.hypot(*(statistics.pstdev(part) / math.sqrt(len(part)) for part in (early, late)))
+    early, late = records.outer_thirds("order")
+    error = math.hypot(
+        *(statistics.pstdev(third) / math.sqrt(len(third)) for third in (early, late))
+    )
     return statistics.fmean(late) + CLEARLY * error < statistics.fmean(early)
 
 
 def _stays_at_chance(records: Records) -> bool:
     """Whether the last third of many records is no better in order than chance."""
-    late = records.parts("order")[1]
+    late = records.outer_thirds("order")[1]
     if len(records.points("order")) < RECORDS_OF_CHANCE:
         return False
     mean, error = statistics.fmean(late), statistics.pstdev(late) / math.sqrt(len(late))
@@ -89,7 +91,7 @@ def _stays_at_chance(records: Records) -> bool:
 
 def _wanders(records: Records) -> bool:
     """Whether the last third of the records is, on average, not clearly in order."""
-    late = records.parts("order")[1]
+    late = records.outer_thirds("order")[1]
     if not late:
         return True
     mean, error = statistics.fmean(late), statistics.pstdev(late) / math.sqrt(len(late))
@@ -106,5 +108,5 @@ def _is_reversed(records: Records, values: list[float]) -> bool:
     mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
     if records.score_falls():
         return mean < REVERSED_AS_WELL and mean + CLEARLY_AS_WELL * error < 0.5
-    early, late = map(statistics.fmean, records.parts("order"))
+    early, late = map(statistics.fmean, records.outer_thirds("order"))
     return mean < REVERSED and mean + CLEARLY * error < 0.5 and late < (early + 0.5) / 2

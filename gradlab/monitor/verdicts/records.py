@@ -126,7 +126,7 @@ class Records:
         ends = self.ends(name)
         return ends[1] if ends else math.nan
 
-    def parts(self, name: str) -> tuple[list[float], list[float]]:
+    def outer_thirds(self, name: str) -> tuple[list[float], list[float]]:
         """Return the finite values of the first and of the last third of a quantity's records."""
         values = [v for v in self.points(name).values() if math.isfinite(v)]
         third = len(values) // 3
@@ -135,7 +135,7 @@ class Records:
     @property
     def positives_rank_first(self) -> bool:
         """Whether positives have come to be nearer than most other sentences of their batch."""
-        early, late = self.parts("ranking_accuracy")
+        early, late = self.outer_thirds("ranking_accuracy")
         if len(late) < PERSISTENT:
             return False
         mean, error = statistics.fmean(late), statistics.pstdev(late) / math.sqrt(len(late))
