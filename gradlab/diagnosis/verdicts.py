@@ -26,6 +26,7 @@ from gradlab.diagnosis.encoder_verdicts import (
     dropout,
     embedding_in_half_a_batch,
     first_token,
+    flat,
     last_token,
     length,
     noise,
@@ -91,6 +92,7 @@ from gradlab.diagnosis.pairing_verdicts import (
     exchanged,
     head,
     lengths_in_batches,
+    outweighed,
     strays,
     stream,
 )
@@ -182,12 +184,8 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         for name in ("embedding is random", "rows in another order")
     },
     "embedding depends on other rows": (
-        *(
-            "embedding depends on its batch",
-            "pairs at chance",
-            "worse than chance",
-        ),
-        *("negatives nearer",),
+        *("embedding depends on its batch", "pairs at chance", "worse than chance"),
+        "negatives nearer",
     ),
     "tokens unseen": (
         *("pairs at chance", "worse than chance", "negatives nearer"),
@@ -204,8 +202,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     },
     "few steps": (
         *("plan hardly moves", "adapter hardly moves", "schedule does not reach the rate"),
-        "warm-up takes the run",
-        "weights not loaded",
+        *("warm-up takes the run", "weights not loaded"),
     ),
     "texts missing": ("part of the pairs unrelated",),
     "large epsilon": ("plan hardly moves",),
@@ -218,6 +215,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "rows left out": ("few rows",),
     "guide masks all": ("loss zero", "no gradient", "little gradient"),
     "few rows": ("duplicates",),
+    "module is flat": ("no gradient", "little gradient", "part without gradient"),
     "embedding depends on its batch": (
         *("pairs at chance", "worse than chance", "negatives nearer"),
         *("no end of sequence", "views equal"),
@@ -378,6 +376,7 @@ TRAINER_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "aside": penalty,
     "head": head,
     "running": running,
+    "flat": flat,
     "roles": roles,
     "unanswered": unanswered,
     "unmeasured": unmeasured,
@@ -443,4 +442,5 @@ LOSS_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "copies": copies,
     "stream": stream,
     "lengths_in_batches": lengths_in_batches,
+    "outweighed": outweighed,
 }

@@ -101,6 +101,10 @@ def of_classes(share: float, chance: float, times: int = COUNT) -> Series:
 
 
 TITLED = [
+    Run("stopped without an evaluation", APART, "Run", "watch", "nothing was evaluated",
+        {"steps": 35, "total": 100}),
+    Run("stopped in its middle without an evaluation", APART, "Run", "good", "",
+        {"steps": 45, "total": 100}),
     Run("a fifth of the labels change", APART | {"relabelled_texts": 0.2}, "Labels", "watch",
         "another label or score"),
     Run("a tenth of the labels change", APART | {"relabelled_texts": 0.1}, "Labels", ""),
