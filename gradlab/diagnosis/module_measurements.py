@@ -17,6 +17,7 @@ from gradlab.diagnosis.observation import Observation
 from gradlab.seeds import undisturbed
 
 STATES, EMBEDDING = "token_embeddings", "sentence_embedding"
+TEXTS = 16  # texts of a batch that are embedded
 # Change of an embedding, relative to its length, that is none.
 NO_CHANGE = 1e-3
 Numbers = dict[str, Any]
@@ -33,9 +34,14 @@ def flat(observation: Observation) -> Numbers | None:
     if not isinstance(model, nn.Sequential) or len(model) < 2 or not columns:
         return None
     shares, trained = list[tuple[float, str]](), False
-    with _evaluation(model):
-        features = model[0](dict(columns[0]))
-        before = model[0]
+    few = {
+        name: value[:TEXTS] if isinstance(value, Tensor) and value.ndim > 1 else value
+        for name, value in columns[0].items()
+    }
+    # A module of one's own may take something else.
+    with _evaluation(model), contextlib.suppress(Exception):
+        with torch.no_grad():
+            features, before = model[0](few), model[0]
         for module in list(model)[1:]:
             trained |= any(weight.requires_grad for weight in before.parameters())
             share = _share_foretold(module, features) if trained else None
@@ -45,7 +51,7 @@ def flat(observation: Observation) -> Numbers | None:
                 features, before = module(dict(features)), module
     if not shares:
         return None
-    share, name = min(shares)
+    share, name = min(shares, key=lambda measured: abs(measured[0]))
     return {"share": share, "module": name}
 
 

@@ -105,7 +105,7 @@ def _gradients_of(model: nn.Module) -> Iterator[Gradients]:
     for tokens, zeros in passes:
         if zeros.grad is None:  # a pass that the loss does not read
             continue
-        for text, gradient in zip(tokens.cpu().numpy(), zeros.grad.double().cpu(), strict=True):
+        for text, gradient in zip(tokens.cpu().numpy(), zeros.grad.cpu().double(), strict=True):
             key = text.tobytes(), len(gradient)
             gradients[*key, times[key]] = gradient
             times[key] += 1
