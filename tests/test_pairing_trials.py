@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import types
 
 import pytest
@@ -20,19 +21,19 @@ TEXTS = columns_of(64)
 class Two(nn.Module):
     """A ranking, and the squared distance of two passes or of the mean from 0."""
 
-    def __init__(self, model, weight, *, again):
+    def __init__(self, model, weight, *, repeats):
         super().__init__()
-        self.model, self.weight, self.again = model, weight, again
+        self.model, self.weight, self.repeats = model, weight, repeats
 
     def forward(self, features, labels=None):
         columns = [self.model(dict(column))["sentence_embedding"] for column in features]
-        other = self.model(dict(features[0]))["sentence_embedding"] if self.again else 0.0
-        return self.of(*columns, other)
+        target = self.model(dict(features[0]))["sentence_embedding"] if self.repeats else 0.0
+        return self.of(*columns, target)
 
-    def of(self, anchors, positives, other):
+    def of(self, anchors, positives, target):
         cosines = F.normalize(anchors, dim=1) @ F.normalize(positives, dim=1).T
         ranking = F.cross_entropy(20 * cosines, torch.arange(len(cosines)))
-        return ranking + self.weight * (anchors - other).square().sum(1).mean()
+        return ranking + self.weight * (anchors - target).square().sum(1).mean()
 
 
 def share_by_definition(trainer, features):
@@ -46,13 +47,13 @@ def share_by_definition(trainer, features):
         trainer.loss.of(anchors, positives.roll(moved, 0), 0.0).backward()
         gradients.append(torch.cat([anchors.grad, positives.grad]).double())
     trainer.model.train()
-    own, other = gradients
-    return float((own - other).norm() / (own.norm() + other.norm()))
+    in_place, out_of_place = gradients
+    return float((in_place - out_of_place).norm() / (in_place.norm() + out_of_place.norm()))
 
 
 @pytest.mark.parametrize("weight", [0.0, 1e-2, 1.0, 1e3])
 def test_the_share_of_a_gradient_that_depends_on_pairs(bert, tmp_path, weight):
-    trainer = make_trainer(bert, tmp_path, lambda m: Two(m, weight, again=False), TEXTS)
+    trainer = make_trainer(bert, tmp_path, lambda m: Two(m, weight, repeats=False), TEXTS)
     inputs = next(iter(trainer.get_train_dataloader()))
     features, _ = trainer.collect_features(inputs)
     tensors = dict(trainer.model.named_parameters())
@@ -64,16 +65,39 @@ def test_the_share_of_a_gradient_that_depends_on_pairs(bert, tmp_path, weight):
 
 
 @pytest.mark.parametrize(
-    ("weight", "again", "words"),
+    ("weight", "repeats", "words"),
     [(1e3, False, "outweighs"), (0.01, False, ""), (1e4, True, "outweighs"), (0.01, True, "")],
 )
-def test_a_term_that_outweighs_the_comparison_is_named(bert, tmp_path, weight, again, words):
-    trainer = make_trainer(bert, tmp_path, lambda m: Two(m, weight, again=again), TEXTS)
+def test_a_term_that_outweighs_the_comparison_is_named(bert, tmp_path, weight, repeats, words):
+    trainer = make_trainer(bert, tmp_path, lambda m: Two(m, weight, repeats=repeats), TEXTS)
     verdicts = gradlab.doctor(trainer, progress=False).verdicts
     findings = [v.finding for v in verdicts if v.name == "comparison outweighed"]
     assert len(findings) == bool(words)
     assert all(words in finding for finding in findings)
     assert not [v for v in verdicts if v.name == "temperature too low"]
+
+
+class Teaching(nn.Module):
+    """Mean squared distance of each text's embedding from a teacher's, which is a part of it."""
+
+    def __init__(self, model, weight):
+        super().__init__()
+        self.model, self.weight, self.teacher = model, weight, copy.deepcopy(model)
+
+    def forward(self, features, labels=None):
+        ranking, distance = losses.MultipleNegativesRankingLoss(self.model), 0.0
+        for column in features:
+            with torch.no_grad():
+                target = 2 * self.teacher(dict(column))["sentence_embedding"]
+            distance += F.mse_loss(self.model(dict(column))["sentence_embedding"], target)
+        return distance + self.weight * ranking(features, None)
+
+
+@pytest.mark.parametrize("weight", [0.0, 1e-6])
+def test_a_student_need_not_depend_on_pairs(bert, tmp_path, weight):
+    trainer = make_trainer(bert, tmp_path, lambda m: Teaching(m, weight), TEXTS)
+    verdicts = gradlab.doctor(trainer, progress=False).verdicts
+    assert not [v for v in verdicts if v.name == "comparison outweighed"]
 
 
 def test_what_is_no_pair_has_no_share(bert, tmp_path):

@@ -89,8 +89,8 @@ def _share_foretold(module: nn.Module, features: Mapping[str, Any]) -> float | N
 
 def _output(module: nn.Module, features: dict[str, Any]) -> Tensor | None:
     """Return the embeddings that a module gives; its states of tokens where it gives none."""
-    given = module(features)
-    rows = given.get(EMBEDDING, given.get(STATES))
+    features = module(features)
+    rows = features.get(EMBEDDING, features.get(STATES))
     return rows.flatten(1) if isinstance(rows, Tensor) else None
 
 

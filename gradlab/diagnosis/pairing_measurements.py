@@ -32,11 +32,14 @@ def outweighed(
     """Return the largest share of a batch's gradient that depends on pairs; see `pairing_trials`.
 
     ``rows`` is the number of rows of the largest batch. None for losses of the library that
-    are of a single term: where a margin is met at first, they hardly depend on pairs either.
+    are of a single term, which hardly depend on pairs while their margin is met, and for losses
+    with an encoder of their own, such as a teacher.
     """
     measured = [batch for batch in batches if batch.pairing is not None and batch.columns]
     own = not type(observation.trainer).compute_loss.__module__.startswith(LIBRARY)
     own |= not type(batches[0].loss).__module__.startswith(LIBRARY)
+    if _has_teacher(observation, batches[0].loss):
+        return None
     if not measured or not (own or hasattr(batches[0].loss, KEPT_TOGETHER)):
         return None
     rows = max(len(batch.columns[0]["input_ids"]) for batch in measured)
@@ -226,6 +229,17 @@ def _rows_of(column: Mapping[str, Any]) -> list[tuple[int, ...]]:
     if ids is None or mask is None or ids.ndim != 2 or mask.shape != ids.shape:
         return []
     return [tuple(row[own.bool()].tolist()) for row, own in zip(ids, mask, strict=True)]
+
+
+def _has_teacher(observation: Observation, loss: Any) -> bool:
+    """Return whether a loss holds an encoder of texts that is not in the model that is trained."""
+    student = {id(module) for module in observation.trainer.model.modules()}
+    modules = loss.modules() if isinstance(loss, torch.nn.Module) else ()
+    return any(
+        (hasattr(module, "encode") or hasattr(module, "get_input_embeddings"))
+        and id(module) not in student
+        for module in modules
+    )
 
 
 def _common(first: Sequence[str], second: Sequence[str]) -> np.ndarray:

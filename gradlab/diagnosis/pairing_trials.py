@@ -35,7 +35,7 @@ def share_of_pairing(
     moved = _moved(inputs, columns)
     if moved is None:
         return None
-    model, kept = trainer.model, {name: tensor.grad for name, tensor in tensors.items()}
+    model, gradients_before = trainer.model, {name: tensor.grad for name, tensor in tensors.items()}
     shares = list[float]()
     try:
         for training in (False, True):
@@ -55,7 +55,7 @@ def share_of_pairing(
     finally:
         model.train()
         for name, tensor in tensors.items():
-            tensor.grad = kept[name]
+            tensor.grad = gradients_before[name]
     return min(shares) if all(map(math.isfinite, shares)) else None
 
 

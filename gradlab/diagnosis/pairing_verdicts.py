@@ -205,6 +205,8 @@ def lengths_in_batches(column: str, share: float, tokens: float) -> Iterator[Ver
 # matter. That no anchor is compared with its own row as a negative makes .3 and more: it was so for
 # margins that all pairs of a batch met. Terms that outweighed the comparison had .01 to .06.
 LEAST_OF_PAIRS = 0.1
+# Share that is rounding: the loss compares no pairs, as that of a student with its teacher.
+NO_PAIRS = 1e-5
 
 
 def outweighed(share: float, rows: int) -> Iterator[Verdict]:
@@ -231,4 +233,4 @@ def outweighed(share: float, rows: int) -> Iterator[Verdict]:
 
 def is_outweighed(share: float | None, rows: int) -> bool:
     """Return whether hardly any of a gradient depends on pairs; see `outweighed`."""
-    return share is not None and share * rows < LEAST_OF_PAIRS
+    return share is not None and share > NO_PAIRS and share * rows < LEAST_OF_PAIRS

@@ -123,6 +123,8 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("outweighed", {"share": 0.0045, "rows": 16}, "watch", "outweighs the comparison"),
     ("outweighed", {"share": 0.009, "rows": 16}, ""),
     ("outweighed", {"share": 0.0045, "rows": 32}, ""),
+    ("outweighed", {"share": 0.7e-5, "rows": 16}, ""),
+    ("outweighed", {"share": 1.4e-5, "rows": 16}, "watch"),
     ("shape", LOUD | {"pairing": 0.0045, "rows": 16}, ""),
     ("shape", LOUD | {"pairing": 0.009, "rows": 16}, "bad", "huge scale"),
     ("lengths_in_batches", {"column": "a", "share": 0.7, "tokens": 9.0}, ""),
