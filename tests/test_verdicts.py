@@ -704,9 +704,28 @@ def test_a_finished_run_of_few_steps_is_too_short_and_not_early(tmp_path, steps,
 def test_a_run_that_early_stopping_ends_at_its_beginning(end, name):
     rows = [[step, "diagnostics", "positive_cosine", 0.5 + step / 100] for step in range(end + 1)]
     rows += [[step, "watch", "run_seconds", float(step)] for step in range(end + 1)]
+    rows += [[step, "evaluation", "eval_loss", 1.0] for step in range(0, end + 1, 7)]
     manifest = {"kind": "watched run", "status": "finished", "watch": {"total_steps": 100}}
     judgement = judge({"rows": rows, "manifest": manifest})
     (verdict,) = (v for v in judgement.verdicts if v.subject == "Run")
+    assert verdict.name == name
+
+
+@pytest.mark.parametrize(
+    ("end", "kind", "name"),
+    [
+        (7, "watched run", "stopped without evaluation"),
+        (28, "watched run", "stopped without evaluation"),
+        (50, "watched run", "finished"),
+        (28, "training run", "finished"),
+    ],
+)
+def test_a_run_that_ends_early_though_nothing_was_evaluated(end, kind, name):
+    rows = [[step, "diagnostics", "positive_cosine", 0.5 + step / 100] for step in range(end + 1)]
+    rows += [[step, "watch", "run_seconds", float(step)] for step in range(end + 1)]
+    manifest = {"kind": kind, "status": "finished", "watch": {"total_steps": 100}}
+    (verdict,) = (v for v in judge({"rows": rows, "manifest": manifest}).verdicts
+                  if v.subject == "Run")  # fmt: skip
     assert verdict.name == name
 
 

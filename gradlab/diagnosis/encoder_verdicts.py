@@ -351,3 +351,29 @@ def length(
         finding += " They are truncated on the left: their beginnings are cut off."
         change = "Set model.tokenizer.truncation_side = 'right', or raise model.max_seq_length."
     yield Verdict("length", grade, finding, change, "cut off", "score-does-not-rise")
+
+
+# Share of a module's real change that its derivative foretells, below which no gradient passes. It
+# was 4e-5 for signs of embeddings, and is from .01 for a gradient that is passed straight through.
+FLAT = 3e-3
+
+
+def flat(share: float, module: str) -> Iterator[Verdict]:
+    """Judge whether a module behind the encoder passes a gradient on.
+
+    Args:
+        share: share of its change from text to text that its derivative foretells, in the median.
+        module: its class.
+    """
+    if abs(share) < FLAT:
+        finding = (
+            f"The output of {module} differs from text to text, but its derivative foretells "
+            f"{share:.1g} of that: it is flat, as a sign, rounding, clamping or saturation is, and "
+            "no gradient passes through it to the encoder."
+        )
+        change = (
+            f"Leave {module} out in training, make it smooth, or pass the gradient straight "
+            "through it: x + (module(x) - x).detach()."
+        )
+        yield Verdict("gradient", BAD, finding, change, "module is flat", "weights-do-not-move",
+                      {"share": share})  # fmt: skip

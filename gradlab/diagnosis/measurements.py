@@ -23,6 +23,7 @@ from gradlab.diagnosis import (
     label_agreement_measurements,
     label_measurements,
     label_structure_measurements,
+    module_measurements,
     pairing_measurements,
     plan_measurements,
     serving_measurements,
@@ -63,6 +64,7 @@ def measure(observation: Observation) -> dict[str, Any]:
         *serving_measurements.OF_TRAINER,
         *pairing_measurements.OF_TRAINER,
         *statistics_measurements.OF_TRAINER,
+        *module_measurements.OF_TRAINER,
     )
     trainer: dict[str, Numbers | None] = {
         check.__name__: check(observation) for check in TRAINER_CHECKS

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.decomposition.two_view_losses import gathers, name_of
-from gradlab.diagnosis import column_trials, noise_trials, trials, weight_trials
+from gradlab.diagnosis import column_trials, noise_trials, pairing_trials, trials, weight_trials
 from gradlab.diagnosis.cache_trials import beside_plain, replay
 from gradlab.diagnosis.trial_step import by_column, norm_of, size_of, trial_step
 from gradlab.errors import GradlabError, first_line
@@ -69,6 +69,8 @@ class ObservedBatch:
     factor: float | None = None
     # The loss over its mean where rows exchange labels, without dropout; None if unknown.
     met: float | None = None
+    # Share of the gradient that depends on which texts belong together; None if unknown.
+    pairing: float | None = None
     unread: tuple[int, ...] = ()  # columns without which the loss stays the same
     new_layers: tuple[str, ...] = ()  # classes of layers that the loss makes as it is computed
     # Columns that the loss is not given and those that it is given in place of them.
@@ -309,11 +311,14 @@ def _try(
     labelled = labels is not None and not depends["ignores"]
     embedded = by_column(forward, columns)
     unread: tuple[int, ...] = ()
+    pairing = None
+    if labels is None and len(embedded) >= len(columns):
+        pairing = pairing_trials.share_of_pairing(trainer, inputs, columns, tensors)
     if loss is not None and embedded and len(embedded) < len(columns):
         unread = trials.unread(trainer, loss, columns, labels)
     batch = ObservedBatch(
         dataset, loss, columns, labelled, float(value), snapshot, problem, gradients,
-        embedded=embedded, ignores_labels=depends["ignores"], unread=unread,
+        embedded=embedded, ignores_labels=depends["ignores"], unread=unread, pairing=pairing,
         factor=depends["factor"], met=depends["met"], norm=norm,
         new_layers=depends["new_layers"],
         replaced=column_trials.replaced(trainer, inputs, loss, columns, labels),

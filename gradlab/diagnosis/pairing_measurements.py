@@ -21,7 +21,29 @@ from gradlab.diagnosis.observation import Observation, ObservedBatch
 COMPARED_ROWS = 512
 # Texts whose tokens are counted; rows of batches of which one is as long as half of all texts.
 READ_TEXTS, FEWEST_ROWS = 64, 12
+# Library of losses of a single term, and the weight of the second term of those that have one.
+LIBRARY, KEPT_TOGETHER = "sentence_transformers.", "kl_div_weight"
 Numbers = dict[str, Any]
+
+
+def outweighed(
+    observation: Observation, dataset: str, batches: list[ObservedBatch]
+) -> Numbers | None:
+    """Return the largest share of a batch's gradient that depends on pairs; see `pairing_trials`.
+
+    ``rows`` is the number of rows of the largest batch. None for losses of the library that
+    are of a single term, which hardly depend on pairs while their margin is met, and for losses
+    with an encoder of their own, such as a teacher.
+    """
+    measured = [batch for batch in batches if batch.pairing is not None and batch.columns]
+    own = not type(observation.trainer).compute_loss.__module__.startswith(LIBRARY)
+    own |= not type(batches[0].loss).__module__.startswith(LIBRARY)
+    if _has_teacher(observation, batches[0].loss):
+        return None
+    if not measured or not (own or hasattr(batches[0].loss, KEPT_TOGETHER)):
+        return None
+    rows = max(len(batch.columns[0]["input_ids"]) for batch in measured)
+    return {"share": max(batch.pairing or 0.0 for batch in measured), "rows": rows}
 
 
 def strays(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
@@ -198,7 +220,7 @@ def _jaccard(first: set[str], second: set[str]) -> float:
 
 
 OF_TRAINER = (head,)
-OF_LOSS = (strays, exchanged, copies, stream, lengths_in_batches)
+OF_LOSS = (strays, exchanged, copies, stream, lengths_in_batches, outweighed)
 
 
 def _rows_of(column: Mapping[str, Any]) -> list[tuple[int, ...]]:
@@ -207,6 +229,17 @@ def _rows_of(column: Mapping[str, Any]) -> list[tuple[int, ...]]:
     if ids is None or mask is None or ids.ndim != 2 or mask.shape != ids.shape:
         return []
     return [tuple(row[own.bool()].tolist()) for row, own in zip(ids, mask, strict=True)]
+
+
+def _has_teacher(observation: Observation, loss: Any) -> bool:
+    """Return whether a loss holds an encoder of texts that is not in the model that is trained."""
+    student = {id(module) for module in observation.trainer.model.modules()}
+    modules = loss.modules() if isinstance(loss, torch.nn.Module) else ()
+    return any(
+        (hasattr(module, "encode") or hasattr(module, "get_input_embeddings"))
+        and id(module) not in student
+        for module in modules
+    )
 
 
 def _common(first: Sequence[str], second: Sequence[str]) -> np.ndarray:

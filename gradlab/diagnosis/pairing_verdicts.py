@@ -199,3 +199,38 @@ def lengths_in_batches(column: str, share: float, tokens: float) -> Iterator[Ver
     change = "Look at the data collator and its max_length: train on as much as is used."
     yield Verdict("tokens", WATCH, finding, change, "truncated in batches", "score-does-not-rise",
                   {"share": share})  # fmt: skip
+
+
+# Share of the gradient that depends on pairs, times the rows of a batch, below which pairs do not
+# matter. That no anchor is compared with its own row as a negative makes .3 and more: it was so for
+# margins that all pairs of a batch met. Terms that outweighed the comparison had .01 to .06.
+LEAST_OF_PAIRS = 0.1
+# Share that is rounding: the loss compares no pairs, as that of a student with its teacher.
+NO_PAIRS = 1e-5
+
+
+def outweighed(share: float, rows: int) -> Iterator[Verdict]:
+    """Judge whether what is trained depends on which texts belong together.
+
+    Args:
+        share: share of the embeddings' gradient that depends on it.
+        rows: rows of a batch.
+    """
+    if is_outweighed(share, rows):
+        finding = (
+            f"If the second texts of the {rows} rows of a batch change places, only "
+            f"{100 * share:.2g}% of the gradient of the embeddings changes: what is trained hardly "
+            "depends on which texts belong together. A further term of the loss outweighs the "
+            "comparison by its weight."
+        )
+        change = (
+            "Lower the weight of the further term (a regulariser, a penalty, a divergence) until "
+            "its gradient is smaller than that of the comparison; log the terms apart."
+        )
+        yield Verdict("terms of the loss", WATCH, finding, change, "comparison outweighed",
+                      "score-does-not-rise", {"share": share})  # fmt: skip
+
+
+def is_outweighed(share: float | None, rows: int) -> bool:
+    """Return whether hardly any of a gradient depends on pairs; see `outweighed`."""
+    return share is not None and share > NO_PAIRS and share * rows < LEAST_OF_PAIRS

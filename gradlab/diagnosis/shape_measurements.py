@@ -80,7 +80,7 @@ def shape(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
         unit, longer = (float(function(size * rows, size * rows.roll(1, 0))) for size in (1.0, 3.0))
     return {
         "values": values, "longer": longer / unit if unit else 1.0, "value": batch.value,
-        "length": length,
+        "length": length, "pairing": batch.pairing, "rows": len(batch.embedded[0]),
     }  # fmt: skip
 
 

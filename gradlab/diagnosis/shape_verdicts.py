@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
+from gradlab.diagnosis.pairing_verdicts import is_outweighed
 from gradlab.monitor.verdicts import formula
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, WATCH, Verdict
@@ -63,7 +64,12 @@ HUGE = 20.0
 
 
 def shape(
-    values: Mapping[str, float], longer: float, value: float, length: float
+    values: Mapping[str, float],
+    longer: float,
+    value: float,
+    length: float,
+    pairing: float | None = None,
+    rows: int = 0,
 ) -> Iterator[Verdict]:
     """Judge what a loss of one's own computes, by its values on known batches.
 
@@ -72,6 +78,8 @@ def shape(
         longer: loss of embeddings that are three times as long, relative to unit rows.
         value: loss of the first batch.
         length: mean length of its embeddings.
+        pairing: share of their gradient that depends on pairs; None if unknown.
+        rows: rows of the batch.
     """
     for verdict in (formula.formula(values), formula.reaction(values)):
         # What is reversed is judged by `direction`.
@@ -87,7 +95,7 @@ def shape(
         change = "Normalise embeddings (F.normalize, models.Normalize()), or raise the temperature."
         yield Verdict("temperature", WATCH, finding, change, "logits too large", "temperature",
                       {"value": value, "guessing": guessing})  # fmt: skip
-    elif value > HUGE * guessing > 0:
+    elif value > HUGE * guessing > 0 and not is_outweighed(pairing, rows):
         finding = (
             f"The loss is {value:.3g} in the first batch, and guessing gives {guessing:.3g}: its "
             "similarities are multiplied by a huge scale, that is, its temperature is far too low."

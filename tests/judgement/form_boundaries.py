@@ -39,6 +39,8 @@ def _form(kind: str, share: float) -> dict[str, Any]:
     return FORMS | {"kinds": {kind: ["a", share, "text"]}}
 
 
+# A loss that is far above guessing.
+LOUD = {"values": {"alike": 2.0}, "value": 60.0, "longer": 1.0, "length": 1.0}
 OF_FORMS: list[tuple[Any, ...]] = [
     ("forms", _form("object", 0.06), ""),
     ("forms", _form("object", 0.12), "watch", r"printed form \(repr\) of an object"),
@@ -163,6 +165,13 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("stream", {"pairs": 12, "alike": 0.95}, ""),
     ("stream", {"pairs": 24, "alike": 0.95}, "watch", "The data are a stream"),
     ("stream", {"pairs": 24, "alike": 0.5}, ""),
+    ("outweighed", {"share": 0.0045, "rows": 16}, "watch", "outweighs the comparison"),
+    ("outweighed", {"share": 0.009, "rows": 16}, ""),
+    ("outweighed", {"share": 0.0045, "rows": 32}, ""),
+    ("outweighed", {"share": 0.7e-5, "rows": 16}, ""),
+    ("outweighed", {"share": 1.4e-5, "rows": 16}, "watch"),
+    ("shape", LOUD | {"pairing": 0.0045, "rows": 16}, ""),
+    ("shape", LOUD | {"pairing": 0.009, "rows": 16}, "bad", "huge scale"),
     ("lengths_in_batches", {"column": "a", "share": 0.7, "tokens": 9.0}, ""),
     ("lengths_in_batches", {"column": "a", "share": 0.5, "tokens": 6.0}, "watch", "truncated"),
 ]
@@ -178,6 +187,9 @@ OF_HEADS: list[tuple[Any, ...]] = [
     ("gold", {"answers": [TRANSLATIONS | {"told": 0.7}]}, ""),
     ("gold", {"answers": [TRANSLATIONS | {"told": 0.8}]}, "watch"),
     ("gold", {"answers": [TRANSLATIONS | {"count": 12}]}, "watch", "12 translations"),
+    ("flat", {"share": 0.002, "module": "Signs"}, "bad", "no gradient passes"),
+    ("flat", {"share": -0.002, "module": "Signs"}, "bad"),
+    ("flat", {"share": 0.0045, "module": "Signs"}, ""),
     ("head", HEAD, ""),
     ("head", HEAD | {"rate": 1.4e-3}, ""),
     ("head", HEAD | {"rate": 0.7e-3}, "watch", "The learning rate of the loss's own weights"),

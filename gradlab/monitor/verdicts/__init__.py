@@ -153,7 +153,10 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "views interleaved": ("hardly told apart", "loss of guessing", "score does not improve"),
     "weights replaced": ("loss came back", "loss rises", "hardly told apart", "score fell"),
     "few steps": ("no progress", "hardly told apart", "loss of guessing", "score does not improve"),
-    "stopped early": ("no progress", "hardly told apart", "score does not improve"),
+    **{
+        name: ("no progress", "hardly told apart", "score does not improve")
+        for name in ("stopped early", "stopped without evaluation")
+    },
     "rate ends early": ("no progress", "hardly told apart", "score does not improve"),
     "identical views": (
         *("nothing to learn", "loss is 0", "no progress", "gradient has vanished", "none learns"),

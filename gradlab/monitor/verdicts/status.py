@@ -26,6 +26,9 @@ SILENT, SILENT_SECONDS = 20, 300.0
 # Fewest steps of a finished run that train an encoder; share of the planned steps before which a
 # run that stops has hardly begun.
 FEWEST_STEPS, HARDLY_BEGUN = 10, 0.2
+# Share of the planned steps before which a run that stops without any evaluation stops early. It
+# was a fifth where a callback stopped at the first noise of the loss.
+STOPPED_UNEVALUATED = 0.4
 # A part of an error's text, its usual cause, and what to change.
 ERRORS = (
     (
@@ -110,6 +113,21 @@ def judge_status(run: Recording, records: int, silence: float) -> Verdict:
         )
         change = "Raise max_steps or num_train_epochs beyond the checkpoint, or start anew."
         return Verdict("Run", WATCH, finding, change, "nothing left")
+    if (
+        run.status == FINISHED and run.watched and total
+        and step + pause_steps < STOPPED_UNEVALUATED * total and not run.history.scores()
+    ):  # fmt: skip
+        finding = (
+            f"The run stopped at {place}, and nothing was evaluated until then: that is not early "
+            "stopping by a score. Something else ended it, such as a callback that set "
+            "should_training_stop, a limit of time, or a break in a loop."
+        )
+        change = (
+            "Look for what ends the run. If that is the loss of batches, which is noisy, stop by a "
+            "score of held-out texts, with some patience."
+        )
+        name = "stopped without evaluation"
+        return Verdict("Run", WATCH, finding, change, name, "score-does-not-rise")
     if run.status == FINISHED and total and step + pause_steps < HARDLY_BEGUN * total:
         finding = f"The run stopped at {place}, as early stopping does: it had hardly begun."
         change = (
