@@ -108,7 +108,8 @@ def _pairs(shape: torch.Size, scores: Tensor) -> dict[str, tuple[Tensor, Tensor]
     targets = _in_double(scores)[:, None]
     low, high = targets.min(), targets.max()
     if low < -1 or high > 1:
-        targets, low, high = (targets - low) / (high - low), targets.new_zeros(()), 1.0
+        targets = (targets - low) / (high - low)
+        low, high = targets.min(), targets.max()
     cosines = {AS_SCORED: targets, AT_RIGHT_ANGLES: 0 * targets, REVERSED: low + high - targets}
     return {
         name: (rows, cosine * rows + (1 - cosine**2).clamp(min=0).sqrt() * normals)

@@ -208,7 +208,10 @@ class Watch(Recorder):
                 self._open(0)
             value = snapshot.loss
             numbers = ({} if value is None else {BATCH_LOSS: value}) | held.numbers
-            numbers |= snapshot.label_signs | ({WITHOUT_GRADIENT: 1.0} if snapshot.detached else {})
+            numbers |= {
+                **snapshot.label_signs,
+                **({WITHOUT_GRADIENT: 1.0} if snapshot.detached else {}),
+            }
             if pairs := snapshot.pairs(MOST_ROWS):
                 numbers |= self._signs[held.dataset].of(pairs, snapshot.is_one_sided)
             measured = self.measure(self._probes[held.dataset], [snapshot])
