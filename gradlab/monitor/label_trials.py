@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -78,7 +79,7 @@ def label_trials(
     if len(labels) == 1 and labels[0].is_floating_point() and len(views) == 2:
         with contextlib.suppress(Exception), undisturbed(), torch.no_grad():
             return {
-                name: value(lambda entry, pair=pair: _replaced(entry, views, pair))
+                name: value(functools.partial(_replaced, views=views, pair=pair))
                 for name, pair in _pairs(views[0].shape, labels[0]).items()
             }
     return {}
@@ -117,7 +118,7 @@ def _pairs(shape: torch.Size, scores: Tensor) -> dict[str, tuple[Tensor, Tensor]
     }
 
 
-def _replaced(entry: Tensor, views: Sequence[Tensor], pair: Sequence[Tensor]) -> Tensor:
+def _replaced(entry: Any, views: Sequence[Tensor], pair: Sequence[Tensor]) -> Tensor:
     """Return the rows of a pair in place of a view, and other tensors as they are."""
     return next((rows for view, rows in zip(views, pair, strict=True) if entry is view), entry)
 

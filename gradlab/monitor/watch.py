@@ -208,10 +208,8 @@ class Watch(Recorder):
                 self._open(0)
             value = snapshot.loss
             numbers = ({} if value is None else {BATCH_LOSS: value}) | held.numbers
-            numbers |= {
-                **snapshot.label_signs,
-                **({WITHOUT_GRADIENT: 1.0} if snapshot.detached else {}),
-            }
+            numbers |= {WITHOUT_GRADIENT: 1.0} if snapshot.detached else {}
+            numbers |= dict(snapshot.label_signs)
             if pairs := snapshot.pairs(MOST_ROWS):
                 numbers |= self._signs[held.dataset].of(pairs, snapshot.is_one_sided)
             measured = self.measure(self._probes[held.dataset], [snapshot])
