@@ -7,6 +7,7 @@ known by their embeddings.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -54,16 +55,20 @@ class Replay:
     def _look_at_output(self, module: nn.Module, inputs: Any, output: Any) -> None:
         if not torch.is_grad_enabled() or any(view.grad is None for view in self._views):
             return
-        for rows in _tensors(output):
-            if rows.ndim != 2 or rows.shape[1] != self._rows.shape[1] or not rows.requires_grad:
-                continue
-            cosines = F.normalize(rows.detach().to(self._rows.dtype), dim=1) @ self._rows.T
-            highest, places = cosines.max(1)
-            if float(highest.mean()) >= SAME_ROWS:
-                self._places.setdefault(module, []).extend(places.tolist())
-                rows.register_hook(functools.partial(self._arrive, places.tolist()))
-            else:
-                self._unlike.add(module)
+        with contextlib.suppress(Exception):  # outputs of another kind; training must go on
+            for rows in _tensors(output):
+                if rows.ndim == 2 and rows.shape[1] == self._rows.shape[1] and rows.requires_grad:
+                    self._follow(module, rows)
+
+    def _follow(self, module: nn.Module, rows: Tensor) -> None:
+        """Wait for the gradient of an output, if its rows are cached ones."""
+        cosines = F.normalize(rows.detach().to(self._rows.dtype), dim=1) @ self._rows.T
+        highest, places = cosines.max(1)
+        if float(highest.mean()) < SAME_ROWS:
+            self._unlike.add(module)
+            return
+        self._places.setdefault(module, []).extend(places.tolist())
+        rows.register_hook(functools.partial(self._arrive, places.tolist()))
 
     def _arrive(self, places: list[int], gradient: Tensor) -> None:
         self._arrived.update(zip(places, gradient.detach(), strict=True))
@@ -78,8 +83,7 @@ class Replay:
         )
         if not self._arrived or not is_certain or len(gradients) < len(self._views):
             return
-        own = torch.cat(gradients)
-        places = [*self._arrived]
+        own, places = torch.cat(gradients), [*self._arrived]
         cosines = F.cosine_similarity(torch.stack([*self._arrived.values()]), own[places], dim=1)
         self._tell({
             REPLAYED: len(places) / len(own), REPLAYED_COSINE: float(cosines.double().mean()),
