@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import gradlab
 
@@ -75,6 +76,19 @@ def test_gradients_of_other_rows_and_rows_left_out_are_told(tmp_path):
     assert numbers(watch, "replayed_rows") == [0.25] * 6
     assert numbers(watch, "replayed_cosine") == pytest.approx([1.0] * 6)
     assert "gradients of other rows" in {verdict.name for verdict in watch.judgement.verdicts}
+
+
+def test_other_hooks_of_optimizers_are_still_called(tmp_path):
+    calls = list[int]()
+    first, last = (
+        register_optimizer_step_pre_hook(lambda *_, at=at: calls.append(at)) for at in range(2)
+    )
+    try:
+        cached_run(tmp_path, range(4))
+    finally:
+        first.remove()
+        last.remove()
+    assert calls == [0, 1] * 6
 
 
 def test_embeddings_with_a_graph_are_not_followed(tmp_path):

@@ -37,7 +37,7 @@ class Replay:
             views: embeddings that the criterion got, (N, D) each, leaves with a gradient to come.
             tell: is called with `REPLAY_NUMBERS`, at the step.
         """
-        self._views, self._tell = list(views), tell
+        self._views, self._tell, self._has_ended = list(views), tell, False
         self._rows = F.normalize(torch.cat([view.detach() for view in views]), dim=1)
         self._arrived: dict[int, Tensor] = {}
         self._places: dict[nn.Module, list[int]] = {}  # rows in the outputs of each module
@@ -53,7 +53,8 @@ class Replay:
             hook.remove()
 
     def _look_at_output(self, module: nn.Module, inputs: Any, output: Any) -> None:
-        if not torch.is_grad_enabled() or any(view.grad is None for view in self._views):
+        is_due = torch.is_grad_enabled() and not self._has_ended
+        if not is_due or any(view.grad is None for view in self._views):
             return
         with contextlib.suppress(Exception):  # outputs of another kind; training must go on
             for rows in _tensors(output):
@@ -74,7 +75,10 @@ class Replay:
         self._arrived.update(zip(places, gradient.detach(), strict=True))
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self.end()
+        if self._has_ended:
+            return
+        # The hooks stay until the next record: none may go while an optimizer walks through them.
+        self._has_ended = True
         gradients = [view.grad for view in self._views if view.grad is not None]
         # Much dropout moves rows so far that some are nearest to the same one, or to none.
         is_certain = all(

@@ -81,9 +81,14 @@ def _falls_clearly(records: Records) -> bool:
 
 
 def _stays_at_chance(records: Records) -> bool:
-    """Whether the last third of many records is no better in order than chance."""
-    late = records.outer_thirds("order")[1]
-    if len(records.points("order")) < RECORDS_OF_CHANCE:
+    """Whether the last third of many records is no better in order than chance, nor than the first.
+
+    Mined negatives are nearer than positives until they are learned, and a score may rise before.
+    """
+    early, late = records.outer_thirds("order")
+    if len(records.points("order")) < RECORDS_OF_CHANCE or records.score_rises():
+        return False
+    if statistics.fmean(late) > statistics.fmean(early) + NARROW:
         return False
     mean, error = statistics.fmean(late), statistics.pstdev(late) / math.sqrt(len(late))
     return mean < AT_CHANCE and mean - OF_CHANCE * error <= 0.5
