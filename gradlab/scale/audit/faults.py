@@ -12,7 +12,7 @@ NEGLIGIBLE = 1e-8
 # Tolerance of slopes by finite differences, relative to the largest slope.
 NEAR = 1e-3
 # Share of the largest slope that a loss withholds by design; slopes in float32 are off by less.
-CLEARLY = 0.02
+CLEARLY = 0.2
 # name -> (usual cause, remedy)
 ADVICE = {
     "parameter": (
