@@ -173,7 +173,13 @@ def entailment_triplets_ranked(stage: Stage) -> None:
     learns(stage, trainer, SCENES.sought, least=0.05)
 
 
-@sound("abstracts in both roles at once, joined over directions")
+@sound(
+    "abstracts in both roles at once, joined over directions",
+    allowed={
+        r"collapse|seem unrelated|that of guessing": "A mean cosine of .998 and a loss of guessing "
+        "are a collapse, though the score rises.",
+    },
+)
 def abstracts_ranked_in_all_directions(stage: Stage) -> None:
     def loss(model: Any) -> Any:
         return losses.MultipleNegativesRankingLoss(
