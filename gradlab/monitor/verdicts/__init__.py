@@ -23,6 +23,7 @@ from gradlab.monitor.verdicts import (
     gradient,
     order,
     pairing,
+    rows,
     step_effects,
     steps,
     tokens,
@@ -72,6 +73,14 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("score does not improve", "held-out loss rises", "none learns", "gradient has vanished"),
         *("temperature too high", "ratio too low", "nothing to learn"),
     ),
+    **{
+        name: (
+            *("loss reversed", "no gradient at embeddings", "no negatives", "rows by their place"),
+            *("pairs unrelated", "hardly told apart", "loss of guessing", "collapse"),
+            *("score does not improve", "no progress", "nothing to learn", "none learns"),
+        )
+        for name in ("rows without a part", "wrong rows without gradient", "classes once in a batch")
+    },
     "other row as target": (
         *("push reversed", "ratio too low", "hardly told apart", "loss of guessing", "collapse"),
         *("score does not improve", "training hurts"),
@@ -371,6 +380,9 @@ def _of_records(records: Records, unmeasured: str, running: bool) -> list[Verdic
         batches.of_one_class(records),
         batches.relabelled(records),
         batches.counted_anew(records),
+        rows.places(records),
+        rows.wrong_rows(records),
+        rows.alone_in_class(records),
         batches.alternating(records),
         batches.unrelated(records) or tokens.unrelated(records),
         batches.opposed(records),
