@@ -18,8 +18,8 @@ CLASS_SHARE, CLASS_CHANCE, RELABELLED = "class_share", "class_chance", "relabell
 COUNTED = "classes_counted"  # number of classes of a batch, where they are 0, 1, 2 ... without gap
 ALONE = "rows_alone_in_class"
 LABEL_SIGNS = (CLASS_SHARE, CLASS_CHANCE, RELABELLED, COUNTED, ALONE)
-# Shares of rows of one class, and alone with theirs, from which on they are noted; fewest texts that
-# came again; by how many standard deviations a score differs from what it was; texts that are
+# Shares of rows of one class, and alone with theirs, from which on they are noted; fewest texts
+# that came again; by how many standard deviations a score differs from what it was; texts that are
 # remembered.
 ONE_CLASS, MOST_ALONE, FEWEST_TEXTS, ANOTHER_SCORE, MOST_TEXTS = 0.6, 0.8, 4, 0.25, 50_000
 

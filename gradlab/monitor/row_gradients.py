@@ -33,8 +33,8 @@ class RowGradients:
             slopes: gradient of the loss at the views that have one, (N, D) each, by their index.
             views: all views, (N, D) each.
         """
-        sizes = {at: slope.detach().double().norm(dim=-1) for at, slope in slopes.items()}
-        sizes = {at: size for at, size in sizes.items() if size.ndim == 1 and bool((size > 0).any())}
+        norms = {at: slope.detach().double().norm(dim=-1) for at, slope in slopes.items()}
+        sizes = {at: size for at, size in norms.items() if size.ndim == 1 and bool(size.any())}
         if not sizes:
             return {}
         self._records += 1

@@ -75,7 +75,7 @@ class WeightsWatch:
                 of_loss = {id(weight) for weight in own}
                 look_at_next_gradients([w for w in weights if id(w) not in of_loss], tell)
                 if not several_processes():
-                    TokenGradients(value, tell)
+                    TokenGradients(value, tell, sum(map(len, sources)))
                 texts = text_numbers(sources)
                 if are_cached(sources):
                     self._replay = Replay(sources, tell)

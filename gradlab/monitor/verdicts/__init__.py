@@ -76,10 +76,10 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     **{
         name: (
             *("loss reversed", "no gradient at embeddings", "no negatives", "rows by their place"),
-            *("pairs unrelated", "hardly told apart", "loss of guessing", "collapse"),
+            *("pairs unrelated", "hardly told apart", "loss of guessing", "collapse", "same batch"),
             *("score does not improve", "no progress", "nothing to learn", "none learns"),
         )
-        for name in ("rows without a part", "wrong rows without gradient", "classes once in a batch")
+        for name in ("rows left out", "wrong rows left out", "classes once", "texts left out")
     },
     "other row as target": (
         *("push reversed", "ratio too low", "hardly told apart", "loss of guessing", "collapse"),
@@ -383,6 +383,7 @@ def _of_records(records: Records, unmeasured: str, running: bool) -> list[Verdic
         rows.places(records),
         rows.wrong_rows(records),
         rows.alone_in_class(records),
+        rows.texts(records),
         batches.alternating(records),
         batches.unrelated(records) or tokens.unrelated(records),
         batches.opposed(records),
