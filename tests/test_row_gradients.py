@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from gradlab.monitor.label_signs import LabelSigns
+from gradlab.monitor.optimizer_step import NextStep
 from gradlab.monitor.row_gradients import RowGradients
 from gradlab.monitor.token_signs import TokenGradients
 
@@ -72,3 +73,24 @@ def test_texts_without_gradient_where_the_rows_are_tokens_of_one(first):
     TokenGradients(value, told.update, len(rows))
     value.backward()
     assert told.get("idle_texts") == (0.75 if first else None)
+
+
+@pytest.mark.parametrize("restored", ["before the step", "after the step", "never"])
+def test_weights_that_are_moved_before_the_step(restored):
+    torch.manual_seed(0)
+    weight, told = torch.nn.Parameter(torch.randn(5)), dict[str, float]()
+    optimizer, push = torch.optim.SGD([weight], lr=0.1), 0.2 * torch.ones(5)
+    step = NextStep([weight], [], [], told.update)
+    weight.grad = torch.randn(5)
+    with torch.no_grad():
+        weight += push
+        if restored == "before the step":
+            weight -= push
+    optimizer.step()
+    with torch.no_grad():
+        if restored == "after the step":
+            weight -= push
+    assert step.conclude()
+    distance = float(push.norm() / (0.1 * weight.grad.norm()))
+    expected = pytest.approx(distance, rel=1e-4) if restored == "never" else None
+    assert told.get("moved_before_step") == expected

@@ -1,10 +1,10 @@
-"""Runs on either side of limits on the rows and texts of a batch that have a gradient."""
+"""Runs on either side of limits on what is left out of a batch, or moves weights beside a step."""
 
 from __future__ import annotations
 
 from tests.judgement.case import Row
 from tests.judgement.run_boundaries import APART, COUNT, Series, frozen
-from tests.judgement.step_boundaries import zeros
+from tests.judgement.step_boundaries import STEPS, zeros
 from tests.judgement.titled_runs import LABELLED, Run, few
 
 
@@ -59,6 +59,13 @@ ROW_RUNS = [
     Run("the tokens of one text in 33 records", texts(0.9, 33), "Batch", "bad"),
     Run("the tokens of one text in 31 records", texts(0.9, 31), "Batch", ""),
     Run("the tokens of one text in a run of 7", few(7, **APART, idle_texts=0.9), "Batch", ""),
+    Run("weights moved by hand", STEPS | {"moved_before_step": 2.2}, "Weights", "bad",
+        "is not taken back"),
+    Run("weights moved a little by hand", STEPS | {"moved_before_step": 1.8}, "Weights", ""),
+    Run("weights moved by hand in a run of 3", few(3, **STEPS, moved_before_step=8.0), "Weights",
+        ""),
+    Run("weights moved by hand in a run of 6", few(6, **STEPS, moved_before_step=8.0), "Weights",
+        "bad"),
     Run("the tokens of one text in a run of 9", few(9, **APART, idle_texts=0.9), "Batch", "bad"),
 ]  # fmt: skip
 

@@ -127,13 +127,12 @@ EFFECTS: dict[str, tuple[str, ...]] = {
             *("empty steps", "loss outweighed"),
             *("weights still", "loss maximised", "steps undone", "second view unused"),
             *("warm-up begins again", "warm-up never ends", "rates fall by layer"),
-            *("much weight decay", "large epsilon", "temperature too low"),
+            *("much weight decay", "large epsilon", "temperature too low", "moved by hand"),
             *("steps uphill", "weights without rate", "steps rounded away", "loss divided"),
             *("gradient below epsilon", "rate not reached", "weights go back", "rate too high"),
             *("batches without step", "weights frozen later", "weights shrink", "few updates"),
-            *("gradient at padding", "one token everywhere", "rate of 0"),
+            *("gradient at padding", "one token everywhere", "rate of 0", "classes counted anew"),
             *("texts repeated", "texts joined", "one class in a batch", "labels change"),
-            "classes counted anew",
         )
     },
     "labels ignored": (
@@ -361,6 +360,7 @@ def _of_weights(run: Recording, running: bool) -> list[Verdict]:
         step_effects.dropped_batches(run.history),
         step_effects.few_updates(run.history),
         step_effects.frozen_later(run.history),
+        step_effects.moved_by_hand(run.history),
     )
     return [verdict for verdict in questions if verdict is not None]
 
