@@ -10,6 +10,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from gradlab.monitor.row_gradients import RowGradients
+
 # Numbers of the records: norm of the gradient of the loss at its embeddings, and of its part at the
 # second view; whether it does not depend on the embeddings; the gradient that the backward pass
 # brings relative to it, and the cosine of both.
@@ -22,14 +24,19 @@ GRADIENT_NUMBERS = (OWN_GRADIENT, SECOND_GRADIENT, UNUSED, ARRIVING, ARRIVING_CO
 class ArrivingGradient:
     """The gradient of a loss at the rows that it was computed from, beside what arrives there."""
 
-    def __init__(self, value: Tensor, views: Sequence[Tensor]) -> None:
+    def __init__(
+        self, value: Tensor, views: Sequence[Tensor], by_row: RowGradients | None = None
+    ) -> None:
         """Compute the gradient, which walks back to the rows only, and adds nothing to any .grad.
 
         Args:
             value: the loss, a scalar.
             views: embeddings of each view, those without gradient as well.
+            by_row: takes note of the rows that have a gradient.
         """
         self._rows: list[int] = []
+        self._views = [view.detach() for view in views]
+        self._by_row = by_row or RowGradients()
         self._own: dict[int, Tensor] = {}
         self._arrived: dict[int, Tensor] = {}
         rows = {at: view for at, view in enumerate(views) if view.requires_grad}
@@ -51,7 +58,7 @@ class ArrivingGradient:
 
     @functools.cached_property
     def numbers(self) -> dict[str, float]:
-        """`OWN_GRADIENT`, `SECOND_GRADIENT` and `UNUSED`; empty where they cannot be computed."""
+        """Numbers of the gradient and of its rows; empty where they cannot be computed."""
         if not self._rows:
             return {}
         norms = {at: float(slope.double().norm()) for at, slope in self._own.items()}
@@ -60,7 +67,7 @@ class ArrivingGradient:
             numbers[UNUSED] = 1.0
         if {0, 1} <= set(self._rows):
             numbers[SECOND_GRADIENT] = norms.get(1, 0.0)
-        return numbers
+        return numbers | self._by_row.of(self._own, self._views)
 
     @property
     def has_arrived(self) -> bool:

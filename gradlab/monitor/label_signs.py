@@ -13,13 +13,15 @@ from gradlab.monitor.view_texts import texts_of
 
 # Numbers of the records: share of the other rows that are of a row's class, if it is large, beside
 # that share among the rows of all records so far; share of the texts of earlier records that have
-# another label now.
+# another label now; share of rows that are alone with their class in the batch, if it is large.
 CLASS_SHARE, CLASS_CHANCE, RELABELLED = "class_share", "class_chance", "relabelled_texts"
 COUNTED = "classes_counted"  # number of classes of a batch, where they are 0, 1, 2 ... without gap
-LABEL_SIGNS = (CLASS_SHARE, CLASS_CHANCE, RELABELLED, COUNTED)
-# Share of rows of one class from which on it is noted; fewest texts that came again; by how many
-# standard deviations a score differs from what it was; texts that are remembered.
-ONE_CLASS, FEWEST_TEXTS, ANOTHER_SCORE, MOST_TEXTS = 0.6, 4, 0.25, 50_000
+ALONE = "rows_alone_in_class"
+LABEL_SIGNS = (CLASS_SHARE, CLASS_CHANCE, RELABELLED, COUNTED, ALONE)
+# Shares of rows of one class, and alone with theirs, from which on they are noted; fewest texts
+# that came again; by how many standard deviations a score differs from what it was; texts that are
+# remembered.
+ONE_CLASS, MOST_ALONE, FEWEST_TEXTS, ANOTHER_SCORE, MOST_TEXTS = 0.6, 0.8, 4, 0.25, 50_000
 
 
 class LabelSigns:
@@ -48,6 +50,8 @@ class LabelSigns:
         self._classes += counts
         share, chance = _same_class(counts), _same_class(self._classes)
         numbers = {CLASS_SHARE: share, CLASS_CHANCE: chance} if share >= ONE_CLASS else {}
+        alone = sum(count == 1 for count in counts.values()) / max(1, counts.total())
+        numbers |= {ALONE: alone} if alone >= MOST_ALONE else {}
         return numbers | ({COUNTED: len(counts)} if counts.keys() == {*range(len(counts))} else {})
 
     def _relabelled(self, labels: Tensor, views: Sequence[Tensor]) -> dict[str, float]:

@@ -22,14 +22,15 @@ from gradlab.monitor.step_effect import WAITED, StepEffect
 # to at first; the mean factor between neighbouring rates of the encoder, where there are at least
 # `FEWEST_RATES`; the share of the weights with a gradient that stay exactly as they are while
 # others move, and of those which no optimizer holds; the share of a step that is undone before the
-# next batch; steps of the optimizer's state; its settings; and whether all gradients are 0 at the
-# step. All but rates are noted where they are unusual.
+# next batch; how far weights have moved between the batch and the step, relative to the step, if
+# they stay there; steps of the optimizer's state; its settings; and whether all gradients are 0 at
+# the step. All but rates are noted where they are unusual.
 RATE, RATE_SHARE, RATE_FACTOR = "optimizer_rate", "rate_share", "rate_factor"
 STILL_WEIGHTS, NOT_HELD = "still_weights", "weights_not_held"
-UNDONE, STATE_STEPS = "step_undone", "state_steps"
+UNDONE, BY_HAND, STATE_STEPS = "step_undone", "moved_before_step", "state_steps"
 DECAY, EPSILON, EMPTY = "weight_decay", "epsilon", "empty_step"
-STEP_NUMBERS = (RATE, RATE_SHARE, RATE_FACTOR, STILL_WEIGHTS, NOT_HELD, UNDONE, STATE_STEPS,
-                DECAY, EPSILON, EMPTY)  # fmt: skip
+STEP_NUMBERS = (RATE, RATE_SHARE, RATE_FACTOR, STILL_WEIGHTS, NOT_HELD, UNDONE, BY_HAND,
+                STATE_STEPS, DECAY, EPSILON, EMPTY)  # fmt: skip
 FEWEST_RATES = 3
 # Share of a step that is undone, and settings of the optimizer, from which on they are noted.
 NOTED, LEAST = 0.1, {DECAY: 0.4, EPSILON: 2e-5}
@@ -93,6 +94,7 @@ class NextStep:
         undone = _distance(self._after, self._samples()), _distance(self._before, self._after)
         if undone[1] > 0 and undone[0] > NOTED * undone[1]:
             numbers[UNDONE] = undone[0] / undone[1]
+        numbers |= self._by_hand()
         total = sum(self._sizes.values())
         still = [weight for weight in self._unmoved if weight in self._sizes]
         if 0 < len(still) < len(self._sizes):
@@ -104,6 +106,16 @@ class NextStep:
             numbers[RATE_FACTOR] = (rates[0] / rates[-1]) ** (1 / (len(rates) - 1))
         self._tell(numbers)
         return True
+
+    def _by_hand(self) -> dict[str, float]:
+        """Return how far weights have moved before the step, if that is not taken back after it."""
+        step, moved = _distance(self._before, self._after), _distance(self._at_record, self._before)
+        if not (step > 0 and moved > NOTED * step):
+            return {}
+        rows = zip(self._at_record, self._before, self._after, self._samples(), strict=True)
+        parts = [((old - first) + (now - new), first) for first, old, new, now in rows]
+        left = _distance([first + part for part, first in parts], [first for _, first in parts])
+        return {BY_HAND: left / step} if left > NOTED * step else {}
 
     def give_up(self) -> None:
         """Tell after how many batches there is still no step."""

@@ -14,9 +14,14 @@ import torch
 from torch import Tensor
 
 # Numbers of the records: share of the squared gradient at the word vectors that is at padding, and
-# share of the tokens without padding that the commonest one makes up.
+# share of the tokens without padding that the commonest one makes up; share of the texts that have
+# no gradient, where the loss is of far more rows than the others.
 PADDING_GRADIENT, COMMONEST_TOKEN = "padding_gradient", "commonest_token"
-TOKEN_NUMBERS = (PADDING_GRADIENT, COMMONEST_TOKEN)
+IDLE_TEXTS = "idle_texts"
+TOKEN_NUMBERS = (PADDING_GRADIENT, COMMONEST_TOKEN, IDLE_TEXTS)
+# Rows of a loss for each text with a gradient, from which on texts without one are noted: anchors
+# that are repeated for two candidates each have 1.3.
+MANY_ROWS = 4
 # Tokens at an end of a row that are padding if they are equal, and its only ones of their kind.
 SHORTEST_PADDING = 3
 # Node of a graph that looks up the vectors of tokens, and its attribute with their number.
@@ -27,17 +32,21 @@ MOST_NODES = 20_000  # of a graph that is searched
 class TokenGradients:
     """The gradient at the word vectors of a batch, at padding and in all."""
 
-    def __init__(self, value: Tensor, tell: Callable[[dict[str, float]], None]) -> None:
+    def __init__(
+        self, value: Tensor, tell: Callable[[dict[str, float]], None], rows: int = 0
+    ) -> None:
         """Look up the tokens that a loss was computed from, and tell of their next gradient, once.
 
         Args:
             value: the loss, with its graph.
             tell: is called with `TOKEN_NUMBERS`, after the gradient has reached all tokens.
+            rows: number of embeddings that the loss was given; 0 if it is not known.
         """
         # None of encoders that convolve over tokens, and reach the padding.
         batches = lookups(value)
         self._tell, self._waiting = tell, len(batches)
-        self._sums = [0.0, 0.0]
+        self._sums, self._rows = [0.0, 0.0], rows
+        self._has_gradient = list[bool]()  # by text
         self._numbers: dict[str, float] = {}
         if not batches:
             return
@@ -51,11 +60,17 @@ class TokenGradients:
             return
         self._sums[0] += float(squares[padding].sum())
         self._sums[1] += float(squares.sum())
+        self._has_gradient += squares.any(1).tolist()
         self._waiting -= 1
         if not self._waiting:
             at_padding, whole = self._sums
             share = {PADDING_GRADIENT: at_padding / whole} if at_padding and whole else {}
-            self._tell(share | self._numbers)
+            self._tell(share | self._idle() | self._numbers)
+
+    def _idle(self) -> dict[str, float]:
+        """Return the share of texts without gradient, if the loss is of far more rows."""
+        count, busy = len(self._has_gradient), sum(self._has_gradient)
+        return {IDLE_TEXTS: 1 - busy / count} if 0 < MANY_ROWS * busy <= self._rows else {}
 
 
 def padding_of(tokens: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ from gradlab.monitor.movement import (
 )
 from gradlab.monitor.optimizer_step import STEP_NUMBERS, NextStep
 from gradlab.monitor.replayed_gradient import REPLAY_NUMBERS, Replay, are_cached
+from gradlab.monitor.row_gradients import ROW_NUMBERS, RowGradients
 from gradlab.monitor.step_effect import EFFECT_NUMBERS
 from gradlab.monitor.token_signs import TOKEN_NUMBERS, TokenGradients
 from gradlab.monitor.view_texts import TEXT_NUMBERS, text_numbers
@@ -28,7 +29,7 @@ from gradlab.scale.processes import several_processes
 Tell = Callable[[dict[str, float]], None]
 NUMBERS_OF_WEIGHTS = (
     *(*WEIGHT_NUMBERS, *GRADIENT_NUMBERS, *STEP_NUMBERS, *EFFECT_NUMBERS),
-    *(*TOKEN_NUMBERS, *TEXT_NUMBERS, *REPLAY_NUMBERS),
+    *(*TOKEN_NUMBERS, *TEXT_NUMBERS, *REPLAY_NUMBERS, *ROW_NUMBERS),
 )
 
 
@@ -42,6 +43,7 @@ class WeightsWatch:
         self._next_step: NextStep | None = None
         self._arriving: ArrivingGradient | None = None
         self._replay: Replay | None = None
+        self._by_row = RowGradients()
 
     def relative(self) -> float | None:
         """Return how far the weights have moved; None before the first record."""
@@ -73,7 +75,7 @@ class WeightsWatch:
                 of_loss = {id(weight) for weight in own}
                 look_at_next_gradients([w for w in weights if id(w) not in of_loss], tell)
                 if not several_processes():
-                    TokenGradients(value, tell)
+                    TokenGradients(value, tell, sum(map(len, sources)))
                 texts = text_numbers(sources)
                 if are_cached(sources):
                     self._replay = Replay(sources, tell)
@@ -81,7 +83,7 @@ class WeightsWatch:
         if self._movement is None or not isinstance(value, Tensor) or not has_graph:
             return numbers
         # A backward pass through gathered rows would wait for the other processes for ever.
-        arriving = None if several_processes() else ArrivingGradient(value, sources)
+        arriving = None if several_processes() else ArrivingGradient(value, sources, self._by_row)
 
         def after_step(step_numbers: dict[str, float]) -> None:
             if arriving is not None:

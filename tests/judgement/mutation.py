@@ -190,7 +190,13 @@ def rows(tool: str) -> list[Row]:
     from tests.judgement import boundaries, effect_boundaries, inspect_boundaries
 
     if tool == "report":
-        from tests.judgement import pairing_boundaries, run_boundaries, step_boundaries, titled_runs
+        from tests.judgement import (
+            pairing_boundaries,
+            row_boundaries,
+            run_boundaries,
+            step_boundaries,
+            titled_runs,
+        )
 
         modules = (
             run_boundaries,
@@ -198,6 +204,7 @@ def rows(tool: str) -> list[Row]:
             step_boundaries,
             effect_boundaries,
             pairing_boundaries,
+            row_boundaries,
         )
         return [row for module in modules for row in module.rows()]
     if tool == "doctor":

@@ -23,6 +23,7 @@ from gradlab.monitor.verdicts import (
     gradient,
     order,
     pairing,
+    rows,
     step_effects,
     steps,
     tokens,
@@ -72,6 +73,14 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("score does not improve", "held-out loss rises", "none learns", "gradient has vanished"),
         *("temperature too high", "ratio too low", "nothing to learn"),
     ),
+    **{
+        name: (
+            *("loss reversed", "no gradient at embeddings", "no negatives", "rows by their place"),
+            *("pairs unrelated", "hardly told apart", "loss of guessing", "collapse", "same batch"),
+            *("score does not improve", "no progress", "nothing to learn", "none learns"),
+        )
+        for name in ("rows left out", "wrong rows left out", "classes once", "texts left out")
+    },
     "other row as target": (
         *("push reversed", "ratio too low", "hardly told apart", "loss of guessing", "collapse"),
         *("score does not improve", "training hurts"),
@@ -118,13 +127,12 @@ EFFECTS: dict[str, tuple[str, ...]] = {
             *("empty steps", "loss outweighed"),
             *("weights still", "loss maximised", "steps undone", "second view unused"),
             *("warm-up begins again", "warm-up never ends", "rates fall by layer"),
-            *("much weight decay", "large epsilon", "temperature too low"),
+            *("much weight decay", "large epsilon", "temperature too low", "moved by hand"),
             *("steps uphill", "weights without rate", "steps rounded away", "loss divided"),
             *("gradient below epsilon", "rate not reached", "weights go back", "rate too high"),
             *("batches without step", "weights frozen later", "weights shrink", "few updates"),
-            *("gradient at padding", "one token everywhere", "rate of 0"),
+            *("gradient at padding", "one token everywhere", "rate of 0", "classes counted anew"),
             *("texts repeated", "texts joined", "one class in a batch", "labels change"),
-            "classes counted anew",
         )
     },
     "labels ignored": (
@@ -352,6 +360,7 @@ def _of_weights(run: Recording, running: bool) -> list[Verdict]:
         step_effects.dropped_batches(run.history),
         step_effects.few_updates(run.history),
         step_effects.frozen_later(run.history),
+        step_effects.moved_by_hand(run.history),
     )
     return [verdict for verdict in questions if verdict is not None]
 
@@ -371,6 +380,10 @@ def _of_records(records: Records, unmeasured: str, running: bool) -> list[Verdic
         batches.of_one_class(records),
         batches.relabelled(records),
         batches.counted_anew(records),
+        rows.places(records),
+        rows.wrong_rows(records),
+        rows.alone_in_class(records),
+        rows.texts(records),
         batches.alternating(records),
         batches.unrelated(records) or tokens.unrelated(records),
         batches.opposed(records),

@@ -14,7 +14,7 @@ from gradlab.monitor.movement import (
     STALE_GRADIENT,
     WEIGHTS_MOVED,
 )
-from gradlab.monitor.optimizer_step import RATE, RATE_SHARE
+from gradlab.monitor.optimizer_step import BY_HAND, RATE, RATE_SHARE
 from gradlab.monitor.setting_advice import USUAL_RATES, sentence
 from gradlab.monitor.step_effect import (
     HALF,
@@ -267,6 +267,33 @@ def goes_back(history: History, resumed: int = 0) -> Verdict | None:
                 evidence={"before": points[before], "after": points[step]},
             )
     return None
+
+
+# How far weights move between a batch and its step, relative to the step, and stay there: where an
+# adversarial or sharpness-aware climb is not taken back, 8 and more; in sound sharpness-aware steps
+# at most 0.6.
+MOVED_BY_HAND = 2.0
+
+
+def moved_by_hand(history: History) -> Verdict | None:
+    """Judge whether weights are moved before the step by something else, and left there."""
+    distances = late_values(history, BY_HAND)
+    if len(distances) < PERSISTENT or not statistics.median(distances) > MOVED_BY_HAND:
+        return None
+    distance = statistics.median(distances)
+    return Verdict(
+        "Weights",
+        BAD,
+        f"Between a batch and the step of the optimizer the weights move {short(distance)} times "
+        "as far as by the step, and stay there: something else changes them, such as an "
+        "adversarial perturbation (FGM, PGD), a sharpness-aware climb (SAM) or noise that is not "
+        "taken back.",
+        "Restore the weights before optimizer.step(), and make all other changes of them inside "
+        "of the optimizer.",
+        name="moved by hand",
+        symptom="score-does-not-rise",
+        evidence={"distance": distance},
+    )
 
 
 # Mean number of batches without a step after a record, share of the records that show one, and
