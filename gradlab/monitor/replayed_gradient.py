@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -43,8 +44,8 @@ class Replay:
         self._places: dict[nn.Module, list[int]] = {}  # rows in the outputs of each module
         self._unlike: set[nn.Module] = set()  # modules with outputs that are no such rows
         self._hooks = [
-            register_module_forward_hook(self._look_at_output),
-            register_optimizer_step_pre_hook(self._before_step),
+            register_module_forward_hook(_weakly(self._look_at_output)),
+            register_optimizer_step_pre_hook(_weakly(self._before_step)),
         ]
 
     def end(self) -> None:
@@ -107,3 +108,15 @@ def _tensors(output: Any) -> Iterator[Tensor]:
         yield from filter(torch.is_tensor, output.values())
     elif isinstance(output, tuple | list):
         yield from filter(torch.is_tensor, output)
+
+
+def _weakly(method: Any) -> Callable[..., None]:
+    """Return a hook that calls a method as long as its owner lives."""
+    reference = weakref.WeakMethod(method)
+
+    def hook(*arguments: Any) -> None:
+        call = reference()
+        if call is not None:
+            call(*arguments)
+
+    return hook
