@@ -127,6 +127,10 @@ EFFECTS: dict[str, tuple[str, ...]] = {
             "classes counted anew",
         )
     },
+    "texts cut shorter": (
+        *("duplicates", "identical views", "hardly told apart", "loss of guessing"),
+        *("score does not improve", "training hurts", "score fell"),
+    ),
     "labels ignored": (
         *("push reversed", "nothing pushes", "collapse", "hardly told apart", "no negatives"),
         *("loss of guessing", "score does not improve", "training hurts", "nothing to learn"),
@@ -352,6 +356,7 @@ def _of_weights(run: Recording, running: bool) -> list[Verdict]:
         step_effects.dropped_batches(run.history),
         step_effects.few_updates(run.history),
         step_effects.frozen_later(run.history),
+        step_effects.cut_shorter(run.history),
     )
     return [verdict for verdict in questions if verdict is not None]
 
