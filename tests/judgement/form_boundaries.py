@@ -28,6 +28,7 @@ MIXED = {
 GENERAL = MIXED | {"mixed": 3, "share": 0.8, "unmixed": 32}
 SELDOM = MIXED | {"same": 0.15}
 TARGETS = {"rows": 160, "equal": 0.0, "example": ["a b", "c d"], "cosine": 0.3, "rank": 20.0}
+PLACED = TARGETS | {"rows": 280, "near": 0.6, "far": 0.05, "spread": 0.9}
 CONTAINED = {"rows": 100, "in_anchor": 0.0, "marked": 0.0, "mark": ""}
 STRAYS = {"rows": 160, "median": 0.3}
 EXCHANGED = {"rows": 160, "words": 0.95, "embedded": 32, "embeddings": 0.75, "column": "c"}
@@ -130,6 +131,14 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("mixed_classes", SELDOM | {"same": 0.25}, ""),
     ("mixed_classes", SELDOM | {"rank": 0.6}, ""),
     ("mixed_classes", SELDOM | {"same": 0.19}, "watch"),
+    ("targets", PLACED, "watch", "coordinates of their own"),
+    ("targets", PLACED | {"near": 0.08, "far": 0.0}, ""),
+    ("targets", PLACED | {"near": 0.16, "far": 0.0}, "watch"),
+    ("targets", PLACED | {"far": 0.28}, ""),
+    ("targets", PLACED | {"far": 0.16}, "watch"),
+    ("targets", PLACED | {"far": 0.14}, "watch"),
+    ("targets", PLACED | {"spread": 0.5}, ""),
+    ("targets", PLACED | {"rows": 140}, ""),
     ("targets", TARGETS, ""),
     ("targets", TARGETS | {"equal": 0.15}, ""),
     ("targets", TARGETS | {"equal": 0.3}, "watch", "'a b' and 'c d'"),
