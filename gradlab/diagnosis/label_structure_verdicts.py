@@ -274,7 +274,7 @@ FEWEST_TARGETS, MANY_EQUAL, ONE_DIRECTION = 32, 0.2, 0.98
 # among others as well, the least part of it there, and the least spread of words there: a table of
 # vectors in eight coordinate systems had 0.02 of it among others, sound tables at least 0.9. Fewest
 # rows of such a comparison.
-NEAR, PART_FAR, VARIED, FEWEST_PLACED = 0.12, 0.35, 0.7, 200
+ORDERED, PART_FAR, VARIED, FEWEST_PLACED = 0.12, 0.35, 0.7, 200
 
 
 def targets(
@@ -317,7 +317,7 @@ def targets(
             "or subtract their mean."
         )
         yield _verdict(finding, change, "targets alike", cosine)
-    elif rows >= FEWEST_PLACED and near >= NEAR and spread >= VARIED and far < PART_FAR * near:
+    elif rows >= FEWEST_PLACED and near >= ORDERED and spread >= VARIED and far < PART_FAR * near:
         finding = (
             f"The teacher's embeddings of texts with common words are alike among neighbours in "
             f"the file (a correlation of {near:.2f}) and not among rows that are far apart "

@@ -133,9 +133,10 @@ class WeightsWatch:
         length = _length_of(encoders)
         if not 0 < length < self._length:
             return {}
-        padding = getattr(getattr(encoders[0], "tokenizer", None), "pad_token_id", None)
+        number = getattr(getattr(encoders[0], "tokenizer", None), "pad_token_id", None)
+        padding = -1 if number is None else int(number)
         tokens = [batch for _, batch in filter(None, map(looked_up, sources))]
-        full = [row for batch in tokens for row in (batch != padding).sum(1) >= length]
+        full = [row for batch in tokens for row in batch.ne(padding).sum(1) >= length]
         return {LENGTH_LEFT: length / self._length} if sum(full) > len(full) / 2 else {}
 
 

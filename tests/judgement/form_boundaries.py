@@ -136,7 +136,7 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("targets", PLACED | {"near": 0.16, "far": 0.0}, "watch"),
     ("targets", PLACED | {"far": 0.28}, ""),
     ("targets", PLACED | {"far": 0.16}, "watch"),
-    ("targets", PLACED | {"far": 0.14}, "watch"),
+    ("targets", PLACED | {"spread": 0.8}, "watch"),
     ("targets", PLACED | {"spread": 0.5}, ""),
     ("targets", PLACED | {"rows": 140}, ""),
     ("targets", TARGETS, ""),
