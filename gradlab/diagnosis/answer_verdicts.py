@@ -90,8 +90,8 @@ def unanswered(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
                           evidence)  # fmt: skip
 
 
-# Share of a column's texts from which on a lost first word is worth a remark. The faulty tables had
-# 1.0, and all sound ones 0.
+# Share of a column's texts from which on a lost first word is worth a remark. The faulty table had
+# 1.0, and no sound one that was played reached the limit.
 MANY_JOINED = 0.25
 
 
@@ -116,8 +116,8 @@ def seams(column: str, prompt: str, share: float, example: str) -> Iterator[Verd
                   {"share": share})  # fmt: skip
 
 
-# Shares of rows that contradict others, for a remark and for a fault: the faulty tables had 1.0,
-# sound ones with several right texts for an anchor 0.01 at most. Fewest such rows.
+# Shares of rows that contradict others, for a remark and for a fault: the two faulty tables had 1.0,
+# and no sound one that was played reached the first. Fewest such rows.
 MANY_CONTRARY, MOST_CONTRARY, ENOUGH_CONTRARY = 0.1, 0.5, 8
 
 

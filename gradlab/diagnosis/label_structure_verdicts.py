@@ -272,7 +272,7 @@ def mixed_classes(
 FEWEST_TARGETS, MANY_EQUAL, ONE_DIRECTION = 32, 0.2, 0.98
 # Correlation of cosines and common words among neighbours in the file from which on it must hold
 # among others as well, the least part of it there, and the least spread of words there: a table of
-# vectors in eight coordinate systems had 0.02 of it among others, sound tables at least 0.9. Fewest
+# vectors in eight coordinate systems had 0.01 of it among others, sound tables at least 0.9. Fewest
 # rows of such a comparison.
 ORDERED, PART_FAR, VARIED, FEWEST_PLACED = 0.12, 0.35, 0.7, 200
 

@@ -343,7 +343,7 @@ def frozen_later(history: History) -> Verdict | None:
 
 
 # Share of the longest text at the beginning below which a shorter one, by which most texts are
-# cut, is worth a remark: the faulty run kept a twentieth, and no sound one cut most of its texts.
+# cut, is worth a remark: the faulty run kept an eighth, and no sound run that was played got there.
 LITTLE_LEFT = 0.5
 
 
