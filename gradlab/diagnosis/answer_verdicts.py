@@ -116,7 +116,7 @@ def seams(column: str, prompt: str, share: float, example: str) -> Iterator[Verd
                   {"share": share})  # fmt: skip
 
 
-# Shares of rows that contradict others, for a remark and for a fault: the two faulty tables had 1.0,
+# Shares of rows that contradict others, for a remark and for a fault: two faulty tables had 1.0,
 # and no sound one that was played reached the first. Fewest such rows.
 MANY_CONTRARY, MOST_CONTRARY, ENOUGH_CONTRARY = 0.1, 0.5, 8
 
