@@ -104,6 +104,44 @@ def test_classes_of_a_classifier_need_not_be_alike():
     assert measured(mixed_classes, table | {"label": [1] * 40}) is None
 
 
+def by_distance(sentences, rows):
+    """Correlate common words and cosines of all pairs of rows, near and far apart."""
+    centred = rows - rows.mean(axis=0)
+    count, pairs_by_reach = len(rows), {"near": [], "far": []}
+    for first in range(count):
+        for second in range(first + 1, count):
+            reach = "near" if second - first <= count / 16 else "far"
+            if reach == "near" or second - first > count / 2:
+                product = centred[first] @ centred[second]
+                sizes = np.linalg.norm(centred[first]) * np.linalg.norm(centred[second])
+                words = common(sentences[first], sentences[second], sentences)
+                pairs_by_reach[reach].append((words, product / sizes))
+    near, far = (np.array(pairs).T for pairs in pairs_by_reach.values())
+    return {
+        "near": pytest.approx(np.corrcoef(*near)[0, 1]),
+        "far": pytest.approx(np.corrcoef(*far)[0, 1]),
+        "spread": pytest.approx(far[0].std() / near[0].std()),
+    }
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_targets_of_several_spaces(parts):
+    class MSELoss(nn.Module):
+        pass
+
+    draw, sentences = np.random.default_rng(1), texts(240)
+    rows = np.concatenate([
+        [sum(vectors[WORDS.index(word)] for word in text.split()) for text in chunk]
+        for chunk in np.array_split(np.array(sentences), parts)
+        for vectors in [draw.normal(size=(len(WORDS), 24))]
+    ])  # fmt: skip
+    numbers = measured(targets, {"text": sentences, "label": rows.tolist()}, MSELoss())
+    assert {name: numbers[name] for name in ("near", "far", "spread")} == by_distance(
+        sentences, rows
+    )
+    assert (numbers["far"] > 0.9 * numbers["near"]) == (parts == 1)
+
+
 def test_targets_that_other_texts_have_too():
     class MSELoss(nn.Module):
         pass
@@ -122,6 +160,7 @@ def test_targets_that_other_texts_have_too():
         "rows": 40, "equal": pytest.approx(3 / 40), "example": [sentences[3], sentences[7]],
         "cosine": pytest.approx(np.mean(cosines)),
         "rank": pytest.approx(np.exp(-(shares * np.log(shares)).sum())),
+        **by_distance(sentences, rows),
     }  # fmt: skip
     # Two translations of one text rightly have the same target.
     originals = [*sentences]

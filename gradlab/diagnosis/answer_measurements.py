@@ -1,4 +1,4 @@
-"""Measures the prompts of both roles, and what an evaluator leaves out, for JSON.
+"""Measures prompts, rows that contradict others, and what an evaluator leaves out, for JSON.
 
 Each function returns the arguments of the function of the same name in
 `gradlab.diagnosis.answer_verdicts`, or None where there is nothing to measure.
@@ -6,11 +6,12 @@ Each function returns the arguments of the function of the same name in
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gradlab.data.words import word_overlap
+from gradlab.data.words import plain, word_overlap
 from gradlab.diagnosis.evaluation_measurements import (
     COMPARED,
     GOLD,
@@ -28,6 +29,10 @@ ROLES = (
     ("queries", "query_prompt", ("query",)),
     ("corpus", "corpus_prompt", ("document", "passage", "corpus")),
 )
+JOINED_TEXTS = 128  # texts of a column that are tokenised behind their prompt
+# Kinds of signs that form one word where they touch; scripts without blanks have others.
+OF_WORDS = ("Ll", "Lu", "Nd")
+LABELS = ("label", "labels", "score", "scores")  # columns that are no texts
 
 
 def roles(observation: Observation) -> Numbers | None:
@@ -68,6 +73,79 @@ def unanswered(observation: Observation) -> Numbers | None:
             **_ranks_of_neighbours(inner, relevant),
         })  # fmt: skip
     return {"answers": answers} if answers else None
+
+
+def seams(observation: Observation) -> Numbers | None:
+    """Return the column whose texts most often lose their first word to the prompt before it.
+
+    Prompt and first word touch, and have other tokens together than each by itself.
+    """
+    prompts, numbers = _by_column(observation), list[Numbers]()
+    tokenize = getattr(getattr(observation.trainer.model, "tokenizer", None), "tokenize", None)
+    for name, table in observation.tables.items():
+        for column, cells in table.items():
+            prompt = prompts.get(column, prompts.get(name, prompts.get("", "")))
+            texts = cells[:JOINED_TEXTS]
+            if not prompt or not callable(tokenize):
+                continue
+            joined = [
+                text for text in texts
+                if _touch(prompt, text)
+                and tokenize(prompt + text) != [*tokenize(prompt), *tokenize(text)]
+            ]  # fmt: skip
+            numbers.append({
+                "column": column, "prompt": prompt, "share": len(joined) / len(texts),
+                "example": (prompt + joined[0])[:60] if joined else "",
+            })  # fmt: skip
+    return max(numbers, key=lambda row: float(row["share"]), default=None)
+
+
+def conflicts(observation: Observation) -> Numbers | None:
+    """Return the share of rows with a negative that another row has for the anchor's positive.
+
+    In the same data set the other row must prefer the texts the other way round: of a ranking of
+    several answers, one may be right in a row and wrong in another. In other data sets, any row
+    with this anchor and positive counts.
+    """
+    rows = {name: _rows_of_roles(observation, name) for name in observation.tables}
+    orders = {name: set(_orders(table)) for name, table in rows.items()}
+    pairs = {name: {row[:2] for row in table if len(row) > 1} for name, table in rows.items()}
+    contrary, due, example = 0, 0, list[str]()
+    for name, table in rows.items():
+        foreign = set[tuple[str, ...]]().union(*(pairs[n] for n in pairs if n != name))
+        for anchor, positive, *negatives in (row for row in table if len(row) > 2):
+            due += 1
+            text = next((
+                text for text in negatives if text != positive
+                and ((anchor, text, positive) in orders[name] or (anchor, text) in foreign)
+            ), None)  # fmt: skip
+            contrary += text is not None
+            if text is not None and not example:
+                example = [anchor, text]
+    if not due:
+        return None
+    return {"rows": due, "share": contrary / due, "example": example, "sets": len(rows)}
+
+
+def _touch(prompt: str, text: str) -> bool:
+    """Return whether the last sign of a prompt and the first one of a text form one word."""
+    return bool(text) and all(
+        unicodedata.category(sign) in OF_WORDS for sign in (prompt[-1], text[0])
+    )
+
+
+def _rows_of_roles(observation: Observation, dataset: str) -> list[tuple[str, ...]]:
+    """Return anchor, positive and negatives of each row as `plain` texts; none of labelled rows."""
+    rows = observation.rows_of(dataset)
+    if rows is None or not set(LABELS).isdisjoint(rows.column_names):
+        return []
+    columns = [list(map(plain, cells)) for cells in observation.table_of(dataset).values()]
+    return list(zip(*columns, strict=True))
+
+
+def _orders(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return anchor, positive and negative for each negative of rows."""
+    return [(row[0], row[1], text) for row in rows for text in row[2:]]
 
 
 def _ranks_of_neighbours(evaluator: Any, relevant: Any) -> Numbers:
@@ -137,4 +215,4 @@ def _of_role(evaluator: Any, model: Any, attribute: str, setting: str, names: Se
     return str(prompt or "") + _begin(evaluated_texts(evaluator, attribute))
 
 
-OF_TRAINER = (roles, unanswered)
+OF_TRAINER = (roles, unanswered, seams, conflicts)

@@ -1,4 +1,4 @@
-"""Do queries and documents have the prompts of training, and do all queries have an answer?
+"""Do prompts stand by themselves and rows agree, and do all queries have an answer?
 
 Arguments are measured by the functions of the same names in
 `gradlab.diagnosis.answer_measurements`.
@@ -88,6 +88,63 @@ def unanswered(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
             evidence = {key: float(answer[key]) for key in ("empty", "commonest", "repeated")}
             yield Verdict("evaluation", WATCH, finding, change, "answers missing", SYMPTOM,
                           evidence)  # fmt: skip
+
+
+# Share of a column's texts from which on a lost first word is worth a remark. The faulty table had
+# 1.0, and no sound one that was played reached the limit.
+MANY_JOINED = 0.25
+
+
+def seams(column: str, prompt: str, share: float, example: str) -> Iterator[Verdict]:
+    """Judge whether a prompt runs into the first word of the texts behind it.
+
+    Args:
+        column: the column of the texts.
+        prompt: its prompt in training.
+        share: share of the texts whose first word has other tokens behind the prompt.
+        example: the beginning of one of them behind its prompt.
+    """
+    if share < MANY_JOINED:
+        return
+    finding = (
+        f"The prompt {prompt!r} of column {column!r} ends in a word without a blank, and in "
+        f"{percent(share)} of the texts it runs into their first word, as in {example!r}: the "
+        "tokenizer reads one word in place of the two, and the first word of the text is lost."
+    )
+    change = f"End the prompt with a blank or a colon and a blank: {prompt + ': '!r}."
+    yield Verdict("prompts", WATCH, finding, change, "prompt runs into text", SYMPTOM,
+                  {"share": share})  # fmt: skip
+
+
+# Shares of rows that contradict others, for a remark and for a fault: two faulty tables had 1.0,
+# and no sound one that was played reached the first. Fewest such rows.
+MANY_CONTRARY, MOST_CONTRARY, ENOUGH_CONTRARY = 0.1, 0.5, 8
+
+
+def conflicts(rows: int, share: float, example: Sequence[str], sets: int) -> Iterator[Verdict]:
+    """Judge whether rows agree on which text is right for an anchor.
+
+    Args:
+        rows: rows with negatives.
+        share: share of them with a negative that another row has for the anchor's positive.
+        example: anchor and such a text.
+        sets: number of data sets.
+    """
+    if share < MANY_CONTRARY or share * rows < ENOUGH_CONTRARY:
+        return
+    anchor, text = (text[:60] for text in example)
+    finding = (
+        f"In {percent(share)} of {rows:,} rows with negatives, the negative of an anchor is its "
+        f"positive in another row{' or data set' if sets > 1 else ''}, as {text!r} for {anchor!r}: "
+        "what one row draws together, the other pushes apart."
+    )
+    change = (
+        "Decide for each anchor and text whether they belong together, and leave out rows that say "
+        "otherwise; mine negatives among texts that are nowhere positives of the anchor."
+    )
+    grade = BAD if share >= MOST_CONTRARY else WATCH
+    yield Verdict("hard negatives", grade, finding, change, "rows contrary", "false-negatives",
+                  {"share": share})  # fmt: skip
 
 
 def _shifted(answer: Mapping[str, Any]) -> Iterator[Verdict]:

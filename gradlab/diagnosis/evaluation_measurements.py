@@ -166,12 +166,12 @@ def use(observation: Observation) -> Numbers | None:
     compared = [str(getattr(name, "value", name)) for e in evaluators for name in (
         getattr(e, "main_similarity", None) or getattr(e, "main_score_function", None),
     ) if name]  # fmt: skip
-    if not compared and evaluators and getattr(model, "_similarity_fn_name", None):
+    if not compared and getattr(model, "_similarity_fn_name", None):
         compared = [str(getattr(model._similarity_fn_name, "value", model._similarity_fn_name))]
     dims = [getattr(holder, "truncate_dim", None) for holder in [model, *evaluators]]
     cut = [size for size in dims if isinstance(size, int)]
     widths = getattr(batch.loss, "matryoshka_dims", None)
-    if not batch.embedded or not (evaluators or cut):
+    if not batch.embedded or not (evaluators or cut or compared):
         return None
     lengths = torch.cat([rows.double().norm(dim=1) for rows in batch.embedded])
     module = model.modules() if isinstance(model, nn.Module) else []

@@ -131,7 +131,7 @@ def use(
 
     Args:
         trained: ``"cosine"`` or ``"dot"``, by which the loss compares; empty if unknown.
-        compared: the same of the evaluator.
+        compared: the same of the evaluator, or of the model's similarity.
         unit: whether embeddings have the length 1.
         cut: dimensions that are left in use; 0 for all.
         width: dimensions of the embeddings.
@@ -142,8 +142,8 @@ def use(
     if by_dots:
         words = {"cosine": "cosines", "dot": "dot products"}
         finding = (
-            f"Training compares by {words[trained]}, evaluation by {words[compared]}, and the "
-            "embeddings are not normalised: their lengths count in one of the two only."
+            f"Training compares by {words[trained]}, evaluation or use by {words[compared]}, and "
+            "the embeddings are not normalised: their lengths count in one of the two only."
         )
         change = "Compare alike in both, or add models.Normalize() to the encoder."
         yield Verdict(subject, WATCH, finding, change, "compared otherwise", symptom)

@@ -219,7 +219,8 @@ def targets(observation: Observation, dataset: str, batches: list[ObservedBatch]
     """Return the share of rows whose target another row with other words in each text has as well.
 
     Targets are a teacher's embeddings; words count in any order, as a mean of word vectors does.
-    ``cosine`` is the mean cosine of targets of different rows, ``rank`` their effective rank.
+    ``cosine`` is the mean cosine of targets of different rows, ``rank`` their effective rank. For
+    ``near``, ``far`` and ``spread`` see `_by_distance`.
     """
     cells, texts = label_cells(observation, dataset), observation.table_of(dataset)
     if name_of_loss(batches[0].loss) not in OF_EMBEDDINGS or not texts:
@@ -245,7 +246,34 @@ def targets(observation: Observation, dataset: str, batches: list[ObservedBatch]
     return {
         "rows": len(rows), "equal": float(partners.mean()), "example": example,
         "cosine": mean_cosine(units), "rank": effective_rank(units) if units.any() else 0.0,
+        **_by_distance(cells, column),
     }  # fmt: skip
+
+
+def _by_distance(targets_of_rows: Sequence[Any], texts: Sequence[str]) -> Numbers:
+    """Return how cosines of targets go with common words, of neighbours in a file and of others.
+
+    ``near`` is the correlation over pairs of rows at most a sixteenth of the file apart, ``far``
+    over those more than half of it apart; ``spread`` is the standard deviation of the common words
+    of the latter over that of the former.
+    """
+    places = _places(min(len(targets_of_rows), len(texts)), CLASSED_ROWS)
+    rows = np.array([targets_of_rows[place] for place in places], dtype=float)
+    units = rows - rows.mean(axis=0)
+    units /= np.linalg.norm(units, axis=1, keepdims=True).clip(min=1e-12)
+    overlap, count = word_overlap([[texts[place] for place in places]]), len(places)
+    correlations, spreads = list[float](), list[float]()
+    for least, most in ((1, count // 16), (count // 2 + 1, count - 1)):
+        pairs = [
+            (row, row + step) for step in range(least, most + 1) for row in range(count - step)
+        ]
+        words = np.array([overlap(0, first, 0, second) for first, second in pairs])
+        cosines = np.array([units[first] @ units[second] for first, second in pairs])
+        varies = len(pairs) > 2 and words.std() > 0 and cosines.std() > 0
+        correlations.append(float(np.corrcoef(words, cosines)[0, 1]) if varies else 0.0)
+        spreads.append(float(words.std()) if pairs else 0.0)
+    near, far = correlations
+    return {"near": near, "far": far, "spread": spreads[1] / spreads[0] if spreads[0] else 0.0}
 
 
 def _rows(

@@ -270,12 +270,18 @@ def mixed_classes(
 # Fewest rows; share of them with equal targets, which sound teachers' texts never have; mean cosine
 # of targets from which on they are nearly one vector: an untuned teacher has .95.
 FEWEST_TARGETS, MANY_EQUAL, ONE_DIRECTION = 32, 0.2, 0.98
+# Correlation of cosines and common words among neighbours in the file from which on it must hold
+# among others as well, the least part of it there, and the least spread of words there: a table of
+# vectors in eight coordinate systems had 0.01 of it among others, sound tables at least 0.9. Fewest
+# rows of such a comparison.
+ORDERED, PART_FAR, VARIED, FEWEST_PLACED = 0.12, 0.35, 0.7, 200
 
 
 def targets(
-    rows: int, equal: float, example: Sequence[str], cosine: float, rank: float
-) -> Iterator[Verdict]:
-    """Judge whether a teacher's embeddings tell texts apart.
+    rows: int, equal: float, example: Sequence[str], cosine: float, rank: float,
+    near: float = 0.0, far: float = 0.0, spread: float = 0.0,
+) -> Iterator[Verdict]:  # fmt: skip
+    """Judge whether a teacher's embeddings tell texts apart, and are of one space.
 
     Args:
         rows: rows that were compared.
@@ -283,6 +289,9 @@ def targets(
         example: the texts of two such rows.
         cosine: mean cosine of targets of different rows.
         rank: their effective rank.
+        near: correlation of their cosines and common words, of neighbours in the file.
+        far: the same of rows that are far apart there.
+        spread: how much common words vary among the latter, relative to the former.
     """
     if rows < FEWEST_TARGETS:
         return
@@ -308,6 +317,17 @@ def targets(
             "or subtract their mean."
         )
         yield _verdict(finding, change, "targets alike", cosine)
+    elif rows >= FEWEST_PLACED and near >= ORDERED and spread >= VARIED and far < PART_FAR * near:
+        finding = (
+            f"The teacher's embeddings of texts with common words are alike among neighbours in "
+            f"the file (a correlation of {near:.2f}) and not among rows that are far apart "
+            f"({far:.2f}): parts of the file have vectors in coordinates of their own."
+        )
+        change = (
+            "Compute all of them with one teacher, and reduce or normalise them by one fit over "
+            "all rows, not by one for each shard or batch."
+        )
+        yield _verdict(finding, change, "targets in several spaces", far)
 
 
 def _is_reversed_in_part(corners: Sequence[float]) -> bool:

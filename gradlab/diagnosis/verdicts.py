@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gradlab.diagnosis.answer_verdicts import roles, unanswered
+from gradlab.diagnosis.answer_verdicts import conflicts, roles, seams, unanswered
 from gradlab.diagnosis.data_verdicts import (
     columns,
     duplicates,
@@ -135,8 +135,7 @@ from gradlab.diagnosis.shortcut_verdicts import (
 )
 from gradlab.verdict import GOOD, NOT_JUDGED, Verdict, with_causes
 
-# Name of a verdict -> names of the verdicts that it explains. Causes that come first are the first
-# to act on.
+# Name of a verdict -> names of verdicts that it explains, in the order in which to act on them.
 EFFECTS: dict[str, tuple[str, ...]] = {
     "frozen": ("no gradient", "little gradient", "optimizer lacks weights"),
     "adapters frozen": ("no gradient", "little gradient"),
@@ -156,6 +155,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         )
     },
     "texts of other rows": ("part of the pairs unrelated", "duplicates"),
+    "rows contrary": ("negatives nearer", "duplicates"),
     "positives and negatives exchanged": ("negatives nearer", "pairs at chance"),
     "labels shifted": ("labels reversed in part", "labels of equal texts too low"),
     "layer made anew": ("loss weights without gradient",),
@@ -177,7 +177,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "loss of another encoder": ("no gradient", "little gradient", "optimizer lacks weights"),
     "rows mixed in batches": ("pairs at chance", "worse than chance"),
     "hardly any words": ("duplicates", "texts missing", "pairs at chance"),
-    "plateau of the wrong sign": ("plan hardly moves",),
+    **dict.fromkeys(("plateau of the wrong sign", "large epsilon"), ("plan hardly moves",)),
     **{
         name: (
             *("embedding depends on other rows", "embedding depends on its batch"),
@@ -208,7 +208,6 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("warm-up takes the run", "weights not loaded"),
     ),
     "texts missing": ("part of the pairs unrelated",),
-    "large epsilon": ("plan hardly moves",),
     "route without column": ("part without gradient", "little gradient"),
     "routes exchanged": ("worse than chance", "pairs at chance"),
     "other row as target": ("loss reversed", "loss asks nothing", "worse than chance"),
@@ -218,7 +217,6 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "classes unrelated": ("classes seldom fit",),
     **dict.fromkeys(("single rows", "rows left out"), ("few rows",)),
     "guide masks all": ("loss zero", "no gradient", "little gradient"),
-    "few rows": ("duplicates",),
     "module is flat": ("no gradient", "little gradient", "part without gradient"),
     "embedding depends on its batch": (
         *("pairs at chance", "worse than chance", "negatives nearer"),
@@ -233,8 +231,8 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("plan hardly moves", "adapter hardly moves", "rate too low", "weights not loaded"),
     ),
     "classes alone": ("loss zero", "no gradient", "little gradient", "labels ignored"),
-    "texts of a template": ("part of the pairs unrelated", "duplicates"),
     "labels between": ("loss zero", "no gradient", "little gradient"),
+    "texts of a template": ("part of the pairs unrelated", "duplicates"),
     "negatives hold positives": ("negatives nearer", "marker"),
     "embeddings are shares": (
         *("embeddings without sign", "loss zero in half precision", "plan hardly moves"),
@@ -249,7 +247,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "loss not finite": ("gradient not finite",),
     "temperature too low": ("worse than chance", "loss zero"),
     "logits too large": ("worse than chance", "loss zero"),
-    **dict.fromkeys(("placeholders", "sorted rows"), ("duplicates",)),
+    **dict.fromkeys(("few rows", "placeholders", "sorted rows"), ("duplicates",)),
     "accumulation multiplies": ("loss changed outside",),
     "pairs at chance": ("worse than chance", "negatives nearer"),
 }
@@ -380,6 +378,8 @@ TRAINER_CHECKS: dict[str, Callable[..., Iterator[Verdict]]] = {
     "running": running,
     "flat": flat,
     "roles": roles,
+    "seams": seams,
+    "conflicts": conflicts,
     "unanswered": unanswered,
     "unmeasured": unmeasured,
 }

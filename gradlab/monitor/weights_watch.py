@@ -22,12 +22,15 @@ from gradlab.monitor.optimizer_step import STEP_NUMBERS, NextStep
 from gradlab.monitor.replayed_gradient import REPLAY_NUMBERS, Replay, are_cached
 from gradlab.monitor.row_gradients import ROW_NUMBERS, RowGradients
 from gradlab.monitor.step_effect import EFFECT_NUMBERS
-from gradlab.monitor.token_signs import TOKEN_NUMBERS, TokenGradients
+from gradlab.monitor.token_signs import TOKEN_NUMBERS, TokenGradients, looked_up
 from gradlab.monitor.view_texts import TEXT_NUMBERS, text_numbers
 from gradlab.scale.processes import several_processes
 
 Tell = Callable[[dict[str, float]], None]
+# Longest text in tokens over that at the beginning: recorded where most texts are cut by it.
+LENGTH_LEFT = "length_left"
 NUMBERS_OF_WEIGHTS = (
+    LENGTH_LEFT,
     *(*WEIGHT_NUMBERS, *GRADIENT_NUMBERS, *STEP_NUMBERS, *EFFECT_NUMBERS),
     *(*TOKEN_NUMBERS, *TEXT_NUMBERS, *REPLAY_NUMBERS, *ROW_NUMBERS),
 )
@@ -44,6 +47,7 @@ class WeightsWatch:
         self._arriving: ArrivingGradient | None = None
         self._replay: Replay | None = None
         self._by_row = RowGradients()
+        self._length = _length_of(encoders())
 
     def relative(self) -> float | None:
         """Return how far the weights have moved; None before the first record."""
@@ -79,7 +83,7 @@ class WeightsWatch:
                 texts = text_numbers(sources)
                 if are_cached(sources):
                     self._replay = Replay(sources, tell)
-        numbers = self._moved(weights) | texts
+        numbers = self._moved(weights) | texts | self._shortened(sources)
         if self._movement is None or not isinstance(value, Tensor) or not has_graph:
             return numbers
         # A backward pass through gathered rows would wait for the other processes for ever.
@@ -124,3 +128,20 @@ class WeightsWatch:
         shrunk = {WEIGHTS_NORM: norm} if norm < SMALLER else {}
         frozen = {FROZEN: share} if (share := self._movement.frozen) else {}
         return ({WEIGHTS_MOVED: moved} if moved == moved else {}) | new | frozen | shrunk
+
+    def _shortened(self, sources: Sequence[Tensor]) -> dict[str, float]:
+        """Return the share that is left of the longest text, if most texts are cut there now."""
+        encoders = self._encoders()
+        length = _length_of(encoders)
+        if not 0 < length < self._length:
+            return {}
+        number = getattr(getattr(encoders[0], "tokenizer", None), "pad_token_id", None)
+        padding = -1 if number is None else int(number)
+        tokens = [batch for _, batch in filter(None, map(looked_up, sources))]
+        full = [row for batch in tokens for row in batch.ne(padding).sum(1) >= length]
+        return {LENGTH_LEFT: length / self._length} if sum(full) > len(full) / 2 else {}
+
+
+def _length_of(encoders: Sequence[nn.Module]) -> float:
+    """Return the tokens of the longest text of the first encoder; 0 if it has no limit."""
+    return float(getattr(encoders[0], "max_seq_length", None) or 0) if encoders else 0.0

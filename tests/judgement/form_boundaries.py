@@ -28,10 +28,13 @@ MIXED = {
 GENERAL = MIXED | {"mixed": 3, "share": 0.8, "unmixed": 32}
 SELDOM = MIXED | {"same": 0.15}
 TARGETS = {"rows": 160, "equal": 0.0, "example": ["a b", "c d"], "cosine": 0.3, "rank": 20.0}
+PLACED = TARGETS | {"rows": 280, "near": 0.6, "far": 0.05, "spread": 0.9}
 CONTAINED = {"rows": 100, "in_anchor": 0.0, "marked": 0.0, "mark": ""}
 STRAYS = {"rows": 160, "median": 0.3}
 EXCHANGED = {"rows": 160, "words": 0.95, "embedded": 32, "embeddings": 0.75, "column": "c"}
 COPIES = {"rows": 32, "share": 0.0, "in_data": 0.0, "meant": 16, "size": 16}
+SEAMS = {"column": "a", "prompt": "query", "share": 1.0, "example": "querywhat is"}
+CONFLICTS = {"rows": 200, "share": 1.0, "example": ["what is", "that is"], "sets": 1}
 HEAD = {"weights": 2, "missed": 0, "name": "", "layer": "", "rate": None}
 
 
@@ -128,6 +131,14 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("mixed_classes", SELDOM | {"same": 0.25}, ""),
     ("mixed_classes", SELDOM | {"rank": 0.6}, ""),
     ("mixed_classes", SELDOM | {"same": 0.19}, "watch"),
+    ("targets", PLACED, "watch", "coordinates of their own"),
+    ("targets", PLACED | {"near": 0.08, "far": 0.0}, ""),
+    ("targets", PLACED | {"near": 0.16, "far": 0.0}, "watch"),
+    ("targets", PLACED | {"far": 0.28}, ""),
+    ("targets", PLACED | {"far": 0.16}, "watch"),
+    ("targets", PLACED | {"spread": 0.8}, "watch"),
+    ("targets", PLACED | {"spread": 0.5}, ""),
+    ("targets", PLACED | {"rows": 140}, ""),
     ("targets", TARGETS, ""),
     ("targets", TARGETS | {"equal": 0.15}, ""),
     ("targets", TARGETS | {"equal": 0.3}, "watch", "'a b' and 'c d'"),
@@ -180,6 +191,14 @@ TRANSLATIONS = {
     "shared": 0.8, "told": 0.9,
 }  # fmt: skip
 OF_HEADS: list[tuple[Any, ...]] = [
+    ("seams", SEAMS | {"share": 0.2}, ""),
+    ("seams", SEAMS | {"share": 0.3}, "watch", "runs into their first word"),
+    ("conflicts", CONFLICTS | {"share": 0.07}, ""),
+    ("conflicts", CONFLICTS | {"share": 0.14}, "watch", "positive in another row, as"),
+    ("conflicts", CONFLICTS | {"share": 0.14, "rows": 40}, ""),
+    ("conflicts", CONFLICTS | {"share": 0.14, "rows": 80}, "watch"),
+    ("conflicts", CONFLICTS | {"share": 0.35}, "watch"),
+    ("conflicts", CONFLICTS | {"share": 0.7, "sets": 2}, "bad", "another row or data set"),
     ("gold", {"answers": [TRANSLATIONS]}, "watch", "a translation has more words in common"),
     ("gold", {"answers": [TRANSLATIONS | {"rank": 0.8}]}, ""),
     ("gold", {"answers": [TRANSLATIONS | {"shared": 0.4}]}, ""),

@@ -21,6 +21,7 @@ from gradlab.monitor.row_gradients import ROW_NUMBERS
 from gradlab.monitor.step_effect import EFFECT_NUMBERS
 from gradlab.monitor.token_signs import TOKEN_NUMBERS
 from gradlab.monitor.view_texts import TEXT_NUMBERS
+from gradlab.monitor.weights_watch import LENGTH_LEFT
 from tests.judgement.case import Row
 
 Series = dict[str, Any]
@@ -31,7 +32,7 @@ GROUPS = {"loss": "train", "learning_rate": "train", "weights_moved": "train", "
           "eval_a_pearson_cosine": "evaluation", "eval_a_spearman_cosine": "evaluation",
           "repeated_rows": "train", "alternating_rows": "train", "opposed_pairs": "train",
           "anchor_drift": "train", "constant_drift": "train", "weights_left": "train",
-          "rows_without_gradient": "train", "grad_norm": "train",
+          "rows_without_gradient": "train", "grad_norm": "train", LENGTH_LEFT: "train",
           "learned_weight": "train", "learned_weight_gradient": "train",
           "learned_temperature": "train", "learned_logit_scale": "train", "learned_scale": "train",
           **dict.fromkeys(("batch_loss", "new_weights", FROZEN, FOLLOWING_STALE, *GRADIENT_NUMBERS,

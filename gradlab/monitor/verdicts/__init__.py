@@ -29,6 +29,7 @@ from gradlab.monitor.verdicts import (
     tokens,
     weights,
 )
+from gradlab.monitor.verdicts.effects import EFFECTS
 from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.monitor.verdicts.headline import headline_of
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, Records
@@ -58,145 +59,6 @@ OF_OUTCOME = ("Spread", "Order", "Loss")
 # Names of verdicts by which a run has come to nothing, or to worse.
 SUFFERING = ("collapse", "hardly told apart", "training hurts", "score fell", "loss of guessing",
              "loss rises", "loss came back")  # fmt: skip
-# Name of a verdict -> names of the verdicts that it explains. Causes that come first are the first
-# to act on.
-EFFECTS: dict[str, tuple[str, ...]] = {
-    "doctor found problems": (
-        *("no progress", "nothing to learn", "loss is 0", "loss of guessing", "hardly told apart"),
-        *("collapse", "score does not improve", "training hurts", "temperature too high"),
-        *("identical views", "rate ends early", "score never changes", "score perfect before"),
-        *("ratio too low", "none learns", "gradient has vanished"),
-    ),
-    "not finite": (
-        *("collapse", "no progress", "loss of guessing", "loss rises", "training hurts"),
-        *("score fell", "score is undefined", "held-out loss is NaN", "hardly told apart"),
-        *("score does not improve", "held-out loss rises", "none learns", "gradient has vanished"),
-        *("temperature too high", "ratio too low", "nothing to learn"),
-    ),
-    **{
-        name: (
-            *("loss reversed", "no gradient at embeddings", "no negatives", "rows by their place"),
-            *("pairs unrelated", "hardly told apart", "loss of guessing", "collapse", "same batch"),
-            *("score does not improve", "no progress", "nothing to learn", "none learns"),
-        )
-        for name in ("rows left out", "wrong rows left out", "classes once", "texts left out")
-    },
-    "other row as target": (
-        *("push reversed", "ratio too low", "hardly told apart", "loss of guessing", "collapse"),
-        *("score does not improve", "training hurts"),
-    ),
-    "loss reversed": (
-        *("order reversed", "push reversed", "ratio too low", "collapse", "training hurts"),
-        *("score fell", "hardly told apart", "loss of guessing", "score does not improve"),
-    ),
-    # Training towards reversed labels draws all sentences together, and lowers a score.
-    "order reversed": (
-        *("collapse", "training hurts", "score fell", "hardly told apart"),
-        *("loss of guessing", "score does not improve"),
-    ),
-    "order at chance": ("hardly told apart", "loss of guessing", "score does not improve"),
-    "order falls": ("hardly told apart", "loss of guessing", "score does not improve"),
-    **{
-        name: ("loss of guessing", "hardly told apart", "score does not improve", "ratio too low")
-        for name in (
-            *("own similarity", "softmax twice", "loss cannot fall", "mistaken formula"),
-            *(
-                "no gradient",
-                "scores in other units",
-                "positive as negative",
-                "easiest negative",
-                "target is spread",
-            ),
-        )
-    },
-    **{
-        name: (
-            *("no gradient", "no gradient at embeddings", "one-sided gradient", "loss is 0"),
-            *("no progress", "gradients not cleared", "weights stop", "loss rises"),
-            *("hardly told apart", "loss of guessing", "score does not improve", "collapse"),
-            *("pairs unrelated", "training hurts", "score fell", "ratio too low"),
-        )
-        for name in (
-            *(
-                "another gradient",
-                "gradients of other rows",
-                "embeddings unused",
-                "weights blown up",
-                "weights made anew",
-            ),
-            *("empty steps", "loss outweighed"),
-            *("weights still", "loss maximised", "steps undone", "second view unused"),
-            *("warm-up begins again", "warm-up never ends", "rates fall by layer"),
-            *("much weight decay", "large epsilon", "temperature too low", "moved by hand"),
-            *("steps uphill", "weights without rate", "steps rounded away", "loss divided"),
-            *("gradient below epsilon", "rate not reached", "weights go back", "rate too high"),
-            *("batches without step", "weights frozen later", "weights shrink", "few updates"),
-            *("gradient at padding", "one token everywhere", "rate of 0", "classes counted anew"),
-            *("texts repeated", "texts joined", "one class in a batch", "labels change"),
-        )
-    },
-    "labels ignored": (
-        *("push reversed", "nothing pushes", "collapse", "hardly told apart", "no negatives"),
-        *("loss of guessing", "score does not improve", "training hurts", "nothing to learn"),
-    ),
-    "no gradient at embeddings": (
-        *("no gradient", "loss is 0", "no progress", "hardly told apart", "loss of guessing"),
-        *("score does not improve", "nothing to learn", "gradient has vanished", "none learns"),
-    ),
-    "loss is 0": (
-        *("hardly told apart", "score does not improve", "no progress", "gradient has vanished"),
-        "none learns",
-    ),
-    "gradients not cleared": (
-        *("loss rises", "hardly told apart", "training hurts", "score fell", "collapse"),
-    ),
-    "embeddings without gradient": (
-        *("no progress", "hardly told apart", "loss of guessing", "score does not improve"),
-    ),
-    "no progress": (
-        *("pairs unrelated", "hardly told apart", "loss of guessing", "score does not improve"),
-        *("ratio too low", "collapse"),
-    ),
-    "pairs unrelated": ("hardly told apart", "loss of guessing", "score does not improve"),
-    "views interleaved": ("hardly told apart", "loss of guessing", "score does not improve"),
-    "weights replaced": ("loss came back", "loss rises", "hardly told apart", "score fell"),
-    "few steps": ("no progress", "hardly told apart", "loss of guessing", "score does not improve"),
-    **{
-        name: ("no progress", "hardly told apart", "score does not improve")
-        for name in ("stopped early", "stopped without evaluation")
-    },
-    "rate ends early": ("no progress", "hardly told apart", "score does not improve"),
-    "identical views": (
-        *("nothing to learn", "loss is 0", "no progress", "gradient has vanished", "none learns"),
-        *("loss of guessing", "score does not improve", "training hurts", "hardly told apart"),
-        *("ratio too low", "temperature too high"),
-    ),
-    "push reversed": (
-        *("collapse", "hardly told apart", "training hurts", "score fell", "loss rises"),
-        *("score does not improve", "loss came back"),
-    ),
-    "nothing pushes": ("collapse", "hardly told apart", "training hurts", "score fell"),
-    "nothing to learn": (
-        *("loss is 0", "no progress", "score does not improve", "hardly told apart"),
-    ),
-    "temperature too high": (
-        *("loss of guessing", "hardly told apart", "score does not improve", "loss rises"),
-        *("ratio too low", "training hurts"),
-    ),
-    "loss came back": ("hardly told apart", "training hurts", "score fell", "collapse"),
-    "loss rises": ("collapse", "training hurts", "score fell", "hardly told apart"),
-    "collapse": (
-        *("score is undefined", "training hurts", "score fell", "loss of guessing"),
-        *("hardly told apart", "ratio too low", "score does not improve"),
-        *("none learns", "gradient has vanished", "nothing left to learn"),
-    ),
-    **{
-        name: ("loss of guessing", "loss does not fall", "hardly told apart")
-        for name in ("training hurts", "score fell")
-    },
-    "hardly told apart": ("loss of guessing", "score does not improve"),
-    "loss of guessing": ("score does not improve",),
-}
 
 
 @dataclass(frozen=True)
@@ -361,6 +223,7 @@ def _of_weights(run: Recording, running: bool) -> list[Verdict]:
         step_effects.few_updates(run.history),
         step_effects.frozen_later(run.history),
         step_effects.moved_by_hand(run.history),
+        step_effects.cut_shorter(run.history),
     )
     return [verdict for verdict in questions if verdict is not None]
 

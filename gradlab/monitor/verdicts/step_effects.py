@@ -29,6 +29,7 @@ from gradlab.monitor.step_effect import (
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT
 from gradlab.monitor.verdicts.steps import late_values, values_of
 from gradlab.monitor.verdicts.weights import warm_up
+from gradlab.monitor.weights_watch import LENGTH_LEFT
 from gradlab.numbers import percent, short
 from gradlab.verdict import BAD, WATCH, Verdict
 
@@ -365,6 +366,30 @@ def frozen_later(history: History) -> Verdict | None:
         name="weights frozen later",
         symptom=STILL,
         evidence={"share": min(late)},
+    )
+
+
+# Share of the longest text at the beginning below which a shorter one, by which most texts are
+# cut, is worth a remark: the faulty run kept an eighth, and no sound run that was played got there.
+LITTLE_LEFT = 0.5
+
+
+def cut_shorter(history: History) -> Verdict | None:
+    """Judge whether texts are cut at fewer tokens than they were at the beginning."""
+    shares = history.points(TRAIN, LENGTH_LEFT)
+    late = list(shares.values())[-PERSISTENT:]
+    if len(late) < PERSISTENT or not max(late) < LITTLE_LEFT:
+        return None
+    return Verdict(
+        "Truncation",
+        WATCH,
+        f"Since step {next(iter(shares))} max_seq_length of the encoder is {percent(max(late))} of "
+        "what it was at the beginning, and most texts of the batches are cut there.",
+        "Look for what sets max_seq_length within the run, such as an evaluator or a callback, and "
+        "let it put back the former value.",
+        name="texts cut shorter",
+        symptom=STILL,
+        evidence={"share": max(late)},
     )
 
 
