@@ -37,6 +37,7 @@ BROKEN = re.compile(
 )
 # Signs of code, and how many of them a text of code holds at least: its names repeat.
 CODE, FEWEST_SIGNS = re.compile(r"[(){}=;]"), 3
+QUERY = re.compile(r"(?is)\s*(select\b.*\bfrom|insert\s+into|update\b.*\bset|delete\s+from)\b")
 # Placeholders and masks of words, and the share of the words of a text that they must be for its
 # words to be replaced. Braces behind a word, as in LaTeX, or behind a closing one are no blank.
 BLANK = re.compile(
@@ -111,8 +112,8 @@ def broken(texts: Sequence[str]) -> tuple[float, str]:
 
 
 def is_code(text: str) -> bool:
-    """Return whether a text has the signs of code."""
-    return len(CODE.findall(text)) >= FEWEST_SIGNS
+    """Return whether a text has the signs of code, or is a query of a database."""
+    return len(CODE.findall(text)) >= FEWEST_SIGNS or bool(QUERY.match(text))
 
 
 def has_blanks(text: str) -> bool:

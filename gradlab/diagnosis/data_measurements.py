@@ -40,6 +40,8 @@ def of_texts(
     if not table or not all(table.values()):
         return {}
     labelled, is_registered = batch.labelled, batch.registered is not None
+    # A triplet has a negative of its own: other rows, with the same text as well, are none.
+    has_negatives = batch.snapshot is None or batch.snapshot.in_batch_negatives
     names, cells = list(table), list(table.values())
     counts = [Counter(column) for column in cells]
     alike = [[plain(text) for text in column] for column in cells[:2]]
@@ -75,7 +77,7 @@ def of_texts(
             "spaced": spaced,
             "broken": hyphened,
         },
-        "duplicates": duplicates if is_registered and not labelled else None,
+        "duplicates": duplicates if is_registered and has_negatives and not labelled else None,
     }
 
 

@@ -431,7 +431,8 @@ def _factors(scheduler: Any, steps: int) -> list[float]:
     groups = getattr(getattr(scheduler, "optimizer", None), "param_groups", None)
     if not groups or steps > MOST_STEPS:
         return []
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1)) for _ in groups], lr=1.0)
+    weights = [{"params": [nn.Parameter(torch.zeros(1))]} for _ in groups]
+    optimizer = torch.optim.SGD(weights, lr=1.0)
     optimizer.param_groups = [
         {**inner, **{n: v for n, v in group.items() if n != "params"}, "params": inner["params"]}
         for inner, group in zip(optimizer.param_groups, groups, strict=True)

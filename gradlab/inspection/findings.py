@@ -24,6 +24,9 @@ NEGLIGIBLE, LARGE = 0.01, 0.1
 MANY_CUT, MANY_EASY, MANY_NEARER, MANY_REPEAT, MOST_REPEAT = 0.25, 0.5, 0.5, 0.05, 0.9
 # Push of the sentences that are pushed most, as a multiple of an equal share, that is named.
 MANY_TIMES = 5
+# Share of the push on few sentences from which on they are to be looked at: sound tables have up to
+# .2 before the encoder is trained.
+MUCH = 0.3
 # Cosine of two different sentences, on average, above which an encoder makes all of them alike.
 ENCODER_ALIKE = 0.8
 # Share of an anchor's push on its hardest negative, as a multiple of an equal share, below which
@@ -330,7 +333,7 @@ def _hubs(numbers: Numbers) -> Verdict | None:
         f"{percent(count / sentences)}. Fragments, headings and templates are often among them: "
         'they stand first in the list "Most pushed".'
     )
-    grade: Grade = WATCH if share >= LARGE else GOOD
+    grade: Grade = WATCH if share >= MUCH else GOOD
     change = "Look at the sentences that are pushed by very many others."
     return Verdict("hubs", grade, finding, change, name="hubs")
 

@@ -102,7 +102,8 @@ ROWS: list[tuple[Numbers, str, str, str]] = [
     (EQUAL | {"positives_that_are_equal": 930}, "positives", "good", "views by dropout"),
     (HUBS | {"hub_share": 0.035}, "hubs", "", ""),
     (HUBS | {"hub_share": 0.07}, "hubs", "good", ""),
-    (HUBS | {"hub_share": 0.14}, "hubs", "watch", ""),
+    (HUBS | {"hub_share": 0.22}, "hubs", "good", ""),
+    (HUBS | {"hub_share": 0.45}, "hubs", "watch", ""),
     # Sentences of other inspections.
     (SAMPLED, "sample", "not judged", "copies may well be in the others"),
     (SAMPLED | COPIES | {"candidate_share_of_push": 0.02}, "copies", "watch", "pairs? of texts in"),

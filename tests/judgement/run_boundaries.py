@@ -157,6 +157,7 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     (point(14), {}, "Spread", "bad"),
     (point(7), {}, "Spread", "watch"),
     (point(14) | {"ranking_accuracy": halves(0.5, 0.9)}, {}, "Spread", "watch"),
+    (CONE | {"ranking_accuracy": 0.95}, {}, "Spread", "not judged"),
     (CONE | {"ranking_accuracy": 0.93}, {}, "Spread", "watch"),
     (CONE | {"ranking_accuracy": 0.84}, {}, "Spread", "bad"),
     (point(14) | {"ranking_accuracy": 0.93}, {}, "Spread", "bad"),

@@ -25,6 +25,9 @@ ONE_POINT, PATIENCE = 0.98, 10
 # A collapse needs a second sign: a score that suffers or, without one, an effective rank below this
 # share of the first, or below FEW_DIMENSIONS for embeddings that began as one point.
 RANK_LOST, FEW_DIMENSIONS = 0.5, 3.0
+# Ranking accuracy at which embeddings that lie this close are told apart all the same: runs whose
+# score rose have .94 to .99, those whose score did not at most .92.
+FIRST_OF_NEARLY_ALL = 0.94
 # Squared distance between a sentence's views, relative to that between different sentences. With
 # dropout alone, a healthy run begins near .75 and falls. Failing runs oscillate, so records over
 # the limit need not be consecutive. New heads, which may begin above it, get more records.
@@ -104,6 +107,13 @@ def collapse(records: Records) -> Verdict | None:
         return None
     rank_text = f" and an effective rank of {dimensions:.1f}" if dimensions == dimensions else ""
     ranks_first = records.positives_remain_first if narrower else records.positives_rank_first
+    if ranks_first and records.end("ranking_accuracy") >= FIRST_OF_NEARLY_ALL:
+        finding = (
+            f"The embeddings lie in a narrow cone (mean cosine {cosine:.3f}{rank_text}), in which "
+            "positives rank first nearly everywhere: by cosine, they are found all the same."
+        )
+        evidence = {name: cosine, rank: dimensions}
+        return Verdict("Spread", NOT_JUDGED, finding, name="narrow cone", evidence=evidence)
     apart = alternative(records.used, PULL, raises=False, unusual_only=True)
     remedy = "use more negatives" if records.has_negatives else PUSH
     lower = f"Lower the learning rate, or {remedy}{apart}. {PAIRS_MAY_NOT_FIT}"
