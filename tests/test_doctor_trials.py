@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 import gradlab
-from gradlab.diagnosis import column_trials, noise_trials, word_tables
+from gradlab.data.words import is_code, is_spaced_wrongly
+from gradlab.diagnosis import column_trials, noise_trials, trials, word_tables
 from gradlab.diagnosis.label_measurements import vocabulary
 from tests.sentence_training import columns_of, losses, make_trainer
 
@@ -158,3 +159,41 @@ def test_rates_and_vectors_of_biases_alone(bert, tmp_path):
     assert numbers["vectors"] == numbers["trained"]
     assert numbers["example"].endswith("bias")
     assert numbers["rates"] == pytest.approx(20 * 1e-3)  # a constant rate
+
+
+@pytest.mark.parametrize("rates", [[0.004], [0.002, 0.004], [0.001, 0.002, 0.004]])
+def test_the_schedule_of_several_rates_is_that_of_the_largest(rates):
+    """A schedule without functions is played on as many groups as the optimizer has."""
+    groups = [{"params": [nn.Parameter(torch.zeros(2))], "lr": rate} for rate in rates]
+    scheduler = torch.optim.lr_scheduler.LinearLR(
+        torch.optim.AdamW(groups), 1.0, 0.05, total_iters=10
+    )
+    args = types.SimpleNamespace(max_steps=10, gradient_accumulation_steps=1)
+    numbers = trials.schedule(types.SimpleNamespace(args=args, lr_scheduler=scheduler), None)
+    expected = [1.0 - 0.95 * step / 10 for step in range(10)]
+    assert numbers["peak"] == pytest.approx(1.0)
+    assert numbers["mean"] == pytest.approx(sum(expected) / 10)
+    assert numbers["end"] == pytest.approx(expected[-1])
+
+
+def test_a_triplet_has_no_negatives_in_other_rows(bert, tmp_path):
+    table = {name: column * 2 for name, column in columns_of(16, 3).items()}
+    for loss, is_judged in ((losses.TripletLoss, False), (ranking, True)):
+        trainer = make_trainer(bert, tmp_path, loss, table, per_device_train_batch_size=8)
+        verdicts = gradlab.doctor(trainer, progress=False).verdicts
+        assert ("duplicates" in {verdict.subject for verdict in verdicts}) is is_judged
+
+
+def test_queries_of_a_database_are_code():
+    assert is_code("SELECT name FROM users WHERE id = 5")
+    assert is_code("  update t set a = 1")
+    assert is_code("insert into orders values 3")
+    assert not is_code("update your settings in the app")
+    assert not is_code("deleted from the register")
+
+
+def test_letters_that_stand_apart_are_told_from_sequences():
+    assert is_spaced_wrongly("t h e c a t s a t o n t h e m a t")
+    assert is_spaced_wrongly("d e r h u n d l i e g t v o r d e r t u e r")
+    assert not is_spaced_wrongly("m t v g y g g s g s p q s k l w p k l d")  # a protein
+    assert not is_spaced_wrongly("t h e c a t")

@@ -83,16 +83,26 @@ def shares_of_identifiers(columns: Mapping[str, Sequence[str]]) -> dict[str, flo
     return shares
 
 
+# Share of vowels among the letters of a text; those of proteins have .2, of European languages .35
+# and more.
+FEWEST_VOWELS = 0.28
+
+
 def is_spaced_wrongly(text: str) -> bool:
     """Return whether a text has lost the spaces between its words, or has some between letters.
 
-    Sequences of capitals, such as those of a genome, are left out.
+    Sequences of capitals, such as those of a genome, are left out, and of letters with few vowels,
+    such as those of a protein.
     """
     words = WORD.findall(text)
     if not words or text.isupper() or re.search(f"[{UNSPACED}]", text):
         return False
     length = sum(map(len, words)) / len(words)
-    return length >= LONG_WORDS or (length < SHORT_WORDS and len(words) >= MANY_WORDS)
+    if length < SHORT_WORDS:
+        letters = re.findall("[a-z]", text.lower())
+        vowels = sum(letter in "aeiou" for letter in letters)
+        return len(words) >= MANY_WORDS and not vowels < FEWEST_VOWELS * len(letters)
+    return length >= LONG_WORDS
 
 
 def spaced_wrongly(texts: Sequence[str]) -> tuple[float, str]:
