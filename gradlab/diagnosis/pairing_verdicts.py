@@ -14,8 +14,9 @@ from gradlab.numbers import percent
 from gradlab.verdict import BAD, NOT_JUDGED, WATCH, Verdict
 
 # Share of rows whose text fits another row that is worth a remark; fewest rows; rank of their own
-# row from which on these belong together as well.
-SOME_STRAY, ENOUGH_ROWS, OWN_FITS = 0.08, 32, 0.9
+# row from which on these belong together as well; median share of common words of tables whose rows
+# are told by words: .41 where some are shifted, .02 where pairs are put in other words.
+SOME_STRAY, ENOUGH_ROWS, OWN_FITS, TOLD_BY_WORDS = 0.08, 32, 0.9, 0.1
 
 
 def strays(rows: int, share: float, median: float, own_rank: float = 0.0) -> Iterator[Verdict]:
@@ -28,7 +29,7 @@ def strays(rows: int, share: float, median: float, own_rank: float = 0.0) -> Ite
         median: median share of common words of a row.
         own_rank: mean share of other rows that fit such a text less than its own row.
     """
-    if rows < ENOUGH_ROWS or share < SOME_STRAY or own_rank >= OWN_FITS:
+    if rows < ENOUGH_ROWS or share < SOME_STRAY or own_rank >= OWN_FITS or median < TOLD_BY_WORDS:
         return
     finding = (
         f"In {percent(share)} of {rows:,} rows the second text has at least twice as many words of "

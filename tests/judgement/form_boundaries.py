@@ -154,6 +154,8 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("strays", STRAYS | {"share": 0.3, "own_rank": 0.85}, "watch"),
     ("strays", STRAYS | {"share": 0.3, "own_rank": 0.93}, ""),
     ("strays", STRAYS | {"share": 0.3, "rows": 24}, ""),
+    ("strays", STRAYS | {"share": 0.3, "median": 0.07}, ""),
+    ("strays", STRAYS | {"share": 0.3, "median": 0.14}, "watch"),
     ("strays", STRAYS | {"share": 0.3, "rows": 48}, "watch"),
     (
         "exchanged",

@@ -179,8 +179,7 @@ PATENTS = Worded(
         "lock/tumbler pump/impeller lens/refractive",
         "gain": "lighter/weight cheaper/cost safer/hazard quieter/acoustic faster/speed "
         "smaller/compact",
-        "means": "spring/resilient magnet/flux laser/beam resin/polymer sensor/signal "
-        "gear/teeth",
+        "means": "spring/resilient magnet/flux laser/beam resin/polymer sensor/signal gear/teeth",
         "use": "hospital/medical farm/agricultural kitchen/culinary factory/plant ship/marine "
         "car/automotive",
     },

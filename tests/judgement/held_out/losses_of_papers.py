@@ -132,9 +132,7 @@ def alignment_with_uniformity(stage: Stage) -> None:
 def variance_invariance_and_covariance(stage: Stage) -> None:
     """VICReg (Bardes et al. 2022), with an expander that is thrown away."""
     torch.manual_seed(4)
-    expander = nn.Sequential(
-        nn.Linear(48, 96), nn.BatchNorm1d(96), nn.ReLU(), nn.Linear(96, 96)
-    )
+    expander = nn.Sequential(nn.Linear(48, 96), nn.BatchNorm1d(96), nn.ReLU(), nn.Linear(96, 96))
 
     def penalty(rows: Tensor) -> Tensor:
         spread = F.relu(1 - (rows.var(0) + 1e-4).sqrt()).mean()

@@ -81,9 +81,7 @@ class Queued(nn.Module):
         same = every[None] == numbers[:, None]
         same[torch.arange(len(first)), torch.arange(len(first))] = False
         self.keys, self.numbers = keys[: self.size].detach(), every[: self.size]
-        return F.cross_entropy(
-            logits.masked_fill(same, -torch.inf), torch.arange(len(first))
-        )
+        return F.cross_entropy(logits.masked_fill(same, -torch.inf), torch.arange(len(first)))
 
 
 @sound("keys of a slow copy in a queue that leaves out repeated rows")
