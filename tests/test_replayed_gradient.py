@@ -43,10 +43,10 @@ def cached_run(folder, order, chunks=range(4)):
         criterion(*cached).backward()
         optimizer.zero_grad()
         for view, rows in zip(views, cached, strict=True):
-            kept = [rows.grad.split(2)[at] for at in order]
+            cached_gradients = [rows.grad.split(2)[at] for at in order]
             for chunk in chunks:
-                part = encoder(view[2 * chunk : 2 * chunk + 2])["sentence_embedding"]
-                part.backward(kept[chunk])
+                rows_of_chunk = encoder(view[2 * chunk : 2 * chunk + 2])["sentence_embedding"]
+                rows_of_chunk.backward(cached_gradients[chunk])
         gradients.append(encoder.layer.weight.grad.clone())
         optimizer.step()
     criterion.finish()

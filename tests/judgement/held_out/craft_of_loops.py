@@ -51,11 +51,11 @@ def gradients_cached_over_parts(stage: Stage) -> None:
     model = reader(stage, HOTELS)
     rows, optimizer = Rows(HOTELS.table(240), 60), torch.optim.AdamW(model.parameters(), lr=2e-3)
 
-    def parts(column: list[str]) -> list[list[str]]:
+    def pieces(column: list[str]) -> list[list[str]]:
         return [column[start : start + 15] for start in range(0, len(column), 15)]
 
     def update(criterion: Any, step: int) -> None:
-        chunks = [texts for column in rows() for texts in parts(column)]
+        chunks = [texts for column in rows() for texts in pieces(column)]
         states, embedded = [], []
         for texts in chunks:
             states.append(torch.get_rng_state())

@@ -26,9 +26,9 @@ class Collected(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, rows: Tensor) -> Tensor:
         context.size = len(rows)
-        every = rows.new_empty(place()[1] * len(rows), *rows.shape[1:])
-        dist.all_gather_into_tensor(every, rows.contiguous())
-        return every
+        gathered_rows = rows.new_empty(place()[1] * len(rows), *rows.shape[1:])
+        dist.all_gather_into_tensor(gathered_rows, rows.contiguous())
+        return gathered_rows
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> Tensor:
@@ -57,10 +57,10 @@ def numbers_of(rows: Tensor) -> Tensor:
 def clip_by_own_rows(first: Tensor, second: Tensor) -> Tensor:
     """Own rows of each column among all rows of the other, by torch's gather."""
     first, second = F.normalize(first, dim=1), F.normalize(second, dim=1)
-    there = 20 * first @ gathered_by_torch(second).T
-    back = 20 * second @ gathered_by_torch(first).T
+    forward = 20 * first @ gathered_by_torch(second).T
+    backward = 20 * second @ gathered_by_torch(first).T
     own = numbers_of(first)
-    return (F.cross_entropy(there, own) + F.cross_entropy(back, own)) / 2
+    return (F.cross_entropy(forward, own) + F.cross_entropy(backward, own)) / 2
 
 
 def clip_of_the_whole_matrix(first: Tensor, second: Tensor) -> Tensor:
@@ -75,9 +75,9 @@ def views_of_all_processes(first: Tensor, second: Tensor) -> Tensor:
     """SimCLR: both views of own rows among both views of all rows, less themselves."""
     first, second = F.normalize(first, dim=1), F.normalize(second, dim=1)
     firsts, seconds = collected(first), collected(second)
-    every, own = torch.cat([firsts, seconds]), numbers_of(first)
+    candidates, own = torch.cat([firsts, seconds]), numbers_of(first)
     selves = torch.cat([own, own + len(firsts)])
-    logits = torch.cat([first, second]) @ every.T / 0.1
+    logits = torch.cat([first, second]) @ candidates.T / 0.1
     logits = logits.scatter(1, selves[:, None], -torch.inf)
     return F.cross_entropy(logits, torch.cat([own + len(firsts), own]))
 

@@ -164,8 +164,8 @@ def prototypes_of_an_episode(stage: Stage) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
 
     def prototypical(asked: Tensor, prototypes: Tensor) -> Tensor:
-        wanted = torch.arange(len(prototypes)).repeat_interleave(3)
-        return F.cross_entropy(-torch.cdist(asked, prototypes).square() / 4, wanted)
+        classes = torch.arange(len(prototypes)).repeat_interleave(3)
+        return F.cross_entropy(-torch.cdist(asked, prototypes).square() / 4, classes)
 
     def update(criterion: Any, step: int) -> None:
         support, asked = episodes()
@@ -253,7 +253,7 @@ def correlation_with_grades_as_loss(stage: Stage) -> None:
 
     def uncorrelated(first: Tensor, second: Tensor, grades: Tensor) -> Tensor:
         likeness = F.cosine_similarity(first, second)
-        centred, wanted = likeness - likeness.mean(), grades - grades.mean()
-        return 1 - F.cosine_similarity(centred, wanted, dim=0)
+        centred, targets = likeness - likeness.mean(), grades - grades.mean()
+        return 1 - F.cosine_similarity(centred, targets, dim=0)
 
     over_grades(stage, JOBS, uncorrelated)

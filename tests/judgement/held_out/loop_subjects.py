@@ -238,7 +238,7 @@ def near_texts(subject: Field, count: int, seed: int = 0, slot: int = 0) -> list
         free: list[tuple[str, ...]] = []
         for at in (slot, *range(len(row))):  # another slot, where all of one are taken
             changed = [(*row[:at], entry, *row[at + 1 :]) for entry in lists[at]]
-            free = free or [other for other in changed if other not in taken]
+            free = free or [text for text in changed if text not in taken]
         near = draw.choice(free)
         taken.add(near)
         texts += subject.texts([near], 1)

@@ -73,8 +73,8 @@ def negatives_weighed_by_their_hardness(stage: Stage) -> None:
 
     def hardened(first: Tensor, second: Tensor) -> Tensor:
         logits = cosines(first, second) / 0.1
-        others = ~torch.eye(len(logits), dtype=torch.bool)
-        negatives = logits[others].view(len(logits), -1)
+        off_diagonal = ~torch.eye(len(logits), dtype=torch.bool)
+        negatives = logits[off_diagonal].view(len(logits), -1)
         hardness = (0.5 * negatives).softmax(1).detach() * negatives.shape[1]
         total = (hardness * negatives.exp()).sum(1)
         own = logits.diagonal()
@@ -107,10 +107,10 @@ def views_among_all_other_texts(stage: Stage) -> None:
     """SimCLR's loss, of texts of both columns as the two views."""
 
     def simclr(first: Tensor, second: Tensor) -> Tensor:
-        every = torch.cat([first, second])
-        logits = cosines(every, every) / 0.1
-        logits = logits.masked_fill(torch.eye(len(every), dtype=torch.bool), -torch.inf)
-        return F.cross_entropy(logits, torch.arange(len(every)).roll(len(first)))
+        rows_of_both = torch.cat([first, second])
+        logits = cosines(rows_of_both, rows_of_both) / 0.1
+        logits = logits.masked_fill(torch.eye(len(rows_of_both), dtype=torch.bool), -torch.inf)
+        return F.cross_entropy(logits, torch.arange(len(rows_of_both)).roll(len(first)))
 
     over_pairs(stage, BIRDS, simclr)
 

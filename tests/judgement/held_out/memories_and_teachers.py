@@ -76,11 +76,11 @@ class Queued(nn.Module):
 
     def forward(self, first: Tensor, second: Tensor, numbers: Tensor) -> Tensor:
         keys = torch.cat([second, self.keys])
-        every = torch.cat([numbers, self.numbers])
+        numbers_of_all = torch.cat([numbers, self.numbers])
         logits = cosines(first, keys) / 0.07
-        same = every[None] == numbers[:, None]
+        same = numbers_of_all[None] == numbers[:, None]
         same[torch.arange(len(first)), torch.arange(len(first))] = False
-        self.keys, self.numbers = keys[: self.size].detach(), every[: self.size]
+        self.keys, self.numbers = keys[: self.size].detach(), numbers_of_all[: self.size]
         return F.cross_entropy(logits.masked_fill(same, -torch.inf), torch.arange(len(first)))
 
 
@@ -155,16 +155,16 @@ def likely_false_negatives_left_out(stage: Stage) -> None:
     guide = warmed(reader(stage, BEES, name="guide", seed=8, dropout=0.0), BEES.table(216, 2), 40)
     rows, optimizer = Rows(BEES.table(216), 24), optimiser(model)
 
-    def guided(first: Tensor, second: Tensor, there: Tensor) -> Tensor:
+    def guided(first: Tensor, second: Tensor, guide_cosines: Tensor) -> Tensor:
         logits = cosines(first, second) / 0.07
-        near = there > there.diagonal()[:, None]
+        near = guide_cosines > guide_cosines.diagonal()[:, None]
         return F.cross_entropy(logits.masked_fill(near, -torch.inf), torch.arange(len(first)))
 
     def update(criterion: Any, step: int) -> None:
         columns = rows()
         with torch.no_grad():
-            there = cosines(*(embed(guide, column) for column in columns))
-        stepped(optimizer, criterion(*(embed(model, column) for column in columns), there))
+            guide_cosines = cosines(*(embed(guide, column) for column in columns))
+        stepped(optimizer, criterion(*(embed(model, column) for column in columns), guide_cosines))
 
     turn(stage, model, guided, update, seeking(BEES), steps=60)
 
@@ -197,15 +197,17 @@ def likeness_of_a_teacher_as_soft_labels(stage: Stage) -> None:
     model = reader(stage, JOBS, width=32, layers=1)
     rows, optimizer = Rows(JOBS.table(240), 24), optimiser(model, rate=3e-3)
 
-    def divergence(first: Tensor, second: Tensor, there: Tensor) -> Tensor:
+    def divergence(first: Tensor, second: Tensor, teacher_cosines: Tensor) -> Tensor:
         own = (cosines(first, second) / 0.1).log_softmax(1)
-        return F.kl_div(own, (there / 0.1).softmax(1), reduction="batchmean")
+        return F.kl_div(own, (teacher_cosines / 0.1).softmax(1), reduction="batchmean")
 
     def update(criterion: Any, step: int) -> None:
         columns = rows()
         with torch.no_grad():
-            there = cosines(*(embed(teacher, column) for column in columns))
-        stepped(optimizer, criterion(*(embed(model, column) for column in columns), there))
+            teacher_cosines = cosines(*(embed(teacher, column) for column in columns))
+        stepped(
+            optimizer, criterion(*(embed(model, column) for column in columns), teacher_cosines)
+        )
 
     turn(stage, model, divergence, update, seeking(JOBS), steps=70)
 
@@ -218,15 +220,17 @@ def margins_of_a_teacher(stage: Stage) -> None:
     model = reader(stage, LEDGERS)
     rows, optimizer = Rows(table, 24), optimiser(model, rate=2e-3)
 
-    def margins(first: Tensor, second: Tensor, near: Tensor, wanted: Tensor) -> Tensor:
-        return F.mse_loss((first * second).sum(1) - (first * near).sum(1), wanted)
+    def margins(first: Tensor, second: Tensor, near: Tensor, teacher_margins: Tensor) -> Tensor:
+        return F.mse_loss((first * second).sum(1) - (first * near).sum(1), teacher_margins)
 
     def update(criterion: Any, step: int) -> None:
         columns = rows()
         with torch.no_grad():
             first, second, near = (F.normalize(embed(teacher, column)) for column in columns)
-            wanted = 10 * ((first * second).sum(1) - (first * near).sum(1))
-        stepped(optimizer, criterion(*(embed(model, column) for column in columns), wanted))
+            teacher_margins = 10 * ((first * second).sum(1) - (first * near).sum(1))
+        stepped(
+            optimizer, criterion(*(embed(model, column) for column in columns), teacher_margins)
+        )
 
     turn(stage, model, margins, update, near_told_apart, steps=80)
 

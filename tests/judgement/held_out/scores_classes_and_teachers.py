@@ -164,7 +164,7 @@ def inferences(trade: Trade, count: int, seed: int = 0) -> dict[str, list[Any]]:
         label = draw.randrange(3)
         slots = draw.sample(range(len(row)), (0, 1, 3)[label])
         table["premise"].append(trade.text(row, 0))
-        table["hypothesis"].append(trade.text(trade.other(row, slots, draw, used), 1))
+        table["hypothesis"].append(trade.text(trade.altered(row, slots, draw, used), 1))
         table["label"].append(label)
     return table
 
@@ -226,11 +226,11 @@ def distribution_from_car_teacher(stage: Stage) -> None:
     guide, table = teacher(stage, CARS), dict[str, Any](CARS.pairs(320))
     for changes in (1, 2):
         table[f"negative_{changes}"] = CARS.negatives(320, changes=changes)
-    anchors, *others = (
+    anchors, *candidates = (
         guide.encode(column, convert_to_tensor=True, normalize_embeddings=True,
                      show_progress_bar=False) for column in table.values()
     )  # fmt: skip
-    scores = torch.stack([(anchors * rows).sum(1) * 10 for rows in others], dim=1)
+    scores = torch.stack([(anchors * rows).sum(1) * 10 for rows in candidates], dim=1)
 
     def tenfold(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
         return 10 * torch.nn.functional.cosine_similarity(first, second)

@@ -142,10 +142,10 @@ def bank_words() -> list[str]:
 
 def same_intent(model: Any) -> float:
     """Share of unseen requests whose nearest seen request has their intent."""
-    known, new = bank_requests(200, seed=20), bank_requests(150, seed=11)
+    stored, new = bank_requests(200, seed=20), bank_requests(150, seed=11)
     first, second = (
         model.encode(table["text"], normalize_embeddings=True, show_progress_bar=False)
-        for table in (new, known)
+        for table in (new, stored)
     )
     nearest = np.argmax(first @ second.T, axis=1)
-    return float(np.mean(np.array(known["label"])[nearest] == np.array(new["label"])))
+    return float(np.mean(np.array(stored["label"])[nearest] == np.array(new["label"])))

@@ -28,10 +28,10 @@ class Trade:
 
     def rows(self, count: int, seed: int = 0) -> list[tuple[str, ...]]:
         """Different rows in any order; those of odd seeds are never rows of even seeds."""
-        every = itertools.product(*(entries.split() for entries in self.slots.values()))
-        kept = [row for row in every if self.is_odd(row) == (seed % 2 == 1)]
-        assert 2 * count <= len(kept), f"only {len(kept)} rows"
-        return random.Random(seed).sample(kept, count)
+        products = itertools.product(*(entries.split() for entries in self.slots.values()))
+        selected = [row for row in products if self.is_odd(row) == (seed % 2 == 1)]
+        assert 2 * count <= len(selected), f"only {len(selected)} rows"
+        return random.Random(seed).sample(selected, count)
 
     @staticmethod
     def is_odd(row: tuple[str, ...]) -> bool:
@@ -64,11 +64,13 @@ class Trade:
         """A row with other entries in some slots."""
         lists = [entries.split() for entries in self.slots.values()]
         return tuple(
-            draw.choice([other for other in lists[at] if other != entry]) if at in slots else entry
+            draw.choice([candidate for candidate in lists[at] if candidate != entry])
+            if at in slots
+            else entry
             for at, entry in enumerate(row)
         )
 
-    def other(
+    def altered(
         self,
         row: tuple[str, ...],
         slots: Sequence[int],
@@ -76,20 +78,20 @@ class Trade:
         used: set[tuple[str, ...]],
     ) -> tuple[str, ...]:
         """A changed row of the same seeds that is not yet used, and note that it is."""
-        other = row
+        altered = row
         for _ in range(200 if slots else 0):
-            other = self.changed(row, slots, draw)
-            if other not in used and self.is_odd(other) == self.is_odd(row):
+            altered = self.changed(row, slots, draw)
+            if altered not in used and self.is_odd(altered) == self.is_odd(row):
                 break
-        used.add(other)
-        return other
+        used.add(altered)
+        return altered
 
     def negatives(self, count: int, seed: int = 0, *, changes: int = 1) -> list[str]:
         """Texts of the second column that differ from the row's in some of its slots."""
         draw, drawn = random.Random(seed + 77 + changes), self.rows(count, seed)
         used = set(drawn)
         return [
-            self.text(self.other(row, draw.sample(range(len(row)), changes), draw, used), 1)
+            self.text(self.altered(row, draw.sample(range(len(row)), changes), draw, used), 1)
             for row in drawn
         ]
 
@@ -107,7 +109,7 @@ class Trade:
             slots = draw.sample(range(len(row)), draw.randint(0, len(row)))
             share = 1 - len(slots) / len(row)
             table["sentence1"].append(self.text(row, 0))
-            table["sentence2"].append(self.text(self.other(row, slots, draw, used), 1))
+            table["sentence2"].append(self.text(self.altered(row, slots, draw, used), 1))
             mean = share + draw.uniform(-0.08, 0.08)
             table["score"].append(round(most * min(1.0, max(0.0, mean)), 2))
         return table
@@ -121,7 +123,7 @@ class Trade:
         for row in drawn:
             label = draw.randint(0, 1)
             slots = draw.sample(range(len(row)), draw.randint(1, len(row)))
-            second = row if label else self.other(row, slots, draw, used)
+            second = row if label else self.altered(row, slots, draw, used)
             table["sentence1"].append(self.text(row, 0))
             table["sentence2"].append(self.text(second, 1))
             table["label"].append(label)

@@ -241,11 +241,11 @@ def letters_with_rates_by_layer(stage: Stage) -> None:
     from transformers import get_cosine_schedule_with_warmup
 
     model = begun(stage, LETTERS_TO_EDITORS)
-    words, others = [], []
+    words, layers = [], []
     for name, row in model.named_parameters():
-        (words if "word_embeddings" in name else others).append(row)
+        (words if "word_embeddings" in name else layers).append(row)
     optimizer = torch.optim.AdamW(
-        [{"params": words, "lr": 5e-4}, {"params": others, "lr": 1e-3}], weight_decay=0.01
+        [{"params": words, "lr": 5e-4}, {"params": layers, "lr": 1e-3}], weight_decay=0.01
     )
     trainer = stage.trainer(
         losses.MultipleNegativesRankingLoss,
