@@ -77,6 +77,8 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("ratings", RATINGS | {"corners": [0.04, 0.0, 0.03, 0.0]}, ""),
     ("ratings", RATINGS | {"corners": [0.07, 0.0, 0.07, 0.0]}, "watch", "a part of the labels"),
     ("ratings", RATINGS | {"corners": [0.1, 0.05, 0.1, 0.05]}, "watch"),
+    ("ratings", RATINGS | {"corners": [0.1, 0.05, 0.1, 0.05], "halves": [0.1, -0.1]}, ""),
+    ("ratings", RATINGS | {"corners": [0.1, 0.05, 0.1, 0.05], "halves": [0.2, 0.0]}, "watch"),
     ("ratings", RATINGS | {"corners": [0.1, 0.1, 0.1, 0.1]}, ""),
     ("ratings", TWO | {"low_with_many": 0.06, "high_with_few": 0.06}, ""),
     ("ratings", TWO | {"low_with_many": 0.12, "high_with_few": 0.12}, "watch", "contradict that"),
