@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import gradlab
 from gradlab.monitor.arriving_gradient import ArrivingGradient
@@ -83,8 +84,18 @@ def test_a_step_that_computes_the_loss_by_a_closure(tmp_path: Path) -> None:
         value.backward()
         return value
 
+    # Hooks of others that are called after those of the watch.
+    calls, handles = list[Any](), list[Any]()
+
+    def closure_and_hook() -> torch.Tensor:
+        value = closure()
+        handles.append(register_optimizer_step_post_hook(lambda *_: calls.append(1)))
+        return value
+
     for _ in range(STEPS):
-        steps.step(closure)
+        steps.step(closure_and_hook)
+        handles.pop().remove()
+    assert len(calls) == STEPS
     watched.finish()
     names = set(watched.to_frame().columns)
     assert any("optimizer_rate" in name for name in names)

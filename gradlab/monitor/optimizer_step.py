@@ -17,6 +17,7 @@ from torch.optim.optimizer import (
 
 from gradlab.monitor.movement import sample_of
 from gradlab.monitor.step_effect import WAITED, StepEffect
+from gradlab.monitor.weak_hooks import weakly
 
 # Numbers of the records: the largest learning rate, alone and relative to the one that it was set
 # to at first; the mean factor between neighbouring rates of the encoder, where there are at least
@@ -71,10 +72,11 @@ class NextStep:
         self._held: dict[int, float] = {}  # rate of each weight that an optimizer holds
         self._numbers: dict[str, float] = {}
         self._effect: StepEffect | None = None
+        self._is_over = False  # whether the step has been made
         self.waited = 0  # batches since the record, none of which was followed by a step
         self._hooks = [
-            register_optimizer_step_pre_hook(_weakly(self._before_step)),
-            register_optimizer_step_post_hook(_weakly(self._after_step)),
+            register_optimizer_step_pre_hook(weakly(self._before_step)),
+            register_optimizer_step_post_hook(weakly(self._after_step)),
         ]
 
     def conclude(self, is_derived: bool = False) -> bool:
@@ -127,8 +129,8 @@ class NextStep:
         for hook in self._hooks:
             hook.remove()
 
-    def _before_step(self, optimizer: Optimizer) -> None:
-        if self._before or not self._holds(optimizer):
+    def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if self._is_over or self._before or not self._holds(optimizer):
             return
         self._before = self._samples()
         self._effect = StepEffect([weight() for weight in self._weights])
@@ -141,11 +143,11 @@ class NextStep:
             if weight is not None and weight.grad is not None and _has_gradient(weight)
         }  # fmt: skip
 
-    def _after_step(self, optimizer: Optimizer) -> None:
-        if not self._holds(optimizer):
+    def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if self._is_over or not self._holds(optimizer):
             return
-        if not self._before:  # the batch came from a closure, in the middle of this step
-            self.end()
+        # Without a look before it, the batch came from a closure, in the middle of this step.
+        self._is_over = not self._before
         self._after = self._samples()
         groups = [
             (group, [w for w in group["params"] if id(w) in self._sizes])
@@ -193,18 +195,3 @@ def _has_gradient(weight: Tensor) -> bool:
     return (
         isinstance(gradient, Tensor) and not gradient.is_sparse and bool(sample_of(gradient).any())
     )
-
-
-def _weakly(method: Any) -> Callable[..., None]:
-    """Return a hook that calls a method as long as its owner lives, and never raises."""
-    reference = weakref.WeakMethod(method)
-
-    def hook(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        call = reference()
-        if call is not None:
-            try:
-                call(optimizer)
-            except Exception:  # an optimizer of another kind; training must go on
-                call.__self__.end()
-
-    return hook

@@ -7,9 +7,7 @@ known by their embeddings.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from gradlab.monitor.weak_hooks import weakly
 
 # Numbers of the records: share of the cached rows that a second pass embeds with a graph, and
 # mean cosine of their cached gradients and those that arrive there.
@@ -44,8 +44,8 @@ class Replay:
         self._places: dict[nn.Module, list[int]] = {}  # rows in the outputs of each module
         self._unlike: set[nn.Module] = set()  # modules with outputs that are no such rows
         self._hooks = [
-            register_module_forward_hook(_weakly(self._look_at_output)),
-            register_optimizer_step_pre_hook(_weakly(self._before_step)),
+            register_module_forward_hook(weakly(self._look_at_output)),
+            register_optimizer_step_pre_hook(weakly(self._before_step)),
         ]
 
     def end(self) -> None:
@@ -57,10 +57,9 @@ class Replay:
         is_due = torch.is_grad_enabled() and not self._has_ended
         if not is_due or any(view.grad is None for view in self._views):
             return
-        with contextlib.suppress(Exception):  # outputs of another kind; training must go on
-            for rows in _tensors(output):
-                if rows.ndim == 2 and rows.shape[1] == self._rows.shape[1] and rows.requires_grad:
-                    self._follow(module, rows)
+        for rows in _tensors(output):
+            if rows.ndim == 2 and rows.shape[1] == self._rows.shape[1] and rows.requires_grad:
+                self._follow(module, rows)
 
     def _follow(self, module: nn.Module, rows: Tensor) -> None:
         """Wait for the gradient of an output, if its rows are cached ones."""
@@ -108,15 +107,3 @@ def _tensors(output: Any) -> Iterator[Tensor]:
         yield from filter(torch.is_tensor, output.values())
     elif isinstance(output, tuple | list):
         yield from filter(torch.is_tensor, output)
-
-
-def _weakly(method: Any) -> Callable[..., None]:
-    """Return a hook that calls a method as long as its owner lives."""
-    reference = weakref.WeakMethod(method)
-
-    def hook(*arguments: Any) -> None:
-        call = reference()
-        if call is not None:
-            call(*arguments)
-
-    return hook
