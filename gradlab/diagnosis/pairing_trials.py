@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from gradlab.diagnosis.trial_step import trial_step
+from gradlab.seeds import seed_everything
 
 FEWEST_ROWS = 4  # rows of a batch among which columns are moved
 # Gradient of a text's embedding, by its tokens, the dimensions, and which pass of it that is.
@@ -42,7 +41,7 @@ def share_of_pairing(
             model.train(training)
             gradients, passes = list[Gradients](), 0
             for batch in (inputs, moved):
-                _seed()
+                seed_everything(0)
                 with _gradients_of(model) as of_texts:
                     _, before, within = trial_step(trainer, batch, tensors)
                 gradients.append(of_texts)
@@ -123,10 +122,3 @@ def _difference(left: Gradients, right: Gradients) -> float:
         for of_texts in (left, right)
     ]
     return math.sqrt(apart) / sum(norms) if sum(norms) else math.nan
-
-
-def _seed() -> None:
-    """Let dropout and losses draw the same numbers; the caller restores the generators."""
-    random.seed(0)
-    np.random.seed(0)  # noqa: NPY002  # libraries draw from it
-    torch.manual_seed(0)

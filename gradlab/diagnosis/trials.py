@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from gradlab.monitor.captured_views import Capture, Views, outputs_of
 from gradlab.monitor.library_losses import depends_on_lengths
+from gradlab.seeds import seed_everything
 
 # Batches of which the rows are compared; rows of a data set whose epoch is drawn as a whole;
 # texts among which a short one and long ones are looked for; steps at which a rate is computed.
@@ -53,7 +53,7 @@ def dependence(
         with torch.no_grad(), trainer.compute_loss_context_manager():
             with _new_layers() as classes:
                 value, repeated = (_value(loss, columns, labels) for _ in range(2))
-            _seed()
+            seed_everything(0)
             whole = float(type(trainer).compute_loss(trainer, model, dict(inputs)))
             if abs(repeated - value) > SAME_LOSS * abs(value):  # it draws numbers of its own
                 return unknown
@@ -142,7 +142,7 @@ def embedding_in_half_a_batch(
     try:
         for rows_of_batch in ("whole", "half", "reverse"):
             few = dict(inputs)
-            _seed()  # of losses that draw layers or dimensions
+            seed_everything(0)  # of losses that draw layers or dimensions
             if rows_of_batch == "reverse":
                 few = {n: v.flip(0) if isinstance(v, Tensor) and v.ndim else v
                        for n, v in few.items()}  # fmt: skip
@@ -365,15 +365,8 @@ def _ignores_one_label(loss: Any, columns: Sequence[Any], labels: Any, value: fl
     return False
 
 
-def _seed() -> None:
-    """Let losses that draw numbers draw the same; the caller restores the generators."""
-    random.seed(0)
-    np.random.seed(0)  # noqa: NPY002  # libraries draw from it
-    torch.manual_seed(0)
-
-
 def _value(loss: Any, columns: Sequence[Any], labels: Any) -> float:
-    _seed()
+    seed_everything(0)
     value = loss([dict(column) for column in columns], labels)
     return float(sum(value.values()) if isinstance(value, Mapping) else value)
 
