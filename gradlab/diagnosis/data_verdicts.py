@@ -260,7 +260,7 @@ MANY_SAME, MANY_NEARER = 0.05, 0.5
 # Deviations of a share of a half, whose anchors are counted once, up to which chance explains that
 # negatives are nearer; and share of them with more words in common with the anchor than the
 # positive has, up to which words do not say so: a third, where a third of the rows are exchanged.
-BY_CHANCE, SOME_BY_WORDS = 2.0, 0.2
+BY_CHANCE, SOME_BY_WORDS = 2.5, 0.2
 
 
 def hard_negatives(

@@ -39,7 +39,7 @@ def forms(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
 
     ``length`` has the column with the largest share of texts that are as long as its longest one,
     and that length in characters; ``filler`` the word that stands most in a column, its share of
-    the column's words and how often a text holds it.
+    the column's words, how often a text holds it, and the share of texts with the usual number.
     """
     table = {name: cells[:READ_ROWS] for name, cells in observation.table_of(dataset).items()}
     table = {name: cells for name, cells in table.items() if cells}
@@ -116,18 +116,21 @@ def _at_the_longest(texts: Sequence[str]) -> tuple[float, int]:
     return 0.0 if whole else len(cut) / len(different), longest
 
 
-def _filler(texts: Sequence[str]) -> tuple[str, float, float]:
-    """Return the commonest word, its share of all words, and how often a text holds it.
+def _filler(texts: Sequence[str]) -> tuple[str, float, float, float]:
+    """Return the commonest word, its share of all words, how often a text holds it, and the share
+    of texts that hold it as often as most do: a template holds a word equally often in each.
 
     Of code there is none: names such as ``x`` and ``self`` repeat there.
     """
     if sum(map(is_code, texts)) > len(texts) / 2:
-        return "", 0.0, 0.0
+        return "", 0.0, 0.0, 0.0
     counts = Counter(word for text in texts for word in words_of(text))
     if not counts:
-        return "", 0.0, 0.0
+        return "", 0.0, 0.0, 0.0
     word, times = counts.most_common(1)[0]
-    return word, times / counts.total(), times / len(texts)
+    each = Counter(words_of(text).count(word) for text in texts)
+    usual = each.most_common(1)[0][1] / len(texts)
+    return word, times / counts.total(), times / len(texts), usual
 
 
 KINDS: dict[str, Callable[[str], bool]] = {

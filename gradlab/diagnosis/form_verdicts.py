@@ -15,13 +15,15 @@ from gradlab.verdict import WATCH, Verdict
 # Share of the texts of a column that have the form of something else; fewest rows that say so.
 MANY, ENOUGH_ROWS = 0.08, 24
 # Share of texts whose words are joined, which names of one word are; shares of texts as long as the
-# longest one, and of the words of a column that one word is, and its times in a text.
-MANY_JOINED, MANY_LONGEST, FILLS, TIMES = 0.3, 0.25, 0.15, 1.5
+# longest one, and of the words of a column that one word is, and its times in a text; share of
+# texts that hold it equally often, as a template does and words that are replaced do not.
+MANY_JOINED, MANY_LONGEST, FILLS, TIMES, EQUALLY_OFTEN = 0.3, 0.25, 0.15, 1.5, 0.9
 # Words of grammar, of which short sentences are full: nobody masks a word by them.
 GRAMMAR = {
     *("a", "an", "and", "as", "at", "by", "for", "from", "in", "is", "of", "on", "or", "that"),
     *("the", "to", "was", "with", "de", "der", "die", "do", "el", "en", "et", "il", "la", "le"),
-    *("les", "und"),
+    *("les", "und", "be", "he", "her", "his", "i", "it", "its", "my", "our", "she", "they", "this"),
+    *("we", "you", "your"),
 }
 # What texts of a kind are, and what to do.
 KINDS = {
@@ -67,8 +69,9 @@ def forms(
         kinds: for each kind of `KINDS` the column with most such texts, their share, and one.
         length: the column with the largest share of texts as long as its longest one, this share,
             and the length in characters.
-        filler: the column with the commonest word, this word, its share of all words, and how often
-            a text holds it.
+        filler: the column with the commonest word, this word, its share of all words, how often a
+            text holds it, and the share of texts that hold it as often as most do; runs of earlier
+            versions lack the last.
     """
     if rows < ENOUGH_ROWS:
         return
@@ -79,8 +82,10 @@ def forms(
             finding = f"{percent(share)} of the texts of column {column!r} {fault}{example}."
             yield _verdict(finding, change, f"texts: {kind}", share)
             return
-    column, word, share, times = filler
-    if share >= FILLS and times >= TIMES and word.casefold() not in GRAMMAR:
+    column, word, share, times, *constant = filler
+    is_of_template = bool(constant) and constant[0] >= EQUALLY_OFTEN
+    is_filler = share >= FILLS and times >= TIMES and not is_of_template
+    if is_filler and word.casefold() not in GRAMMAR:
         finding = (
             f"The word {word!r} is {percent(share)} of all words of column {column!r} and stands "
             f"{times:.1f} times in a text: it seems to replace words that were masked, made "

@@ -21,7 +21,7 @@ NEGLIGIBLE, LARGE = 0.01, 0.1
 # Share of texts that are cut, of hard negatives that are too easy or nearer than the positive, and
 # of positives that repeat their anchor, from which on each is worth a remark; and share of the last
 # from which on the two columns are views by dropout, on purpose.
-MANY_CUT, MANY_EASY, MANY_NEARER, MANY_REPEAT, MOST_REPEAT = 0.25, 0.5, 0.5, 0.05, 0.9
+MANY_CUT, MANY_EASY, MANY_NEARER, MANY_REPEAT, MOST_REPEAT = 0.25, 0.75, 0.5, 0.05, 0.9
 # Push of the sentences that are pushed most, as a multiple of an equal share, that is named.
 MANY_TIMES = 5
 # Share of the push on few sentences from which on they are to be looked at: sound tables have up to

@@ -128,7 +128,7 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("hard_negatives", {"same": 0.0, "nearer": 0.4}, "good"),
     ("hard_negatives", {"same": 0.0, "nearer": 0.6}, "watch"),
     # 64 anchors: a deviation is 1/16.
-    ("hard_negatives", {"same": 0.0, "nearer": 0.6, "anchors": 64, "words": 0.15}, "not judged"),
+    ("hard_negatives", {"same": 0.0, "nearer": 0.645, "anchors": 64, "words": 0.15}, "not judged"),
     ("hard_negatives", {"same": 0.0, "nearer": 0.66, "anchors": 64, "words": 0.15}, "watch"),
     ("hard_negatives", {"same": 0.0, "nearer": 0.6, "anchors": 64, "words": 0.3}, "watch"),
     ("hard_negatives", {"same": 0.0, "nearer": 0.75}, "watch"),
