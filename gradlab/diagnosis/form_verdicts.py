@@ -17,11 +17,13 @@ MANY, ENOUGH_ROWS = 0.08, 24
 # Share of texts whose words are joined, which names of one word are; shares of texts as long as the
 # longest one, and of the words of a column that one word is, and its times in a text.
 MANY_JOINED, MANY_LONGEST, FILLS, TIMES = 0.3, 0.25, 0.15, 1.5
-# Words of grammar, of which short sentences are full: nobody masks a word by them.
+# Words of grammar, of which short sentences are full: nobody masks a word by them, nor by an amount
+# such as 200g.
 GRAMMAR = {
     *("a", "an", "and", "as", "at", "by", "for", "from", "in", "is", "of", "on", "or", "that"),
     *("the", "to", "was", "with", "de", "der", "die", "do", "el", "en", "et", "il", "la", "le"),
-    *("les", "und"),
+    *("les", "und", "i", "it", "my", "our", "she", "he", "they", "this", "we", "you", "your"),
+    *("are", "be", "has", "have", "not", "ich", "je", "wir"),
 }
 # What texts of a kind are, and what to do.
 KINDS = {
@@ -80,7 +82,8 @@ def forms(
             yield _verdict(finding, change, f"texts: {kind}", share)
             return
     column, word, share, times = filler
-    if share >= FILLS and times >= TIMES and word.casefold() not in GRAMMAR:
+    is_quantity = any(map(str.isdigit, word))
+    if share >= FILLS and times >= TIMES and word.casefold() not in GRAMMAR and not is_quantity:
         finding = (
             f"The word {word!r} is {percent(share)} of all words of column {column!r} and stands "
             f"{times:.1f} times in a text: it seems to replace words that were masked, made "
