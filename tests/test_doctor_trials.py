@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import gradlab
-from gradlab.data.words import is_code, is_spaced_wrongly, shares_of_identifiers
+from gradlab.data.words import has_blanks, is_code, is_spaced_wrongly, shares_of_identifiers
 from gradlab.diagnosis import column_trials, noise_trials, trials, word_tables
 from gradlab.diagnosis.label_measurements import vocabulary
 from tests.sentence_training import columns_of, losses, make_trainer
@@ -210,3 +210,9 @@ def test_letters_that_stand_apart_are_told_from_sequences():
 )
 def test_numbers_in_another_form_are_no_identifiers(cell, other, share):
     assert shares_of_identifiers({"a": [cell], "b": [other]})["a"] == share
+
+
+def test_marks_around_entities_are_no_blanks():
+    assert has_blanks("[HEAD] was here")
+    assert not has_blanks("[HEAD] ann [/HEAD] met [TAIL] bob [/TAIL]")
+    assert not has_blanks("<HEAD> ann </HEAD> met bob")

@@ -41,10 +41,11 @@ BROKEN = re.compile(
 CODE, FEWEST_SIGNS = re.compile(r"[(){}=;]"), 3
 QUERY = re.compile(r"(?is)\s*(select\b.*\bfrom|insert\s+into|update\b.*\bset|delete\s+from)\b")
 # Placeholders and masks of words, and the share of the words of a text that they must be for its
-# words to be replaced. Braces behind a word, as in LaTeX, or behind a closing one are no blank.
+# words to be replaced. Braces behind a word, as in LaTeX, or behind a closing one are no blank; nor
+# is a mark that a later one closes, as around the entities of a sentence.
 BLANK = re.compile(
     r"\[(MASK|UNK)\]|<(mask|unk)>|(?<![\w)}\]^\\])(?<!\)\s)\{\w*\}|\{\{.*?\}\}|\b[xX]{3,}\b|\*{3,}"
-    r"|█+|<[A-Z_]{3,}>|\[[A-Z_]{3,}\]|\[[a-z_]{3,}\]"
+    r"|█+|<[A-Z_]{3,}>(?!.*</)|\[([A-Z_]{3,}|[a-z_]{3,})\](?!.*\[/)"
 )
 MANY_BLANKS = 0.15
 Overlap = Callable[[int, int, int, int], float]
