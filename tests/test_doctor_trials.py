@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import gradlab
-from gradlab.data.words import is_code, is_spaced_wrongly
+from gradlab.data.words import has_blanks, is_code, is_spaced_wrongly, shares_of_identifiers
 from gradlab.diagnosis import column_trials, noise_trials, trials, word_tables
 from gradlab.diagnosis.label_measurements import vocabulary
 from tests.sentence_training import columns_of, losses, make_trainer
@@ -197,3 +197,22 @@ def test_letters_that_stand_apart_are_told_from_sequences():
     assert is_spaced_wrongly("d e r h u n d l i e g t v o r d e r t u e r")
     assert not is_spaced_wrongly("m t v g y g g s g s p q s k l w p k l d")  # a protein
     assert not is_spaced_wrongly("t h e c a t")
+
+
+@pytest.mark.parametrize(
+    ("cell", "other", "share"),
+    [
+        ("1995 / 01 / 13", "13 jan 1995", 0.0),
+        ("1995 / 01 / 13", "9 jan 1994", 1.0),
+        ("part-17", "the part with number 17", 0.0),
+        ("101 2054 2003 102", "what is 102 ?", 1.0),
+    ],
+)
+def test_numbers_in_another_form_are_no_identifiers(cell, other, share):
+    assert shares_of_identifiers({"a": [cell], "b": [other]})["a"] == share
+
+
+def test_marks_around_entities_are_no_blanks():
+    assert has_blanks("[HEAD] was here")
+    assert not has_blanks("[HEAD] ann [/HEAD] met [TAIL] bob [/TAIL]")
+    assert not has_blanks("<HEAD> ann </HEAD> met bob")

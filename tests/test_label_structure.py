@@ -13,6 +13,7 @@ from sentence_transformers.sentence_transformer.evaluation import TranslationEva
 from torch import nn
 
 from gradlab.diagnosis.evaluation_measurements import gold
+from gradlab.diagnosis.label_agreement_measurements import met
 from gradlab.diagnosis.label_structure_measurements import mixed_classes, ratings, targets
 from gradlab.diagnosis.observation import Observation
 from gradlab.diagnosis.shortcut_measurements import contained
@@ -220,3 +221,13 @@ def test_labels_that_are_those_of_a_text_and_not_of_a_pair():
     own = measured(ratings, table | {"label": [draw.random() for _ in labels]},
                    CosineSimilarityLoss())  # fmt: skip
     assert own["averaged"] == 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "measured"), [([0, 1, 1, 0], None), ([0.0, 0.2, 0.9, 0.4], {"share": 0.0})]
+)
+def test_labels_of_two_values_are_not_an_encoders_own_scores(labels, measured):
+    observation = types.SimpleNamespace(
+        rows_of=lambda _: Dataset.from_dict({"label": labels}), most_rows=99
+    )
+    assert met(observation, "", [types.SimpleNamespace(met=0.0)]) == measured

@@ -23,6 +23,8 @@ IDENTIFIER = re.compile(
 )
 # A date, a time, a price, or the numbers of a list.
 NUMBERS = re.compile(r"[\d\s.,:/+%€$£()\[\]TZ-]+")
+# Numbers of a date, at least, that another text holds, and their share.
+FEWEST_HELD, HALF_HELD = 2, 0.5
 # Letters of a word, on average, from which on words have lost the spaces between them, which few
 # compounds reach; letters of words, and number of words, at which spaces stand between
 # letters.
@@ -39,10 +41,11 @@ BROKEN = re.compile(
 CODE, FEWEST_SIGNS = re.compile(r"[(){}=;]"), 3
 QUERY = re.compile(r"(?is)\s*(select\b.*\bfrom|insert\s+into|update\b.*\bset|delete\s+from)\b")
 # Placeholders and masks of words, and the share of the words of a text that they must be for its
-# words to be replaced. Braces behind a word, as in LaTeX, or behind a closing one are no blank.
+# words to be replaced. Braces behind a word, as in LaTeX, or behind a closing one are no blank; nor
+# is a mark that a later one closes, as around the entities of a sentence.
 BLANK = re.compile(
     r"\[(MASK|UNK)\]|<(mask|unk)>|(?<![\w)}\]^\\])(?<!\)\s)\{\w*\}|\{\{.*?\}\}|\b[xX]{3,}\b|\*{3,}"
-    r"|█+|<[A-Z_]{3,}>|\[[A-Z_]{3,}\]|\[[a-z_]{3,}\]"
+    r"|█+|<[A-Z_]{3,}>(?!.*</)|\[([A-Z_]{3,}|[a-z_]{3,})\](?!.*\[/)"
 )
 MANY_BLANKS = 0.15
 Overlap = Callable[[int, int, int, int], float]
@@ -69,7 +72,8 @@ def is_identifier(text: str) -> bool:
 def shares_of_identifiers(columns: Mapping[str, Sequence[str]]) -> dict[str, float]:
     """Return for each column the share of identifiers that no other text of their row holds.
 
-    One that another text holds, such as the number of a spare part, is what is looked for.
+    One that another text holds, such as the number of a spare part, is what is looked for; so is a
+    date whose numbers stand there in another form.
     """
     shares = {}
     for name, column in columns.items():
@@ -77,10 +81,18 @@ def shares_of_identifiers(columns: Mapping[str, Sequence[str]]) -> dict[str, flo
         alone = 0
         for text, *row in zip(column, *others, strict=False):
             if is_identifier(text):
-                words = f" {plain(text)} "
-                alone += not any(words in f" {plain(other)} " for other in row if other != text)
+                alone += not any(_is_held(text, other) for other in row if other != text)
         shares[name] = alone / max(1, len(column))
     return shares
+
+
+def _is_held(identifier: str, other: str) -> bool:
+    """Return whether a text holds an identifier, or half of its numbers in any order."""
+    if f" {plain(identifier)} " in f" {plain(other)} ":
+        return True
+    numbers = {word.lstrip("0") for word in words_of(identifier)}
+    held = numbers & {word.lstrip("0") for word in words_of(other)}
+    return len(held) >= FEWEST_HELD and len(held) >= HALF_HELD * len(numbers)
 
 
 # Share of vowels among the letters of a text; those of proteins have .2, of European languages .35

@@ -18,12 +18,13 @@ MANY, ENOUGH_ROWS = 0.08, 24
 # longest one, and of the words of a column that one word is, and its times in a text; share of
 # texts that hold it equally often, as a template does and words that are replaced do not.
 MANY_JOINED, MANY_LONGEST, FILLS, TIMES, EQUALLY_OFTEN = 0.3, 0.25, 0.15, 1.5, 0.9
-# Words of grammar, of which short sentences are full: nobody masks a word by them.
+# Words of grammar, of which short sentences are full: nobody masks a word by them, nor by an amount
+# such as 200g.
 GRAMMAR = {
     *("a", "an", "and", "as", "at", "by", "for", "from", "in", "is", "of", "on", "or", "that"),
     *("the", "to", "was", "with", "de", "der", "die", "do", "el", "en", "et", "il", "la", "le"),
     *("les", "und", "be", "he", "her", "his", "i", "it", "its", "my", "our", "she", "they", "this"),
-    *("we", "you", "your"),
+    *("we", "you", "your", "are", "has", "have", "not", "ich", "je", "wir"),
 }
 # What texts of a kind are, and what to do.
 KINDS = {
@@ -84,7 +85,8 @@ def forms(
             return
     column, word, share, times, *constant = filler
     is_of_template = bool(constant) and constant[0] >= EQUALLY_OFTEN
-    is_filler = share >= FILLS and times >= TIMES and not is_of_template
+    is_quantity = any(map(str.isdigit, word))
+    is_filler = share >= FILLS and times >= TIMES and not (is_of_template or is_quantity)
     if is_filler and word.casefold() not in GRAMMAR:
         finding = (
             f"The word {word!r} is {percent(share)} of all words of column {column!r} and stands "

@@ -30,6 +30,8 @@ RATING = (
     "CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "ContrastiveLoss", "OnlineContrastiveLoss",
 )  # fmt: skip
 TAUGHT = ("MarginMSELoss", "DistillKLDivLoss")
+# Labels that only say whether the two texts of a row belong together.
+OF_PAIRS = 2
 Numbers = dict[str, Any]
 
 
@@ -197,7 +199,13 @@ def groups(observation: Observation, dataset: str, batches: list[ObservedBatch])
 
 
 def met(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
-    """Return the loss over its value where rows exchange labels, without dropout, or None."""
+    """Return the loss over its value where rows exchange labels, without dropout, or None.
+
+    None for labels of two values: an encoder that was trained before tells such pairs apart, and a
+    loss with margins is 0 then. Its own scores have many values.
+    """
+    if 0 < len(set(_labels(observation, dataset) or ())) <= OF_PAIRS:
+        return None
     values = [batch.met for batch in batches if batch.met is not None]
     return {"share": sum(values) / len(values)} if values else None
 

@@ -12,9 +12,10 @@ from typing import Any
 from gradlab.monitor.probe import HALF_ROUNDING, ROUNDING
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
-# The first loss is worse than guessing above this multiple of log(candidates); a batch with fewer
-# candidates teaches little.
-WORSE_THAN_CHANCE, FEW_CANDIDATES = 2.0, 4
+# The first loss is worse than guessing above this multiple of log(candidates): an encoder that does
+# not know the pairs yet, with cosines that differ widely, begins at up to 3.3 times as much. A
+# batch with fewer candidates teaches little.
+WORSE_THAN_CHANCE, FEW_CANDIDATES = 3.5, 4
 
 
 def loss(

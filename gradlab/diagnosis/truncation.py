@@ -10,8 +10,9 @@ from typing import Any
 from gradlab.data.words import words_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 
-# Words by which a text is matched; share of the truncated texts that must be matched.
-FIRST_WORDS, MOST_MATCHED = 6, 0.5
+# Words by which a text is matched; share of the truncated texts that must be matched; share of the
+# words of a text that is its own view which must be kept.
+FIRST_WORDS, MOST_MATCHED, MUCH_KEPT = 6, 0.5, 0.5
 
 
 def lost_words(observation: Observation, limit: int) -> float | None:
@@ -40,6 +41,10 @@ def lost_words(observation: Observation, limit: int) -> float | None:
             matched += 1
             (first, kept_first), (second, kept_second) = row
             whole += sum(map(weight.__getitem__, first & second))
+            # One text twice, with dropout, is cut alike: what is left of it is still its view.
+            is_one_text = first == second and kept_first == kept_second
+            if is_one_text and len(kept_first) >= MUCH_KEPT * len(first):
+                continue
             lost += sum(map(weight.__getitem__, (first & second) - (kept_first & kept_second)))
     return lost / whole if whole and matched >= MOST_MATCHED * truncated else None
 

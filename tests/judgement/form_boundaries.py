@@ -65,6 +65,8 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("forms", FORMS | {"filler": ["a", "The", 0.2, 2.2]}, ""),
     ("forms", FORMS | {"filler": ["a", "xx", 0.2, 2.2, 0.75]}, "watch", "seems to replace words"),
     ("forms", FORMS | {"filler": ["a", "xx", 0.2, 2.2, 0.95]}, ""),
+    ("forms", FORMS | {"filler": ["a", "we", 0.2, 2.2]}, ""),
+    ("forms", FORMS | {"filler": ["a", "200g", 0.5, 6.0]}, ""),
     ("spelling", {"column": "a", "share": 0.6, "word": "lake", "pieces": 3}, ""),
     ("spelling", {"column": "a", "share": 0.8, "word": "lake", "pieces": 4}, "watch", "spells"),
     ("ratings", RATINGS, ""),

@@ -133,8 +133,8 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("hard_negatives", {"same": 0.0, "nearer": 0.6, "anchors": 64, "words": 0.3}, "watch"),
     ("hard_negatives", {"same": 0.0, "nearer": 0.75}, "watch"),
     ("hard_negatives", {"same": 0.0, "nearer": 0.85}, "watch"),
-    ("loss", {"values": [5.0], "candidates": 16, "half": False}, "good"),  # guessing gives 2.77
-    ("loss", {"values": [6.0], "candidates": 16, "half": False}, "watch"),
+    ("loss", {"values": [8.5], "candidates": 16, "half": False}, "good"),  # guessing gives 2.77
+    ("loss", {"values": [11.0], "candidates": 16, "half": False}, "watch"),
     ("loss", {"values": [1.0], "candidates": 3, "half": False}, "watch"),
     ("loss", {"values": [1.0], "candidates": 5, "half": False}, "good"),
     ("loss", {"values": [0.0], "candidates": 12, "half": True}, "bad"),

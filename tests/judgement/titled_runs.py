@@ -310,6 +310,12 @@ TITLED = [
         "not judged", "guessing", RANKING),
     Run("14 losses of guessing", FIRST_COSINES | {"loss": [2.8] + [0.98 * LOG_16] * 13}, "Loss",
         "watch", "guessing", RANKING),
+    Run("losses of guessing while positives come to rank first", FIRST_COSINES
+        | {"loss": [2.8] + [0.98 * LOG_16] * 39, "ranking_accuracy": [0.5] * 20 + [0.8] * 20},
+        "Loss", "not judged", "come to rank first", RANKING),
+    Run("losses of guessing while fewer positives rank first", FIRST_COSINES
+        | {"loss": [2.8] + [0.98 * LOG_16] * 39, "ranking_accuracy": [0.5] * 20 + [0.6] * 20},
+        "Loss", "watch", "guessing", RANKING),
     Run("8 losses, the last higher", {"loss": [1.0, 1.0, 1.1, 1.2, 1.2, 1.3, 1.4, 1.4]},
         "Loss", "not judged", "has not fallen"),
     Run("15 losses, the last higher", {"loss": [1.0] * 5 + [1.2] * 5 + [1.4] * 5},
