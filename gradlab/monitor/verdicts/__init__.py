@@ -142,6 +142,7 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         records.rows_have_labels = bool(trial.get("rows_have_labels"))
         records.classes_have_places = bool(trial.get("classes_have_places"))
         records.has_no_negatives = trial.get("nearer") == 0 == trial.get("all_nearer")
+        records.compares_structures = pairing.compares_structures(trial)
         of_records = _of_records(records, unmeasured, running)
         spread_out |= {dataset: any(v.subject == "Spread" and v.grade == GOOD for v in of_records)}
         of_outcome += of_records
