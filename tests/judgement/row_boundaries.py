@@ -8,6 +8,7 @@ from __future__ import annotations
 from tests.judgement.case import Row
 from tests.judgement.run_boundaries import (
     APART,
+    CONE,
     COUNT,
     UNRELATED,
     Series,
@@ -71,6 +72,9 @@ ROW_RUNS = [
     Run("52% in the order of labels", by_label(0.52), "Pairs", "watch"),
     Run("56% in the order of labels, close", by_label(0.56), "Spread", "not judged", "follow"),
     Run("52% in the order of labels, close", by_label(0.52), "Spread", "watch"),
+    Run("one point in the order of labels", CONE | LABELLED | {"label_order": 0.56}, "Spread",
+        "watch", "follow the labels"),
+    Run("one point out of order", CONE | LABELLED | {"label_order": 0.52}, "Spread", "bad"),
     Run("in the order of labels at times", by_label(alternately(0.3, 0.9)), "Pairs", "watch"),
     Run("in the order of labels mostly", by_label(alternately(0.5, 0.7)), "Pairs", ""),
     Run("in the order of labels, lost later", by_label(halves(0.8, 0.5)), "Pairs", "watch"),

@@ -119,11 +119,16 @@ def collapse(records: Records) -> Verdict | None:
     lower = f"Lower the learning rate, or {remedy}{apart}. {PAIRS_MAY_NOT_FIT}"
     if records.begins_at_chance:
         lower = f"{_columns_first(records)} {PAIRS_AT_CHANCE} If they do, lower the rate.".lstrip()
+    in_order = ""
+    if records.cosines_follow_labels:
+        in_order = " Cosines follow the labels of their pairs all the same."
+    if ranks_first:
+        in_order = " Positives rank first all the same."
     return Verdict(
         "Spread",
-        WATCH if ranks_first else BAD,
+        WATCH if in_order else BAD,
         f"The embeddings collapse: different sentences have a mean cosine of {cosine:.3f}"
-        f"{rank_text}." + " Positives rank first all the same." * ranks_first,
+        f"{rank_text}.{in_order}",
         queue_advice(records.config) or lower,
         name="collapse",
         symptom="cosines-above-0-9",
