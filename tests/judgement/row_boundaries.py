@@ -10,12 +10,14 @@ from tests.judgement.run_boundaries import (
     APART,
     CONE,
     COUNT,
+    LOG_8,
     UNRELATED,
     Series,
     alternately,
     at_once,
     frozen,
     halves,
+    own,
 )
 from tests.judgement.step_boundaries import STEPS, zeros
 from tests.judgement.titled_runs import LABELLED, Run, few
@@ -58,7 +60,16 @@ def by_label(order: float | list[float]) -> Series:
     return ranked(0.5, 2.5) | LABELLED | {"label_order": order}
 
 
+def unbroken(last: float, sentences: int = 16) -> Series:
+    """A softmax at a low scale, without components, by its last loss and the rows of a batch."""
+    options = own(8, 1.5, LOG_8, 2.5, 1.616)["watch"] | {"sentences": {"": sentences}}
+    return APART | {"batch_loss": at_once(2.7, last), "watch": options}
+
+
 ROW_RUNS = [
+    Run("a scale that has grown", unbroken(2.0), "Formula", ""),
+    Run("a scale that has not grown", unbroken(2.3), "Formula", "watch", "temperature is too high"),
+    Run("a scale that is low for few rows", unbroken(2.0, 8), "Formula", "watch"),
     Run("distances of a teacher", structured(), "Pairs", ""),
     Run("distances of a teacher, close", structured(), "Spread", "not judged", "teacher says"),
     Run("distances of a constant teacher", structured()
