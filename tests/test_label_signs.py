@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from gradlab.monitor.label_signs import LabelSigns
+from gradlab.monitor.label_signs import LabelSigns, order_of_labels
 
 EMBEDDING = nn.Embedding(50, 8)
 
@@ -66,3 +66,24 @@ def test_places_in_the_batch_and_rows_without_tokens_are_no_labels_of_texts():
         assert signs.of(None, [labels], [embedded(texts)]) == {}
     for _ in range(2):
         assert signs.of(None, [torch.tensor([0, 0, 1, 1])], [torch.randn(4, 8)]) == {}
+
+
+def test_cosines_follow_labels_in_a_share_of_the_comparisons():
+    first = torch.eye(4)
+    second = torch.tensor([[0.9], [0.1], [0.5], [0.5]]) * first + 0.5 * first.roll(1, 0)
+    labels = torch.tensor([3, 1, 2, 2])
+    assert order_of_labels([labels], [first, second]) == {"label_order": 1.0}
+    assert order_of_labels([-labels.float()], [first, 7 * second]) == {"label_order": 0.0}
+    tied = order_of_labels([torch.tensor([3.0, 1.0, 2.5, 2.0])], [first, second])
+    assert tied == {"label_order": pytest.approx(5.5 / 6)}
+
+
+def test_the_order_of_labels_needs_one_label_for_each_pair():
+    rows, labels = torch.eye(4), torch.tensor([3, 1, 2, 2])
+    assert order_of_labels([], [rows, rows]) == {}
+    assert order_of_labels([torch.arange(4)], [rows, rows.roll(1, 0)]) == {}  # places of a softmax
+    assert order_of_labels([labels], [rows]) == {}
+    assert order_of_labels([labels], [rows, rows[:, :3]]) == {}
+    assert order_of_labels([labels], [rows.repeat(2, 1), rows.repeat(2, 1)]) == {}
+    assert order_of_labels([torch.tensor([1, 1, 1, 1])], [rows, rows]) == {}
+    assert order_of_labels([labels], [rows, rows * float("nan")]) == {}

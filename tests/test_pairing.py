@@ -152,6 +152,32 @@ def test_what_the_targets_of_a_loss_point_at_is_named(loss, further, name):
     assert [verdict.name for verdict in verdicts if verdict] == [name] * bool(name)
 
 
+def distances_like(anchors, positives):
+    return (torch.pdist(anchors) - torch.pdist(positives)).pow(2).mean()
+
+
+def distances_to_mean_like(anchors, positives):
+    own, others = torch.pdist(anchors), torch.pdist(positives)
+    return (own / own.mean() - others / others.mean()).abs().mean()
+
+
+@pytest.mark.parametrize(
+    ("loss", "compares"),
+    [
+        (distances_like, True),
+        (distances_to_mean_like, True),
+        (ranking, False),
+        (lambda anchors, _: torch.pdist(anchors).mean(), False),
+        (lambda anchors, positives: (anchors - positives).pow(2).mean(), False),
+    ],
+)
+def test_a_loss_of_distances_within_each_view_is_told(loss, compares):
+    values = values_on_known_batches(loss, WIDTH)
+    assert values
+    assert pairing.compares_structures(values) is compares
+    assert not pairing.compares_structures({"drawn": 1.0, "exchanged": 2.0})
+
+
 def test_values_of_further_columns_are_those_of_their_batches():
     calls = []
 

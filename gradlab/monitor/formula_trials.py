@@ -19,6 +19,8 @@ TRIED = 8
 TURNS = 4
 # Calls of a loss on one batch, which differ if it draws numbers of its own.
 DRAWS = 8
+# Batches of random rows that tell of a loss which cannot be computed for equal embeddings.
+OF_RANDOM = ("drawn", "exchanged", "turned_apart")
 Values = dict[str, Any]
 
 
@@ -42,13 +44,15 @@ def values_on_known_batches(
         ``drawn``, of random rows, and ``stretched``, of the same with each dimension multiplied by
         a factor of its own, which normalisation along the batch undoes; of the same random rows,
         ``exchanged``, with the next row as positive, and ``reordered``, with all pairs three places
-        later; and ``turned``, the differences of ``solved`` from ``wrong`` where all embeddings are
-        turned, which a loss with weights of its own heeds. With further candidates there are
-        ``further``, their number, and ``scaled``, of the random rows with each dimension of the
-        candidates of a row multiplied by a factor of its own, which normalisation along the
-        candidates undoes, and ``united``, with all candidates of a row like its anchor, as where
-        there are several positives; the reaction to negatives is left out. Empty where the loss
-        cannot be computed.
+        later; of the same, ``turned_apart``, with all positives turned alike, which a loss does not
+        heed that compares distances within one view with those within the other; and ``turned``,
+        the differences of ``solved`` from ``wrong`` where all embeddings are turned, which a loss
+        with weights of its own heeds. With further candidates there are ``further``, their number,
+        and ``scaled``, of the random rows with each dimension of the candidates of a row multiplied
+        by a factor of its own, which normalisation along the candidates undoes, and ``united``,
+        with all candidates of a row like its anchor, as where there are several positives; the
+        reaction to negatives is left out. Only those of random rows where others are not finite, as
+        of distances relative to their mean. Empty where the loss cannot be computed.
     """
     count = min(TRIED, width // 2)
     if count < 3:
@@ -71,6 +75,8 @@ def values_on_known_batches(
     batches["drawn"] = (drawn[0], drawn[1])
     batches["stretched"] = (drawn[0] * factors, drawn[1] * factors)
     batches["exchanged"] = (drawn[0], drawn[1].roll(1, 0))
+    turn = torch.linalg.qr(torch.randn(width, width, generator=_generator()).double()).Q
+    batches["turned_apart"] = (drawn[0], drawn[1] @ turn)
     batches["reordered"] = (drawn[0].roll(3, 0), drawn[1].roll(3, 0))
     columns = torch.randn(further, count, width, generator=draw, dtype=torch.float64)
     columns = length * F.normalize(columns, dim=-1)
@@ -91,6 +97,8 @@ def values_on_known_batches(
         if all(map(math.isfinite, values.values())):
             turned = _turned(beside_columns, batches["solved"], batches["wrong"])
             return {"count": float(count), **values, "turned": turned, **reaction}
+        of_random = {name: values[name] for name in OF_RANDOM}
+        return of_random if all(map(math.isfinite, of_random.values())) else {}
     return {}
 
 
@@ -185,13 +193,17 @@ def departure(loss: Loss | None, anchors: Tensor, positives: Tensor, value: floa
 
 def _turned(function: Callable[..., Any], solved: Any, wrong: Any) -> list[float]:
     """Return the differences of a loss on two batches, turned alike in several ways."""
-    draw = torch.Generator().manual_seed(0)
+    draw = _generator()
     width, differences = solved[0].shape[1], list[float]()
     for _ in range(TURNS):
         turn = torch.linalg.qr(torch.randn(width, width, generator=draw).double()).Q
         values = [float(function(*(rows @ turn for rows in views))) for views in (solved, wrong)]
         differences.append(values[0] - values[1])
     return differences
+
+
+def _generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
 
 
 def _exchanged(rows: Tensor, replacements: Tensor, places: list[int]) -> Tensor:

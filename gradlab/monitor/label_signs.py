@@ -1,4 +1,4 @@
-"""Do a loop's batches hold several classes, and does a text keep its label from batch to batch?"""
+"""Do a loop's batches hold several classes, do texts keep labels, do cosines follow them?"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import collections
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from gradlab.monitor.token_signs import looked_up
@@ -17,11 +18,34 @@ from gradlab.monitor.view_texts import texts_of
 CLASS_SHARE, CLASS_CHANCE, RELABELLED = "class_share", "class_chance", "relabelled_texts"
 COUNTED = "classes_counted"  # number of classes of a batch, where they are 0, 1, 2 ... without gap
 ALONE = "rows_alone_in_class"
-LABEL_SIGNS = (CLASS_SHARE, CLASS_CHANCE, RELABELLED, COUNTED, ALONE)
+# Of two pairs with different labels, how often the one with the higher label has the higher cosine.
+LABEL_ORDER = "label_order"
+LABEL_SIGNS = (CLASS_SHARE, CLASS_CHANCE, RELABELLED, COUNTED, ALONE, LABEL_ORDER)
 # Shares of rows of one class, and alone with theirs, from which on they are noted; fewest texts
 # that came again; by how many standard deviations a score differs from what it was; texts that are
 # remembered.
 ONE_CLASS, MOST_ALONE, FEWEST_TEXTS, ANOTHER_SCORE, MOST_TEXTS = 0.6, 0.8, 4, 0.25, 50_000
+
+
+def order_of_labels(labels: Sequence[Tensor], views: Sequence[Tensor]) -> dict[str, float]:
+    """Return the share of comparisons of pairs in which cosines follow labels; ties count half.
+
+    Args:
+        labels: arguments with a number for each row, (N,) each.
+        views: embeddings of the rows, (N, D) each.
+    """
+    of_texts = [entry for entry in labels if not _are_places(entry)]
+    if len(of_texts) != 1 or len(views) != 2 or views[0].shape != views[1].shape:
+        return {}
+    first, second = (F.normalize(view.detach().double(), dim=-1) for view in views)
+    scores = of_texts[0].detach().double().to(first.device)
+    cosines = (first * second).sum(-1)
+    if cosines.shape != scores.shape:
+        return {}
+    gaps = (cosines[:, None] - cosines)[scores[:, None] > scores]
+    if not len(gaps) or not bool(gaps.isfinite().all()):
+        return {}
+    return {LABEL_ORDER: float((gaps.sign() / 2 + 0.5).mean())}
 
 
 class LabelSigns:

@@ -15,7 +15,7 @@ from gradlab.batch.check import CONTEXT
 from gradlab.decomposition.two_view_losses import parameters_of
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
-from gradlab.monitor.label_signs import LabelSigns
+from gradlab.monitor.label_signs import LabelSigns, order_of_labels
 from gradlab.monitor.label_trials import HAS_LABELS, classes_of, label_trials, labels_in
 from gradlab.monitor.library_losses import classes_in_order
 from gradlab.monitor.loop_watch import LoopWatch
@@ -82,7 +82,7 @@ class WatchedLoss:
         if labels and not self.watch.begun:
             trials |= label_trials(self.loss, args, kwargs, count)
         classes = classes_of(arguments, snapshot.anchors) if snapshot.positives is None else None
-        signs = self._signs.of(classes, labels, sources)
+        signs = self._signs.of(classes, labels, sources) | order_of_labels(labels, sources)
         return dataclasses.replace(
             snapshot, detached=detached, sources=sources, label_trials=trials, label_signs=signs
         )

@@ -1,9 +1,24 @@
-"""Runs on either side of limits on what is left out of a batch, or moves weights beside a step."""
+"""Runs on either side of limits on what is left out of a batch, or moves weights beside a step.
+
+Also of positives that are hardly nearer than other rows.
+"""
 
 from __future__ import annotations
 
 from tests.judgement.case import Row
-from tests.judgement.run_boundaries import APART, COUNT, Series, frozen
+from tests.judgement.run_boundaries import (
+    APART,
+    CONE,
+    COUNT,
+    LOG_8,
+    UNRELATED,
+    Series,
+    alternately,
+    at_once,
+    frozen,
+    halves,
+    own,
+)
 from tests.judgement.step_boundaries import STEPS, zeros
 from tests.judgement.titled_runs import LABELLED, Run, few
 
@@ -29,7 +44,72 @@ def texts(share: float, count: int = COUNT) -> Series:
     return APART | {"idle_texts": [share] * count}
 
 
+def ranked(accuracy: float | list[float], loss: float = 2.3) -> Series:
+    """Cosines of positives like those of others, their ranking accuracy, and a loss from 2.7 on."""
+    return UNRELATED | {"ranking_accuracy": accuracy, "batch_loss": at_once(2.7, loss)}
+
+
+def structured(turned: float = 0.5, exchanged: float = 0.4) -> Series:
+    """Positives at chance, and a loss of random rows that is 0.5, by how it heeds their pairs."""
+    trial = {"drawn": 0.5, "exchanged": exchanged, "turned_apart": turned}
+    return ranked(0.5, 2.5) | {"watch": {"trials": {"": trial}, "known": {"": False}}}
+
+
+def by_label(order: float | list[float]) -> Series:
+    """Positives at chance, and comparisons of pairs by label in order, of a loss that stays."""
+    return ranked(0.5, 2.5) | LABELLED | {"label_order": order}
+
+
+def unbroken(last: float, sentences: int = 16) -> Series:
+    """A softmax at a low scale, without components, by its last loss and the rows of a batch."""
+    options = own(8, 1.5, LOG_8, 2.5, 1.616)["watch"] | {"sentences": {"": sentences}}
+    return APART | {"batch_loss": at_once(2.7, last), "watch": options}
+
+
 ROW_RUNS = [
+    Run("a scale that has grown", unbroken(2.0), "Formula", ""),
+    Run("a scale that has not grown", unbroken(2.3), "Formula", "watch", "temperature is too high"),
+    Run("a scale that is low for few rows", unbroken(2.0, 8), "Formula", "watch"),
+    Run("distances of a teacher", structured(), "Pairs", ""),
+    Run("distances of a teacher, close", structured(), "Spread", "not judged", "teacher says"),
+    Run("distances of a constant teacher", structured()
+        | {"anchor_drift": 0.9, "constant_drift": 0.1}, "Views", ""),
+    Run("rows beside a constant view", structured(0.6)
+        | {"anchor_drift": 0.9, "constant_drift": 0.1}, "Views", "watch"),
+    Run("a loss that heeds a turn by .7e-6", structured(0.5 * (1 + 0.7e-6)), "Pairs", ""),
+    Run("a loss that heeds a turn by 1.4e-6", structured(0.5 * (1 + 1.4e-6)), "Pairs", "watch"),
+    Run("a loss that heeds no pairs", structured(exchanged=0.5), "Pairs", "watch"),
+    Run("56% in the order of labels", by_label(0.56), "Pairs", ""),
+    Run("52% in the order of labels", by_label(0.52), "Pairs", "watch"),
+    Run("56% in the order of labels, close", by_label(0.56), "Spread", "not judged", "follow"),
+    Run("52% in the order of labels, close", by_label(0.52), "Spread", "watch"),
+    Run("one point in the order of labels", CONE | LABELLED | {"label_order": 0.56}, "Spread",
+        "watch", "follow the labels"),
+    Run("one point out of order", CONE | LABELLED | {"label_order": 0.52}, "Spread", "bad"),
+    Run("in the order of labels at times", by_label(alternately(0.3, 0.9)), "Pairs", "watch"),
+    Run("in the order of labels mostly", by_label(alternately(0.5, 0.7)), "Pairs", ""),
+    Run("in the order of labels, lost later", by_label(halves(0.8, 0.5)), "Pairs", "watch"),
+    Run("in the order of labels, late", by_label(halves(0.5, 0.8)), "Pairs", ""),
+    Run("in the order of labels in 8 records", few(8, **UNRELATED, label_order=0.8) | LABELLED,
+        "Pairs", "watch"),
+    Run("in the order of labels in 9 records", few(9, **UNRELATED, label_order=0.8) | LABELLED,
+        "Pairs", ""),
+    Run("positives nearer than 62% of others", ranked(0.62), "Pairs", ""),
+    Run("positives nearer than 58% of others", ranked(0.58), "Pairs", "watch", "no more alike"),
+    Run("pairs learned by heart", ranked(halves(0.5, 0.69)), "Pairs", "watch"),
+    Run("positives nearer, lost later", ranked(halves(0.64, 0.57)), "Pairs", "watch"),
+    Run("positives nearer, by few percent at first", ranked(halves(0.51, 0.64)), "Pairs", ""),
+    Run("positives nearer in unsteady batches", ranked(alternately(0.34, 0.94)), "Pairs", "watch"),
+    Run("positives nearer in steadier batches", ranked(alternately(0.54, 0.74)), "Pairs", ""),
+    Run("positives nearer in 8 records", few(8, **UNRELATED, ranking_accuracy=0.65), "Pairs",
+        "watch"),
+    Run("positives nearer in 9 records", few(9, **UNRELATED, ranking_accuracy=0.65), "Pairs", ""),
+    Run("positives nearer, a loss that falls", ranked(0.62), "Spread", "not judged",
+        "nearer than most"),
+    Run("positives nearer, a loss that stays", ranked(0.62, 2.5), "Spread", "watch"),
+    Run("positives at chance, a loss that falls", ranked(0.5), "Spread", "watch"),
+    Run("rows with labels, a loss that falls", ranked(0.5, 2.4) | LABELLED, "Pairs", ""),
+    Run("rows with labels, a loss that stays", ranked(0.5, 2.5) | LABELLED, "Pairs", "watch"),
     Run("a loss of a quarter of the rows", places(0.73, 1.0), "Batch", "watch", "same few rows"),
     Run("a loss of a third of the rows", places(0.67, 1.0), "Batch", ""),
     Run("a loss of a row that often learns", places(0.9, 0.54), "Batch", "watch", "= in place of"),

@@ -142,6 +142,7 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         records.rows_have_labels = bool(trial.get("rows_have_labels"))
         records.classes_have_places = bool(trial.get("classes_have_places"))
         records.has_no_negatives = trial.get("nearer") == 0 == trial.get("all_nearer")
+        records.compares_structures = pairing.compares_structures(trial)
         of_records = _of_records(records, unmeasured, running)
         spread_out |= {dataset: any(v.subject == "Spread" and v.grade == GOOD for v in of_records)}
         of_outcome += of_records
@@ -173,9 +174,13 @@ def _of_formula(run: Recording, dataset: str, is_spread_out: bool) -> list[Verdi
     departure = str(run.watch.get("departures", {}).get(dataset, ""))
     records = Records(run.history, dataset)
     losses, share = records.losses, records.end("uniform_share")
+    # The other rows of a batch, where the components of the loss are not known.
+    size: Any = run.watch.get("sentences", {}).get(dataset)
+    others = size - 1 if isinstance(size, int) else math.nan
+    negatives = 1 / share if share > 0 else others
     questions = (
         formula.departure(departure, str(run.losses[dataset].loss or "")),
-        formula.formula(trial, losses[1] if losses else math.inf, 1 / share if share else math.nan),
+        formula.formula(trial, losses[1] if losses else math.inf, negatives),
         formula.labels(trial),
         formula.scores(trial),
         formula.reaction(trial, is_spread_out),

@@ -143,9 +143,13 @@ def alternating(records: Records) -> Verdict | None:
 def unrelated(records: Records) -> Verdict | None:
     """Judge whether positives are no nearer than other rows, from the first record to the last.
 
-    With labels or scores, the texts of a row need not be alike.
+    With labels or scores, the texts of a row need not be alike, and a loss that falls is learned.
     """
-    if records.used.is_rated or records.positives_rank_first:
+    if records.rows_have_labels and (records.loss_falls or records.cosines_follow_labels):
+        return None
+    if records.compares_structures:
+        return None
+    if records.used.is_rated or records.positives_rank_first or records.positives_stay_nearer:
         return None
     first = _nearness(records.first("positive_cosine"), records.first("negative_cosine"))
     late = [_nearness(*row) for row in records.recent("positive_cosine", "negative_cosine")]
@@ -214,7 +218,7 @@ def constant(records: Records) -> Verdict | None:
     A teacher's embeddings, from which a loss takes each row's distance, are to stay. A moving
     average of the encoder (MoCo) is far behind it, and farther from its beginning with each step.
     """
-    if records.has_no_negatives:
+    if records.has_no_negatives or records.compares_structures:
         return None
     moved, stale = (_points(records, name) for name in (ANCHOR_DRIFT, STALE_DRIFT))
     late = sorted(moved.keys() & stale.keys())[-2 * PERSISTENT :]

@@ -119,11 +119,16 @@ def collapse(records: Records) -> Verdict | None:
     lower = f"Lower the learning rate, or {remedy}{apart}. {PAIRS_MAY_NOT_FIT}"
     if records.begins_at_chance:
         lower = f"{_columns_first(records)} {PAIRS_AT_CHANCE} If they do, lower the rate.".lstrip()
+    in_order = ""
+    if records.cosines_follow_labels:
+        in_order = " Cosines follow the labels of their pairs all the same."
+    if ranks_first:
+        in_order = " Positives rank first all the same."
     return Verdict(
         "Spread",
-        WATCH if ranks_first else BAD,
+        WATCH if in_order else BAD,
         f"The embeddings collapse: different sentences have a mean cosine of {cosine:.3f}"
-        f"{rank_text}." + " Positives rank first all the same." * ranks_first,
+        f"{rank_text}.{in_order}",
         queue_advice(records.config) or lower,
         name="collapse",
         symptom="cosines-above-0-9",
@@ -316,10 +321,21 @@ def _close_for_a_reason(
     if records.positives_rank_first:
         finding = f"Cosines lie close together, but positives have come to rank first: {cosines}."
         return Verdict("Spread", NOT_JUDGED, finding, name="close in rank", evidence=evidence)
-    if any("teacher" in base.looks_at for base in records.used.bases):
+    if records.positives_stay_nearer and records.loss_falls:
+        finding = (
+            "Cosines lie close together, but positives are nearer than most others from the first "
+            f"record to the last, and the loss falls: {cosines}."
+        )
+        return Verdict("Spread", NOT_JUDGED, finding, name="close and nearer", evidence=evidence)
+    if records.cosines_follow_labels:
+        finding = f"Cosines lie close together, but follow the labels of their pairs: {cosines}."
+        return Verdict("Spread", NOT_JUDGED, finding, name="as labels order", evidence=evidence)
+    if records.compares_structures or any(
+        "teacher" in base.looks_at for base in records.used.bases
+    ):
         finding = f"A teacher says how close sentences should be. At present {cosines}."
         return Verdict("Spread", NOT_JUDGED, finding, name="as a teacher says", evidence=evidence)
-    if records.rows_have_labels and _loss_falls(records):
+    if records.rows_have_labels and records.loss_falls:
         finding = (
             "Cosines lie close together, but rows have labels: pairs that do not fit are among "
             f"those that are compared here, and the loss falls. At present {cosines}."
@@ -334,14 +350,13 @@ def _close_for_a_reason(
     return None
 
 
-# Loss at the end, relative to its first value, of a run that learns; distance of different
-# sentences, relative to the first, of a run that draws all together.
-LEARNS, DRAWN_TOGETHER = 0.9, 0.5
+# Distance of different sentences, relative to the first, of a run that draws all together.
+DRAWN_TOGETHER = 0.5
 
 
 def _apart_by(records: Records, is_worse: bool) -> str:
     """Return what to change where sentences are hardly told apart; or worse than at first."""
-    losses, falls = records.losses, _loss_falls(records)
+    losses, falls = records.losses, records.loss_falls
     farther = 1 - records.first("negative_cosine")
     is_together = 1 - records.end("negative_cosine") < DRAWN_TOGETHER * farther
     if is_worse and is_together:
@@ -375,12 +390,6 @@ def _apart_by(records: Records, is_worse: bool) -> str:
         columns = f"{_columns_first(records)} {PAIRS_AT_CHANCE}".lstrip()
         return f"{columns} If they do, raise the learning rate."
     return f"Train longer, or at a higher learning rate. {PAIRS_MAY_NOT_FIT}"
-
-
-def _loss_falls(records: Records) -> bool:
-    """Whether the loss ends clearly below its first value."""
-    losses = records.losses
-    return losses is not None and losses[1] < losses[0] - (1 - LEARNS) * abs(losses[0])
 
 
 def _come_apart(records: Records) -> bool:

@@ -94,6 +94,21 @@ def place(values: Mapping[str, Any]) -> Verdict | None:
     return Verdict("Formula", WATCH, finding, change, "rows by their place", "loss-value", numbers)
 
 
+def compares_structures(values: Mapping[str, Any]) -> bool:
+    """Return whether a loss compares distances within a view with those of the other view only.
+
+    It heeds which rows are pairs, and not how all rows of one view are turned.
+
+    Args:
+        values: see `gradlab.monitor.formula_trials.values_on_known_batches`.
+    """
+    numbers = numbers_of(values, ("drawn", "exchanged", "turned_apart"))
+    if numbers is None:
+        return False
+    drawn, exchanged, turned = numbers.values()
+    return _equal(drawn, turned) and not _equal(drawn, exchanged)
+
+
 def zero(values: Mapping[str, Any], losses: Sequence[float]) -> Verdict | None:
     """Judge whether a loss is 0 whatever its pairs are.
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, TRAIN, History, Score, of_dataset
+from gradlab.monitor.label_signs import LABEL_ORDER
 from gradlab.monitor.setting_advice import LossInUse
 
 # Records in a row that must show a problem before it is named.
@@ -24,6 +25,15 @@ CHANCE = 0.95
 RANKED, SURELY = 0.7, 3.0
 # Ranking accuracy of a run that has kept a good one.
 WELL_RANKED = 0.9
+# Mean ranking accuracy of the last third of runs whose positives are nearer from the beginning,
+# though not by much: sound ones have .62 and more, faulty ones whose first third is surely above
+# a half .58 and less.
+NEARER_THAN_MOST = 0.6
+# Share of comparisons of pairs by label in order of which training has a part: sound runs reach
+# .555 and more, those with labels of something else .52 at most.
+FOLLOWED = 0.54
+# Loss at the end, relative to its first value, of a run that learns.
+LEARNS = 0.9
 # A correlation or nDCG has changed if it moved by more than this. It has fallen from its best if it
 # lost this share of its gain as well: the best of many evaluations lies above the course by their
 # noise, which for 100 queries is about 0.02.
@@ -52,8 +62,10 @@ class Records:
         self.used = used or LossInUse()
         # Whether a loop's loss has a label for each row, so that not all pairs need be alike, and
         # whether it compares each row with its partner only, as with a teacher's embedding; whether
-        # classes have weights or proxies of their own.
+        # classes have weights or proxies of their own; whether it compares distances within a view
+        # with those within the other, as with a teacher's, and never rows of both.
         self.rows_have_labels = self.has_no_negatives = self.classes_have_places = False
+        self.compares_structures = False
         self._group = of_dataset(DIAGNOSTICS, dataset)
 
     @property
@@ -89,6 +101,12 @@ class Records:
     def losses(self) -> tuple[float, float] | None:
         """The first loss of the batches, and the lower median of the last three; None without."""
         return ends_of(self.batch_losses)
+
+    @property
+    def loss_falls(self) -> bool:
+        """Whether the loss ends clearly below its first value."""
+        losses = self.losses
+        return losses is not None and losses[1] < losses[0] - (1 - LEARNS) * abs(losses[0])
 
     def points(self, name: str) -> dict[int, float]:
         """Return the values of a quantity by step."""
@@ -145,6 +163,30 @@ class Records:
     def positives_remain_first(self) -> bool:
         """Whether positives have come to be nearer than most others, or still are."""
         return self.positives_rank_first or self.end("ranking_accuracy") > WELL_RANKED
+
+    @property
+    def positives_stay_nearer(self) -> bool:
+        """Whether positives are nearer than most others throughout, as in a run that learns slowly.
+
+        Unrelated pairs that are learned by heart begin at a half.
+        """
+        early, late = self.outer_thirds("ranking_accuracy")
+        if len(early) < PERSISTENT:
+            return False
+        error = statistics.pstdev(early) / math.sqrt(len(early))
+        begins_above = statistics.fmean(early) - SURELY * error > 0.5
+        return begins_above and statistics.fmean(late) > NEARER_THAN_MOST
+
+    @property
+    def cosines_follow_labels(self) -> bool:
+        """Whether cosines of a loop's pairs have come into the order of their labels."""
+        name = of_dataset(LABEL_ORDER, self.dataset)
+        values = [v for v in self.history.points(TRAIN, name).values() if math.isfinite(v)]
+        late = values[len(values) - len(values) // 3 :]
+        if len(late) < PERSISTENT:
+            return False
+        mean, error = statistics.fmean(late), statistics.pstdev(late) / math.sqrt(len(late))
+        return mean > FOLLOWED and mean - SURELY * error > 0.5
 
     def score_suffers(self) -> bool | None:
         """Whether the main score is now below what it was; None if that was not measured."""
