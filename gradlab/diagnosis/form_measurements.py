@@ -116,18 +116,32 @@ def _at_the_longest(texts: Sequence[str]) -> tuple[float, int]:
     return 0.0 if whole else len(cut) / len(different), longest
 
 
-def _filler(texts: Sequence[str]) -> tuple[str, float, float]:
-    """Return the commonest word, its share of all words, and how often a text holds it.
+def _filler(texts: Sequence[str]) -> tuple[str, float, float, float]:
+    """Return the commonest word, its share of all words, its times in a text, and how fixed it is.
 
+    It is as fixed as the share of its places with the same word on the same side, or most with an
+    end of the text: a word of a template has, and one that replaces others stands among many words.
     Of code there is none: names such as ``x`` and ``self`` repeat there.
     """
     if sum(map(is_code, texts)) > len(texts) / 2:
-        return "", 0.0, 0.0
-    counts = Counter(word for text in texts for word in words_of(text))
+        return "", 0.0, 0.0, 0.0
+    split = [["", *words_of(text), ""] for text in texts]
+    counts = Counter(word for words in split for word in words[1:-1])
     if not counts:
-        return "", 0.0, 0.0
-    word, times = counts.most_common(1)[0]
-    return word, times / counts.total(), times / len(texts)
+        return "", 0.0, 0.0, 0.0
+    word, places = counts.most_common(1)[0]
+    sides: tuple[Counter[str], Counter[str]] = Counter(), Counter()
+    for words in split:
+        for before, middle, after in zip(words, words[1:], words[2:], strict=False):
+            if middle == word:
+                sides[0][before] += 1
+                sides[1][after] += 1
+    # Masks may stand in a row, and at an end of many texts.
+    fixed = max(
+        (count for side in sides for near, count in side.items()
+         if near != word and (near or 2 * count > places)), default=0,
+    )  # fmt: skip
+    return word, places / counts.total(), places / len(texts), fixed / places
 
 
 KINDS: dict[str, Callable[[str], bool]] = {

@@ -17,6 +17,9 @@ MANY, ENOUGH_ROWS = 0.08, 24
 # Share of texts whose words are joined, which names of one word are; shares of texts as long as the
 # longest one, and of the words of a column that one word is, and its times in a text.
 MANY_JOINED, MANY_LONGEST, FILLS, TIMES = 0.3, 0.25, 0.15, 1.5
+# Share of its places with the same word beside it from which on a word is of a template: .3 or more
+# there, and .1 of a mask for words of all kinds.
+FIXED = 0.2
 # Words of grammar, of which short sentences are full: nobody masks a word by them.
 GRAMMAR = {
     *("a", "an", "and", "as", "at", "by", "for", "from", "in", "is", "of", "on", "or", "that"),
@@ -67,8 +70,8 @@ def forms(
         kinds: for each kind of `KINDS` the column with most such texts, their share, and one.
         length: the column with the largest share of texts as long as its longest one, this share,
             and the length in characters.
-        filler: the column with the commonest word, this word, its share of all words, and how often
-            a text holds it.
+        filler: the column with the commonest word, this word, its share of all words, how often a
+            text holds it, and the share of its places with the same word beside it.
     """
     if rows < ENOUGH_ROWS:
         return
@@ -79,8 +82,9 @@ def forms(
             finding = f"{percent(share)} of the texts of column {column!r} {fault}{example}."
             yield _verdict(finding, change, f"texts: {kind}", share)
             return
-    column, word, share, times = filler
-    if share >= FILLS and times >= TIMES and word.casefold() not in GRAMMAR:
+    column, word, share, times, *fixed = filler
+    masks = word.casefold() not in GRAMMAR and not (fixed and fixed[0] >= FIXED)
+    if share >= FILLS and times >= TIMES and masks:
         finding = (
             f"The word {word!r} is {percent(share)} of all words of column {column!r} and stands "
             f"{times:.1f} times in a text: it seems to replace words that were masked, made "

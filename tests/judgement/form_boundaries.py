@@ -63,6 +63,8 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("forms", FORMS | {"filler": ["a", "xx", 0.2, 2.2]}, "watch", "seems to replace words"),
     ("forms", FORMS | {"filler": ["a", "xx", 0.2, 1.1]}, ""),
     ("forms", FORMS | {"filler": ["a", "The", 0.2, 2.2]}, ""),
+    ("forms", FORMS | {"filler": ["a", "xx", 0.2, 2.2, 0.13]}, "watch", "seems to replace words"),
+    ("forms", FORMS | {"filler": ["a", "xx", 0.2, 2.2, 0.3]}, ""),
     ("spelling", {"column": "a", "share": 0.6, "word": "lake", "pieces": 3}, ""),
     ("spelling", {"column": "a", "share": 0.8, "word": "lake", "pieces": 4}, "watch", "spells"),
     ("ratings", RATINGS, ""),
