@@ -39,7 +39,7 @@ def forms(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
 
     ``length`` has the column with the largest share of texts that are as long as its longest one,
     and that length in characters; ``filler`` the word that stands most in a column, its share of
-    the column's words and how often a text holds it.
+    the column's words, how often a text holds it, and the share of its places with one neighbour.
     """
     table = {name: cells[:READ_ROWS] for name, cells in observation.table_of(dataset).items()}
     table = {name: cells for name, cells in table.items() if cells}
