@@ -9,8 +9,14 @@ import torch
 from torch import nn
 
 import gradlab
-from gradlab.data.words import has_blanks, is_code, is_spaced_wrongly, shares_of_identifiers
-from gradlab.diagnosis import column_trials, noise_trials, trials, word_tables
+from gradlab.data.words import (
+    has_blanks,
+    is_code,
+    is_spaced_wrongly,
+    shares_of_identifiers,
+    signed,
+)
+from gradlab.diagnosis import column_trials, form_measurements, noise_trials, trials, word_tables
 from gradlab.diagnosis.label_measurements import vocabulary
 from tests.sentence_training import columns_of, losses, make_trainer
 
@@ -216,3 +222,35 @@ def test_marks_around_entities_are_no_blanks():
     assert has_blanks("[HEAD] was here")
     assert not has_blanks("[HEAD] ann [/HEAD] met [TAIL] bob [/TAIL]")
     assert not has_blanks("<HEAD> ann </HEAD> met bob")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "alike"),
+    [
+        ("3 x + 5 = 0", "3 x - 5 = 0", False),
+        ("3 x * 5", "3 x / 5", False),
+        ("good \N{GRINNING FACE}", "good \N{CRYING FACE}", False),
+        ("costs 5 $", "costs 5 €", False),
+        ("Is it late?", "is it late", True),
+        ("a well-known lake - deep", "a well known lake, deep!", True),
+        ("2024-01-02", "2024.01.02", True),
+    ],
+)
+def test_signs_that_tell_texts_apart(first, second, alike):
+    assert (signed(first) == signed(second)) == alike
+
+
+def fixed(texts):
+    """Return how fixed the commonest word of a column of eight or more texts is."""
+    observation = types.SimpleNamespace(table_of=lambda _: {"text": texts})
+    return form_measurements.forms(observation, "", [])["filler"][-1]
+
+
+def test_words_of_a_template_are_fixed_and_masks_are_not():
+    words = [f"word{number}" for number in range(40)]
+    moves = [f"1 . {word} white , 1 to 0" for word in words]
+    assert fixed(moves) == pytest.approx(0.5)
+    masked = [
+        f"xx xx {first} xx {second}" for first, second in zip(words, words[::-1], strict=True)
+    ]
+    assert fixed(masked) == pytest.approx(2 / 120)  # each word stands behind two masks of 120

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from unicodedata import category
 
 # Letters of Chinese, Japanese, Thai, Lao, Khmer and Burmese, which do not separate words by spaces:
 # each is taken for a word.
@@ -48,6 +49,10 @@ BLANK = re.compile(
     r"|█+|<[A-Z_]{3,}>(?!.*</)|\[([A-Z_]{3,}|[a-z_]{3,})\](?!.*\[/)"
 )
 MANY_BLANKS = 0.15
+# Signs among which some say something: a minus before a number, operators, and categories of signs
+# of mathematics, of currencies, and of pictures.
+SIGN = re.compile(r"(?<!\w)-(?=\s?\d)|[^\w\s-]")
+OPERATORS, SYMBOLS = "-*/%&#@\\^", ("Sm", "Sc", "So")
 Overlap = Callable[[int, int, int, int], float]
 
 
@@ -59,6 +64,16 @@ def words_of(text: str) -> list[str]:
 def plain(text: str) -> str:
     """Return the words of a text in lower case, without punctuation; the text if it has none."""
     return " ".join(words_of(text)) or text
+
+
+def signed(text: str) -> str:
+    """Return the words of `plain`, and the signs that tell texts of such words apart.
+
+    Those are signs of mathematics and of currencies, operators of code, and pictures: ``x + 1`` and
+    ``x - 1`` differ, and ``x`` and ``x!`` do not.
+    """
+    signs = [sign for sign in SIGN.findall(text) if sign in OPERATORS or category(sign) in SYMBOLS]
+    return f"{plain(text)}\n{''.join(signs)}"
 
 
 def is_identifier(text: str) -> bool:

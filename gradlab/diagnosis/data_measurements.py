@@ -17,8 +17,8 @@ import torch
 
 from gradlab.data.words import (
     broken,
-    plain,
     shares_of_identifiers,
+    signed,
     spaced_wrongly,
     word_overlap,
     words_of,
@@ -44,7 +44,7 @@ def of_texts(
     has_negatives = batch.snapshot is None or batch.snapshot.in_batch_negatives
     names, cells = list(table), list(table.values())
     counts = [Counter(column) for column in cells]
-    alike = [[plain(text) for text in column] for column in cells[:2]]
+    alike = [[signed(text) for text in column] for column in cells[:2]]
     rows, pairs = len(cells[0]), sum(_repeats(Counter(column)) for column in alike)
     if len(cells) > 1:
         pairs -= _repeats(Counter(zip(*alike, strict=True)))

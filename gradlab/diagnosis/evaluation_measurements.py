@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gradlab.data.words import plain, word_overlap, words_of
+from gradlab.data.words import plain, signed, word_overlap, words_of
 from gradlab.diagnosis.data_measurements import word_ranks
 from gradlab.diagnosis.label_agreement_measurements import rank_correlation
 from gradlab.diagnosis.observation import NAME_OF_SET, Observation
@@ -49,7 +49,7 @@ def evaluator(observation: Observation) -> Numbers | None:
         text for inner in evaluators for name in EVALUATED for text in evaluated_texts(inner, name)
     ]
     trained = {
-        plain(text) for table in observation.tables.values() for column in table.values()
+        signed(text) for table in observation.tables.values() for column in table.values()
         for text in column
     }  # fmt: skip
     rows = {_row(row) for table in observation.tables.values() for row in zip(
@@ -68,7 +68,7 @@ def evaluator(observation: Observation) -> Numbers | None:
         "has_prompt": any(evaluated),
         "other_prompt": "" if prompts or in_texts else _missing_prompt(used, observation),
         "texts": len(texts),
-        "in_training": sum(plain(text) in trained for text in texts) / max(1, len(texts)),
+        "in_training": sum(signed(text) in trained for text in texts) / max(1, len(texts)),
         "rows": len(held_out),
         "rows_in_training": sum(_row(row) in rows for row in held_out) / max(1, len(held_out)),
     }
@@ -262,8 +262,8 @@ def _missing_prompt(evaluated: list[str], observation: Observation) -> str:
 
 
 def _row(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the texts of a row in any order, as `plain` texts."""
-    return tuple(sorted(map(plain, texts)))
+    """Return the texts of a row in any order, as `signed` texts."""
+    return tuple(sorted(map(signed, texts)))
 
 
 def _held_out(observation: Observation) -> Iterator[tuple[str, ...]]:

@@ -39,7 +39,7 @@ def forms(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
 
     ``length`` has the column with the largest share of texts that are as long as its longest one,
     and that length in characters; ``filler`` the word that stands most in a column, its share of
-    the column's words, how often a text holds it, and the share of texts with the usual number.
+    the column's words, how often a text holds it, and the share of its places with one neighbour.
     """
     table = {name: cells[:READ_ROWS] for name, cells in observation.table_of(dataset).items()}
     table = {name: cells for name, cells in table.items() if cells}
@@ -117,20 +117,31 @@ def _at_the_longest(texts: Sequence[str]) -> tuple[float, int]:
 
 
 def _filler(texts: Sequence[str]) -> tuple[str, float, float, float]:
-    """Return the commonest word, its share of all words, how often a text holds it, and the share
-    of texts that hold it as often as most do: a template holds a word equally often in each.
+    """Return the commonest word, its share of all words, its times in a text, and how fixed it is.
 
+    It is as fixed as the share of its places with the same word on the same side, or most with an
+    end of the text: a word of a template has, and one that replaces others stands among many words.
     Of code there is none: names such as ``x`` and ``self`` repeat there.
     """
     if sum(map(is_code, texts)) > len(texts) / 2:
         return "", 0.0, 0.0, 0.0
-    counts = Counter(word for text in texts for word in words_of(text))
+    split = [["", *words_of(text), ""] for text in texts]
+    counts = Counter(word for words in split for word in words[1:-1])
     if not counts:
         return "", 0.0, 0.0, 0.0
-    word, times = counts.most_common(1)[0]
-    each = Counter(words_of(text).count(word) for text in texts)
-    usual = each.most_common(1)[0][1] / len(texts)
-    return word, times / counts.total(), times / len(texts), usual
+    word, places = counts.most_common(1)[0]
+    sides: tuple[Counter[str], Counter[str]] = Counter(), Counter()
+    for words in split:
+        for before, middle, after in zip(words, words[1:], words[2:], strict=False):
+            if middle == word:
+                sides[0][before] += 1
+                sides[1][after] += 1
+    # Masks may stand in a row, and at an end of many texts.
+    fixed = max(
+        (count for side in sides for near, count in side.items()
+         if near != word and (near or 2 * count > places)), default=0,
+    )  # fmt: skip
+    return word, places / counts.total(), places / len(texts), fixed / places
 
 
 KINDS: dict[str, Callable[[str], bool]] = {

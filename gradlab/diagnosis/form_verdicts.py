@@ -15,9 +15,11 @@ from gradlab.verdict import WATCH, Verdict
 # Share of the texts of a column that have the form of something else; fewest rows that say so.
 MANY, ENOUGH_ROWS = 0.08, 24
 # Share of texts whose words are joined, which names of one word are; shares of texts as long as the
-# longest one, and of the words of a column that one word is, and its times in a text; share of
-# texts that hold it equally often, as a template does and words that are replaced do not.
-MANY_JOINED, MANY_LONGEST, FILLS, TIMES, EQUALLY_OFTEN = 0.3, 0.25, 0.15, 1.5, 0.9
+# longest one, and of the words of a column that one word is, and its times in a text.
+MANY_JOINED, MANY_LONGEST, FILLS, TIMES = 0.3, 0.25, 0.15, 1.5
+# Share of its places with the same word beside it from which on a word is of a template: .3 or more
+# there, and .1 of a mask for words of all kinds.
+FIXED = 0.2
 # Words of grammar, of which short sentences are full: nobody masks a word by them, nor by an amount
 # such as 200g.
 GRAMMAR = {
@@ -71,8 +73,7 @@ def forms(
         length: the column with the largest share of texts as long as its longest one, this share,
             and the length in characters.
         filler: the column with the commonest word, this word, its share of all words, how often a
-            text holds it, and the share of texts that hold it as often as most do; runs of earlier
-            versions lack the last.
+            text holds it, and the share of its places with the same word beside it.
     """
     if rows < ENOUGH_ROWS:
         return
@@ -83,11 +84,10 @@ def forms(
             finding = f"{percent(share)} of the texts of column {column!r} {fault}{example}."
             yield _verdict(finding, change, f"texts: {kind}", share)
             return
-    column, word, share, times, *constant = filler
-    is_of_template = bool(constant) and constant[0] >= EQUALLY_OFTEN
+    column, word, share, times, *fixed = filler
     is_quantity = any(map(str.isdigit, word))
-    is_filler = share >= FILLS and times >= TIMES and not (is_of_template or is_quantity)
-    if is_filler and word.casefold() not in GRAMMAR:
+    masks = word.casefold() not in GRAMMAR and not (fixed and fixed[0] >= FIXED or is_quantity)
+    if share >= FILLS and times >= TIMES and masks:
         finding = (
             f"The word {word!r} is {percent(share)} of all words of column {column!r} and stands "
             f"{times:.1f} times in a text: it seems to replace words that were masked, made "

@@ -28,6 +28,7 @@ from gradlab.diagnosis.evaluation_measurements import (
 )
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 from gradlab.diagnosis.word_tables import frozen_table
+from gradlab.encoder.adapters import FILE as ADAPTER
 from gradlab.seeds import undisturbed
 
 # Weights of a model that is saved and loaded for a trial; texts that are embedded by both.
@@ -67,8 +68,9 @@ def held(observation: Observation) -> Numbers | None:
 def saved(observation: Observation) -> Numbers | None:
     """Return the lowest cosine of embeddings before and after a model is saved and loaded.
 
-    None for other models than those of sentence-transformers, for large ones, and where modules of
-    one's own cannot be loaded.
+    ``adapter`` says whether an adapter is saved without the weights below it. None for other models
+    than those of sentence-transformers, for large ones, and where modules of one's own cannot be
+    loaded.
     """
     model = observation.trainer.model
     size = sum(weight.numel() for weight in getattr(model, "parameters", list)())
@@ -82,6 +84,7 @@ def saved(observation: Observation) -> Numbers | None:
         modes = [(module, module.training) for module in model.modules()]
         try:
             model.save_pretrained(folder, create_model_card=False)
+            adapter = any(Path(folder).rglob(ADAPTER))
             loaded = type(model)(folder, device="cpu", local_files_only=True)
             first, second = (
                 encoder.encode(texts, **options).double().cpu() for encoder in (model, loaded)
@@ -97,6 +100,7 @@ def saved(observation: Observation) -> Numbers | None:
             "length": float(lengths.mean()),
             "half": any(w.dtype != torch.float32 for w in model.parameters()),
             "prompts_kept": names == sorted(getattr(loaded, "prompts", None) or {}),
+            "adapter": adapter,
         }
     return None
 

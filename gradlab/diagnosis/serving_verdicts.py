@@ -42,7 +42,9 @@ def held(foreign: str, own_teacher: str) -> Iterator[Verdict]:
 DIFFERS, DIFFERS_IN_HALF = 1e-3, 3e-2
 
 
-def saved(cosine: float, length: float, half: bool, prompts_kept: bool) -> Iterator[Verdict]:
+def saved(
+    cosine: float, length: float, half: bool, prompts_kept: bool, adapter: bool = False
+) -> Iterator[Verdict]:
     """Judge whether a model embeds alike after it was saved and loaded.
 
     Args:
@@ -50,6 +52,7 @@ def saved(cosine: float, length: float, half: bool, prompts_kept: bool) -> Itera
         length: length of the loaded model's embeddings relative to the model's.
         half: whether some weights are in half precision.
         prompts_kept: whether the loaded model has the same prompts.
+        adapter: whether an adapter is saved without the weights below it.
     """
     subject, evidence = "saved model", {"cosine": cosine, "length": length}
     finding = f"Saved and loaded, the model embeds texts at a cosine of {cosine:.4f} to before."
@@ -64,6 +67,15 @@ def saved(cosine: float, length: float, half: bool, prompts_kept: bool) -> Itera
             "Keep weights in modules that save them, buffers persistent, and max_seq_length, "
             "prompts and tokens in the model's own settings; load the result once to compare."
         )
+        if adapter and 1 - cosine > limit:
+            finding += (
+                " Only the adapter is saved: where the encoder below it was trained before, its "
+                "weights are lost, and training itself is not at fault."
+            )
+            change = (
+                "Save the encoder before the adapter is added and load it from there, or merge the "
+                "adapter into it before saving."
+            )
         yield Verdict(subject, WATCH, finding, change, "saved model differs", "score-falls",
                       evidence)  # fmt: skip
     else:
