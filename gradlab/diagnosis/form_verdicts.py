@@ -86,7 +86,7 @@ def forms(
             return
     column, word, share, times, *fixed = filler
     is_quantity = any(map(str.isdigit, word))
-    masks = word.casefold() not in GRAMMAR and not (fixed and fixed[0] >= FIXED or is_quantity)
+    masks = word.casefold() not in GRAMMAR and not ((fixed and fixed[0] >= FIXED) or is_quantity)
     if share >= FILLS and times >= TIMES and masks:
         finding = (
             f"The word {word!r} is {percent(share)} of all words of column {column!r} and stands "
