@@ -12,7 +12,8 @@ import torch.distributed.nn.functional
 from torch import nn
 
 import gradlab
-from gradlab.diagnosis.data_measurements import _foretold, word_ranks
+from gradlab.data.cooccurrence import foretold_rank
+from gradlab.diagnosis.data_measurements import word_ranks
 from gradlab.diagnosis.verdicts import EFFECTS, judge
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict, with_causes
 from tests.processes import fork_audits
@@ -419,13 +420,14 @@ def test_words_of_translations_are_foretold_and_those_of_shuffled_rows_are_not()
     shuffled = random.Random(0).sample(texts, len(texts))
     words = sorted({word for text in texts for word in text.split()})
     shifted = dict(zip(words, words[17:] + words[:17], strict=True))
+    english = [text.split() for text in texts]
     german, other = (
-        [" ".join(shifted[word] for word in text.split()) for text in column]
+        [[shifted[word] for word in text.split()] for text in column]
         for column in (texts, shuffled)
     )
-    assert _foretold([texts, german]) > 0.95
-    assert abs(_foretold([texts, other]) - 0.5) < 0.1
-    assert _foretold([texts[:60], german[:60]]) == 0.5
+    assert foretold_rank(english, german) > 0.95
+    assert abs(foretold_rank(english, other) - 0.5) < 0.1
+    assert foretold_rank(english[:60], german[:60]) == 0.5
 
 
 @pytest.mark.parametrize(

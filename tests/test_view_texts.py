@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from gradlab.monitor.view_texts import (
     EQUAL_TEXTS,
+    FORETOLD_RANK,
     JOINED_TEXTS,
     OVERLAP_RANK,
     TEXT_NUMBERS,
-    text_numbers,
+    ViewTexts,
 )
 
 PAD, BEGIN, END = 0, 1, 2
@@ -48,7 +49,7 @@ def sentences(count: int, seed: int, least: int = 2, most: int = 7) -> list[list
 def numbers(first: list[list[int]], second: list[list[int]], **options: bool) -> dict[str, float]:
     encoder = Encoder()
     views = [encoder([marked(text) for text in texts], **options) for texts in (first, second)]
-    return text_numbers(views)
+    return ViewTexts().numbers(views)
 
 
 def overlap_rank(first: list[list[int]], second: list[list[int]]) -> float:
@@ -97,11 +98,28 @@ def test_texts_that_were_tokenised_as_one() -> None:
 
 def test_views_of_one_forward_pass_have_no_texts_of_their_own() -> None:
     rows = Encoder()([marked(text) for text in sentences(16, 5)])
-    assert text_numbers(rows.split(8)) == {}
-    assert text_numbers([rows]) == {}
-    assert text_numbers([torch.ones(8, 4), torch.ones(8, 4)]) == {}
+    assert ViewTexts().numbers(rows.split(8)) == {}
+    assert ViewTexts().numbers([rows]) == {}
+    assert ViewTexts().numbers([torch.ones(8, 4), torch.ones(8, 4)]) == {}
 
 
 def test_few_rows_are_not_compared() -> None:
     assert numbers(sentences(3, 6), sentences(3, 7)) == {}
     assert set(numbers(sentences(4, 6), sentences(4, 7))) <= set(TEXT_NUMBERS)
+
+
+@pytest.mark.parametrize(("shuffles", "low", "high"), [(False, 0.8, 1.0), (True, 0.4, 0.6)])
+def test_tokens_of_partners_are_foretold_from_the_rows_of_all_batches(shuffles, low, high) -> None:
+    """The tokens of a translation go together with those of its source, 20 places further on."""
+    encoder, texts, seen = Encoder(), ViewTexts(), {}
+    sources = sentences(96, 3, least=3)
+    translations = [[token + 20 for token in source] for source in sources]
+    if shuffles:
+        random.Random(1).shuffle(translations)
+    for begin in range(0, 96, 16):
+        rows = slice(begin, begin + 16)
+        views = [encoder(list(map(marked, column[rows]))) for column in (sources, translations)]
+        seen = texts.numbers(views)
+        assert (FORETOLD_RANK in seen) == (begin + 16 >= 64)
+    assert low < seen[FORETOLD_RANK] < high
+    assert FORETOLD_RANK not in texts.numbers(views)  # rows that are known

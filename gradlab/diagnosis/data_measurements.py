@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
+from gradlab.data.cooccurrence import foretold_rank, rank_of_partners
 from gradlab.data.words import (
     broken,
     shares_of_identifiers,
@@ -28,8 +28,6 @@ from gradlab.diagnosis.observation import Observation, ObservedBatch
 # Rows whose words are compared, each with so many other rows; of these, rows that are compared with
 # all.
 WORDED_ROWS, COMPARED_ROWS, NEAREST_ROWS = 512, 16, 48
-# Fewest rows from which words that go together are learnt, and the weight of a word's usual share.
-FORETOLD_ROWS, SMOOTHING = 64, 0.1
 Numbers = dict[str, Any]
 
 
@@ -109,16 +107,17 @@ def pairs(batches: list[ObservedBatch], texts: Sequence[Sequence[str]]) -> Numbe
     spread = [square for square in cosines if square.shape[1] > 1 and float(square.std()) > 1e-6]
     if not spread:
         return None
-    ranks = torch.cat([_rank(square) for square in spread])
+    ranks = torch.cat([rank_of_partners(square) for square in spread])
     worded = [column[:WORDED_ROWS] for column in texts]
     words = list(word_ranks(worded))
+    words_of_columns = [[set(words_of(text)) for text in column] for column in worded[:2]]
     return {
         "anchors": len(ranks),
         "share": float(ranks.mean()),
         "rows": len(words),
         "word_share": sum(words) / len(words) if words else math.nan,
         "nearest": _nearest(worded[:2]),
-        "foretold": _foretold(worded[:2]),
+        "foretold": foretold_rank(*words_of_columns) if len(worded) > 1 else 0.5,
     }
 
 
@@ -158,7 +157,7 @@ def unrelated_rows(batches: list[ObservedBatch]) -> Numbers | None:
         if batch.cosines is None or len(columns) < 2 or not tokens:
             return None
         common += [bool(a & b) for a, b in tokens]
-        ranks.append(_rank(batch.cosines))
+        ranks.append(rank_of_partners(batch.cosines))
     share, rank = torch.tensor(common), torch.cat(ranks)
     if len(share) != len(rank) or bool(share.all()) or not bool(share.any()):
         return None
@@ -221,40 +220,6 @@ def _nearest(texts: Sequence[Sequence[str]]) -> float:
     return sum(nearest) / max(1, len(nearest))
 
 
-def _foretold(texts: Sequence[Sequence[str]]) -> float:
-    """Return the mean share of other rows whose second text is foretold less by a first text.
-
-    Which words of second texts go with those of first texts is learnt from every other row, and
-    asked of the rows between: words of translations go together without being equal. Shares are
-    0.5 by chance, and without enough rows.
-    """
-    if len(texts) < 2 or len(texts[0]) < FORETOLD_ROWS:
-        return 0.5
-    first, second = map(_words_in_rows, texts)
-    shares = []
-    for learnt, asked in ((0, 1), (1, 0)):
-        times = np.maximum(first[learnt::2].sum(0), 1)
-        # Probability of a word given a text: means over the words of the text, smoothed.
-        together = (first[asked::2] / times) @ first[learnt::2].T @ second[learnt::2]
-        given_text = together / np.maximum(first[asked::2].sum(1, keepdims=True), 1)
-        usual = (second[learnt::2].sum(0) + 1) / (len(second[learnt::2]) + 1)
-        gain = np.log(SMOOTHING * usual + (1 - SMOOTHING) * given_text) - np.log(usual)
-        candidates = second[asked::2] / np.maximum(second[asked::2].sum(1, keepdims=True), 1)
-        scores = torch.from_numpy(gain @ candidates.T)
-        shares.append(_rank(scores))
-    return float(torch.cat(shares).mean())
-
-
-def _words_in_rows(texts: Sequence[str]) -> np.ndarray:
-    """Return which words texts hold, (rows, words), as 0 and 1."""
-    rows = [set(words_of(text)) for text in texts]
-    places = {word: place for place, word in enumerate(sorted(set().union(*rows)))}
-    held = np.zeros((len(rows), len(places)))
-    for row, words in enumerate(rows):
-        held[row, [places[word] for word in words]] = 1.0
-    return held
-
-
 def _same_texts(columns: list[Mapping[str, Any]]) -> float:
     """Return the share of rows with equal tokens in the first two columns; 1 for one column."""
     if len(columns) < 2:
@@ -283,10 +248,3 @@ def _share(texts: Sequence[str], condition: Callable[[str], bool]) -> float:
 def _repeats(counts: Mapping[Any, int]) -> int:
     """Return the number of pairs of rows with the same text."""
     return sum(count * (count - 1) // 2 for count in counts.values())
-
-
-def _rank(cosines: torch.Tensor) -> torch.Tensor:
-    """Return each anchor's share of candidates farther than its positive, (N,); ties count half."""
-    positives = cosines.diagonal()[:, None]
-    ties = ((cosines == positives).double().sum(1) - 1) / 2
-    return ((cosines < positives).double().sum(1) + ties) / (cosines.shape[1] - 1)

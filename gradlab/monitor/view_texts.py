@@ -11,44 +11,73 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from gradlab.data.cooccurrence import FEWEST_ROWS, foretold_rank
 from gradlab.monitor.token_signs import looked_up
 
 # Numbers of the records: share of the rows of a view whose tokens another row has as well; share of
 # rows whose text ends with the whole text of the other view; share of other texts that have fewer
-# tokens in common with a row than its partner.
+# tokens in common with a row than its partner; share of other partners whose tokens are foretold
+# less by those of a row, learnt from half of the rows of all records.
 EQUAL_TEXTS, JOINED_TEXTS, OVERLAP_RANK = "equal_texts", "joined_texts", "overlap_rank"
-TEXT_NUMBERS = (EQUAL_TEXTS, JOINED_TEXTS, OVERLAP_RANK)
-FEWEST_ROWS = 4
-MOST_ROWS = 64  # that are compared
+FORETOLD_RANK = "foretold_rank"
+TEXT_NUMBERS = (EQUAL_TEXTS, JOINED_TEXTS, OVERLAP_RANK, FORETOLD_RANK)
+FEWEST_OF_BATCH = 4
+MOST_ROWS = 64  # of a batch that are compared
+KEPT_ROWS = 512  # of all batches, whose tokens are remembered
 IN_COMMON = 0.1  # share of texts of both views with a token in common, from which on it is counted
 
 
-def text_numbers(views: Sequence[Tensor]) -> dict[str, float]:
-    """Return numbers of the texts that views of one batch were computed from.
+class ViewTexts:
+    """The texts of both views of the batches of a loop, and which tokens go together in them."""
 
-    Args:
-        views: embeddings of anchors, positives and, perhaps, negatives, with their graph.
+    def __init__(self) -> None:
+        self._rows: dict[tuple[tuple[int, ...], tuple[int, ...]], None] = {}
 
-    Nothing of views that share a forward pass, since it is not known which rows are whose, or
-    whose encoder looks up no tokens.
-    """
+    def numbers(self, views: Sequence[Tensor]) -> dict[str, float]:
+        """Return numbers of the texts that views of one batch were computed from.
+
+        Args:
+            views: embeddings of anchors, positives and, perhaps, negatives, with their graph.
+
+        Nothing of views that share a forward pass, since it is not known which rows are whose, or
+        whose encoder looks up no tokens.
+        """
+        texts = _texts_of_views(views)
+        if texts is None:
+            return {}
+        pairs = [texts_of(column) for column in texts]
+        return {
+            EQUAL_TEXTS: max(map(_repeated, texts)),
+            JOINED_TEXTS: max(_joined(*pairs), _joined(*reversed(pairs))),
+            **_overlap(*pairs),
+            **self._foretold(*pairs),
+        }
+
+    def _foretold(self, texts: list[list[int]], partners: list[list[int]]) -> dict[str, float]:
+        """Remember rows, and return how far tokens foretell those of partners, of new rows only."""
+        known = len(self._rows)
+        for row in zip(map(tuple, texts), map(tuple, partners), strict=True):
+            if len(self._rows) < KEPT_ROWS:
+                self._rows[row] = None
+        if len(self._rows) == known or len(self._rows) < FEWEST_ROWS:
+            return {}
+        first, second = zip(*self._rows, strict=True)
+        return {FORETOLD_RANK: foretold_rank(list(map(set, first)), list(map(set, second)))}
+
+
+def _texts_of_views(views: Sequence[Tensor]) -> list[Tensor] | None:
+    """Return the tokens of the rows of the first two views; None if they are not known."""
     tokens = [looked_up(view) for view in views]
     rows = [batch for batch in tokens if batch is not None]
     if len(rows) < 2 or len(rows) != len(views) or len({id(node) for node, _ in rows}) < len(rows):
-        return {}
+        return None
     texts = [batch.cpu() for _, batch in rows]
     if any(len(view) != len(batch) for view, batch in zip(views, texts, strict=True)):
-        return {}
+        return None
     first, second = texts[:2]
-    if len(first) != len(second) or len(first) < FEWEST_ROWS:
-        return {}
-    first, second = first[:MOST_ROWS], second[:MOST_ROWS]
-    pairs = [texts_of(first), texts_of(second)]
-    return {
-        EQUAL_TEXTS: max(map(_repeated, (first, second))),
-        JOINED_TEXTS: max(_joined(*pairs), _joined(*reversed(pairs))),
-        **_overlap(*pairs),
-    }
+    if len(first) != len(second) or len(first) < FEWEST_OF_BATCH:
+        return None
+    return [first[:MOST_ROWS], second[:MOST_ROWS]]
 
 
 def texts_of(rows: Tensor) -> list[list[int]]:

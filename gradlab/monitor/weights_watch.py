@@ -23,7 +23,7 @@ from gradlab.monitor.replayed_gradient import REPLAY_NUMBERS, Replay, are_cached
 from gradlab.monitor.row_gradients import ROW_NUMBERS, RowGradients
 from gradlab.monitor.step_effect import EFFECT_NUMBERS
 from gradlab.monitor.token_signs import TOKEN_NUMBERS, TokenGradients, looked_up
-from gradlab.monitor.view_texts import TEXT_NUMBERS, text_numbers
+from gradlab.monitor.view_texts import TEXT_NUMBERS, ViewTexts
 from gradlab.scale.processes import several_processes
 
 Tell = Callable[[dict[str, float]], None]
@@ -47,6 +47,7 @@ class WeightsWatch:
         self._arriving: ArrivingGradient | None = None
         self._replay: Replay | None = None
         self._by_row = RowGradients()
+        self._view_texts = ViewTexts()
         self._length = _length_of(encoders())
 
     def relative(self) -> float | None:
@@ -80,7 +81,7 @@ class WeightsWatch:
                 look_at_next_gradients([w for w in weights if id(w) not in of_loss], tell)
                 if not several_processes():
                     TokenGradients(value, tell, sum(map(len, sources)))
-                texts = text_numbers(sources)
+                texts = self._view_texts.numbers(sources)
                 if are_cached(sources):
                     self._replay = Replay(sources, tell)
         numbers = self._moved(weights) | texts | self._shortened(sources)

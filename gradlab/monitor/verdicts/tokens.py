@@ -9,7 +9,7 @@ from gradlab.monitor.history import History
 from gradlab.monitor.token_signs import COMMONEST_TOKEN, PADDING_GRADIENT
 from gradlab.monitor.verdicts.records import PERSISTENT, Records
 from gradlab.monitor.verdicts.steps import values_of
-from gradlab.monitor.view_texts import EQUAL_TEXTS, JOINED_TEXTS, OVERLAP_RANK
+from gradlab.monitor.view_texts import EQUAL_TEXTS, FORETOLD_RANK, JOINED_TEXTS, OVERLAP_RANK
 from gradlab.numbers import percent
 from gradlab.verdict import WATCH, Verdict
 
@@ -26,6 +26,8 @@ AT_HALF, FIRST_RANKED = 0.08, 0.6
 # Ranking accuracy in the second quarter of a run whose pairs belong together, though they have no
 # words in common: .88 and more, and at most .71 where they were mixed.
 SOON_RANKED = 0.8
+# Share of other partners whose tokens are foretold less, from which on tokens go together.
+FORETOLD = 0.6
 
 
 def padding(history: History) -> Verdict | None:
@@ -126,6 +128,8 @@ def unrelated(records: Records) -> Verdict | None:
     quarter = accuracies[len(accuracies) // 4 : len(accuracies) // 2]
     if quarter and statistics.fmean(quarter) >= SOON_RANKED:
         return None  # an encoder made anew, which soon finds new pairs by other words
+    if max(values_of(records.history, FORETOLD_RANK)[-1:], default=0.0) >= FORETOLD:
+        return None
     rank = statistics.fmean(ranks)
     return Verdict(
         "Pairs",
