@@ -112,7 +112,7 @@ def texts(
 
 # Copies of itself that a row meets in its batch on average, whatever the size of the batch. Four
 # questions to each of 75 passages, .15 in batches of 16, gain as much as if they were kept apart.
-MANY_DUPLICATES, SOME_DUPLICATES = 0.2, 0.0125
+MANY_DUPLICATES, SOME_DUPLICATES = 0.2, 0.04
 
 
 def duplicates(

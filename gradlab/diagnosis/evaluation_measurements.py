@@ -6,6 +6,7 @@ Each function returns the arguments of the function of the same name in
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from gradlab.monitor.library_losses import COSINES, DOTS
 # Attributes of evaluators that hold the texts to be found or compared, and gold scores or labels.
 PROMPT = re.compile(r"[\w\s,.'-]+:")
 EVALUATED = ("sentences1", "anchors", "queries", "source_sentences")
+PAIRED = ("sentences1", "sentences2")
 EVERY_TEXT = (*EVALUATED, "sentences2", "positives", "negatives", "corpus", "target_sentences")
 GOLD = ("scores", "labels")
 OF_THE_MODEL = "of the model"  # in place of prompts that the model itself holds
@@ -48,10 +50,6 @@ def evaluator(observation: Observation) -> Numbers | None:
     texts = [
         text for inner in evaluators for name in EVALUATED for text in evaluated_texts(inner, name)
     ]
-    trained = {
-        signed(text) for table in observation.tables.values() for column in table.values()
-        for text in column
-    }  # fmt: skip
     rows = {_row(row) for table in observation.tables.values() for row in zip(
         *table.values(), strict=True
     )}  # fmt: skip
@@ -68,10 +66,37 @@ def evaluator(observation: Observation) -> Numbers | None:
         "has_prompt": any(evaluated),
         "other_prompt": "" if prompts or in_texts else _missing_prompt(used, observation),
         "texts": len(texts),
-        "in_training": sum(signed(text) in trained for text in texts) / max(1, len(texts)),
+        "in_training": sum(_known(evaluators, observation.tables)) / max(1, len(texts)),
         "rows": len(held_out),
         "rows_in_training": sum(_row(row) in rows for row in held_out) / max(1, len(held_out)),
     }
+
+
+def _known(
+    evaluators: Sequence[Any], tables: Mapping[str, Mapping[str, Sequence[str]]]
+) -> list[bool]:
+    """Return for each evaluated text whether it stands in the training data.
+
+    Texts that are compared in pairs are known if both stand in one row: where texts are few, they
+    come again with other partners.
+    """
+    trained = {
+        signed(text) for table in tables.values() for column in table.values() for text in column
+    }
+    together = {
+        frozenset(map(signed, pair))
+        for table in tables.values() if len(table) > 1
+        for row in zip(*table.values(), strict=True) for pair in itertools.combinations(row, 2)
+    }  # fmt: skip
+    known = []
+    for inner in evaluators:
+        pairs = [evaluated_texts(inner, name) for name in PAIRED]
+        if together and pairs[0] and len(pairs[0]) == len(pairs[1]):
+            known += [frozenset(map(signed, pair)) in together for pair in zip(*pairs, strict=True)]
+        else:
+            texts = [text for name in EVALUATED for text in evaluated_texts(inner, name)]
+            known += [signed(text) in trained for text in texts]
+    return known
 
 
 def evaluators_of(observation: Observation) -> list[Any]:

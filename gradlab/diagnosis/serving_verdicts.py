@@ -359,7 +359,7 @@ def endings(
 
 
 # Share of rows whose texts stand in different rows that is worth a remark, and is bad; fewest rows.
-SOME_APART, MANY_APART, ENOUGH_ROWS = 0.05, 0.4, 8
+SOME_APART, MANY_APART, ENOUGH_ROWS = 0.05, 0.4, 16
 
 
 def mixed(rows: int, apart: float) -> Iterator[Verdict]:

@@ -143,11 +143,12 @@ def alternating(records: Records) -> Verdict | None:
 def unrelated(records: Records) -> Verdict | None:
     """Judge whether positives are no nearer than other rows, from the first record to the last.
 
-    With labels or scores, the texts of a row need not be alike, and a loss that falls is learned.
+    With labels or scores, the texts of a row need not be alike, and a loss that falls is learned. A
+    loss that is met compares a row with its own negatives only.
     """
     if records.rows_have_labels and (records.loss_falls or records.cosines_follow_labels):
         return None
-    if records.compares_structures:
+    if records.compares_structures or records.loss_is_met:
         return None
     if records.used.is_rated or records.positives_rank_first or records.positives_stay_nearer:
         return None

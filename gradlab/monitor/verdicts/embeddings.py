@@ -330,6 +330,9 @@ def _close_for_a_reason(
     if records.cosines_follow_labels:
         finding = f"Cosines lie close together, but follow the labels of their pairs: {cosines}."
         return Verdict("Spread", NOT_JUDGED, finding, name="as labels order", evidence=evidence)
+    if records.loss_is_met:
+        finding = f"The loss is met, which does not compare all rows of a batch: {cosines}."
+        return Verdict("Spread", NOT_JUDGED, finding, name="loss met", evidence=evidence)
     if records.compares_structures or any(
         "teacher" in base.looks_at for base in records.used.bases
     ):

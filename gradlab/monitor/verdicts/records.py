@@ -34,6 +34,9 @@ NEARER_THAN_MOST = 0.6
 FOLLOWED = 0.54
 # Loss at the end, relative to its first value, of a run that learns.
 LEARNS = 0.9
+# The same of triplets whose margins are met; mean cosine of different sentences of such a run, at
+# most .36, where one with a margin of its own or an angular one has .8 and more.
+MET, SPREAD = 0.02, 0.6
 # A correlation or nDCG has changed if it moved by more than this. It has fallen from its best if it
 # lost this share of its gain as well: the best of many evaluations lies above the course by their
 # noise, which for 100 queries is about 0.02.
@@ -107,6 +110,14 @@ class Records:
         """Whether the loss ends clearly below its first value."""
         losses = self.losses
         return losses is not None and losses[1] < losses[0] - (1 - LEARNS) * abs(losses[0])
+
+    @property
+    def loss_is_met(self) -> bool:
+        """Whether hardly anything of the loss is left, and embeddings spread: margins are met."""
+        losses = self.losses
+        if losses is None or not losses[0] > 0 or not abs(losses[1]) < MET * losses[0]:
+            return False
+        return self.end("negative_cosine") < SPREAD
 
     def points(self, name: str) -> dict[int, float]:
         """Return the values of a quantity by step."""

@@ -75,8 +75,9 @@ def second_view(history: History) -> Verdict | None:
     sizes, seconds = values_of(history, OWN_GRADIENT), values_of(history, SECOND_GRADIENT)
     if len(seconds) < ENOUGH_RECORDS or not any(sizes):
         return None
-    none = sum(size == 0 for size in seconds)
-    if none < MOSTLY * len(seconds) or not sum(size > 0 for size in sizes) >= PERSISTENT:
+    beside = [second for size, second in zip(sizes, seconds, strict=False) if size > 0]
+    none = sum(size == 0 for size in beside)
+    if len(beside) < PERSISTENT or none < MOSTLY * len(beside):
         return None
     return Verdict(
         "Gradient",
@@ -88,7 +89,7 @@ def second_view(history: History) -> Verdict | None:
         "follows the first.",
         name="second view unused",
         symptom="score-does-not-rise",
-        evidence={"share": none / len(seconds)},
+        evidence={"share": none / len(beside)},
     )
 
 
@@ -174,8 +175,13 @@ def empty_steps(history: History) -> Verdict | None:
     """Judge whether gradients are there when the optimizer makes its step."""
     empty, sizes = late_values(history, EMPTY), values_of(history, ARRIVING)
     own = values_of(history, OWN_GRADIENT)
-    if len(empty) < PERSISTENT or not min(empty) > 0 or (own and not any(own)):
+    if own and not any(own):
         return None  # `own_gradient` says why
+    if values_of(history, BATCH_LOSS):  # where a margin is met, no gradient is due
+        losses = late_values(history, BATCH_LOSS)
+        empty = [share for share, loss in zip(empty, losses, strict=True) if loss]
+    if len(empty) < PERSISTENT or not min(empty) > 0:
+        return None
     finding = "At the steps of the optimizer all gradients are 0 or missing."
     change = "Call backward() on the loss of the embeddings before optimizer.step()."
     if sizes and min(sizes) > 0:
