@@ -42,6 +42,8 @@ MANY_TIMES = 4
 TAG = re.compile(r"<[^<>]*>")
 # Entries of a list or of JSON that hold code or data, and not a text that was wrapped.
 FEWEST_HELD = 3
+# Share of the words of the longer of two texts that views of one text have in common.
+MOSTLY_SHARED = 0.7
 Numbers = dict[str, Any]
 
 
@@ -85,7 +87,13 @@ def contained(
         return None
     words = [[words_of(text) for text in column] for column in texts[:2]]
     rows = list(zip(*words, strict=True))
-    runs = [[_common_numbers(first, second, end) for end in (1, -1)] for first, second in rows]
+    runs = [
+        [
+            () if _are_views(first, second) else _common_numbers(first, second, end)
+            for end in (1, -1)
+        ]
+        for first, second in rows
+    ]
     holders = [Counter(run[at] for run in runs) for at in range(2)]
     marked = [
         next((" ".join(run[at]) for at in range(2) if run[at] and holders[at][run[at]] == 1), "")
@@ -286,6 +294,12 @@ def _is_cut(phrase: Sequence[str], text: Sequence[str]) -> bool:
     if not FEWEST_CUT <= len(phrase) < len(text):
         return False
     return f" {' '.join(phrase)} " in f" {' '.join(text)} "
+
+
+def _are_views(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Return whether two texts share most words, as views of one text by deletion do."""
+    words, others = set(first), set(second)
+    return len(words & others) >= MOSTLY_SHARED * max(len(words), len(others))
 
 
 def _texts(observation: Observation, dataset: str) -> list[Sequence[str]]:
