@@ -30,9 +30,10 @@ SOME_GROUPS, MOSTLY_AVERAGED, MANY_LEVELS = 12, 0.8, 10
 SOME_EQUAL, TOO_LOW = 6, 0.75
 
 
-# Rank correlation with common words below which words do not tell labels: sound ratings of texts in
-# other words have .1 and less, ratings of which a part is wrong .28 and more.
-UNTOLD = 0.15
+# Mean rank correlation with common words in both halves, without its sign, below which words do not
+# tell labels: sound ratings of texts in other words have .15 and less, ratings of which a part is
+# wrong .28 and more.
+UNTOLD = 0.2
 
 
 def ratings(
@@ -76,7 +77,7 @@ def ratings(
         )
         change = "Give each pair its own score: join scores by both texts, without a mean."
         yield _verdict(finding, change, "labels of groups", averaged)
-    elif max(map(abs, halves)) < UNTOLD:
+    elif sum(map(abs, halves)) < UNTOLD * len(halves):
         return  # texts are put in other words, which labels need not follow
     elif min(halves) < -RELATED and max(halves) > RELATED:
         finding = (
@@ -104,7 +105,7 @@ def ratings(
         change = "Leave out rows without a label, in place of fillna(); read some of these rows."
         yield _verdict(finding, change, "labels filled in", share)
     elif apart >= TWO_GROUPS and (
-        low_with_many >= MANY_ASTRAY or min(low_with_many, high_with_few) >= SOME_ASTRAY
+        (share and low_with_many >= MANY_ASTRAY) or min(low_with_many, high_with_few) >= SOME_ASTRAY
     ):
         finding = (
             "Texts of a row have either many or few words in common, and labels contradict that: "

@@ -232,7 +232,9 @@ def _unchanged(trainer: Any) -> Iterator[None]:
             if value is not None:
                 setattr(trainer, name, value)
         for tensor, gradient in gradients:
-            tensor.grad = gradient
+            # A gradient that is older than a change of the vocabulary has another shape.
+            fits = gradient is None or gradient.shape == tensor.shape
+            tensor.grad = gradient if fits else None
         with torch.no_grad():
             for tensor, value in buffers:
                 tensor.copy_(value)

@@ -152,6 +152,8 @@ def unrelated(records: Records) -> Verdict | None:
         return None
     if records.used.is_rated or records.positives_rank_first or records.positives_stay_nearer:
         return None
+    if records.positives_are_nearer:
+        return None
     first = _nearness(records.first("positive_cosine"), records.first("negative_cosine"))
     late = [_nearness(*row) for row in records.recent("positive_cosine", "negative_cosine")]
     if not late or not first < NO_NEARER or not max(late) < HARDLY_NEARER:

@@ -114,6 +114,14 @@ def collapse(records: Records) -> Verdict | None:
         )
         evidence = {name: cosine, rank: dimensions}
         return Verdict("Spread", NOT_JUDGED, finding, name="narrow cone", evidence=evidence)
+    if score_suffers is None and records.positives_are_nearer:
+        finding = (
+            f"The embeddings lie in a narrow cone (mean cosine {cosine:.3f}{rank_text}), in which "
+            "dropout hides most of what tells them apart; positives are surely nearer than others "
+            "all the same. A score is measured without dropout: give an evaluator."
+        )
+        evidence = {name: cosine, rank: dimensions}
+        return Verdict("Spread", NOT_JUDGED, finding, name="cone under dropout", evidence=evidence)
     apart = alternative(records.used, PULL, raises=False, unusual_only=True)
     remedy = "use more negatives" if records.has_negatives else PUSH
     lower = f"Lower the learning rate, or {remedy}{apart}. {PAIRS_MAY_NOT_FIT}"

@@ -202,10 +202,11 @@ def reaction(values: Mapping[str, Any], is_spread: bool = False) -> Verdict | No
                        "score-does-not-rise", numbers)  # fmt: skip
     negatives = numbers["others"]
     nearer = max(numbers["nearer"], float(values.get("changed", 0.0)))
-    # One negative of each anchor, such as the next row's positive, is that of a triplet, unless the
-    # loss chooses among two candidates.
-    of_two = abs(math.exp(min(float(values.get("alike", 0.0)), 20.0)) / 2 - 1) < WHOLE
-    if (nearer > 1 or (nearer == 1 and of_two)) and nearer < FEW_NEGATIVES * negatives:
+    # Some negatives of each anchor, such as the next row's positive, are those of triplets, unless
+    # the loss chooses among them and the positive.
+    candidates = math.exp(min(float(values.get("alike", 0.0)), 20.0))
+    chooses = nearer >= 1 and abs(candidates / (nearer + 1) - 1) < WHOLE
+    if chooses and nearer < FEW_NEGATIVES * negatives:
         count = "1 negative" if nearer == 1 else f"{nearer:.0f} negatives"
         finding = (
             f"In a batch of {negatives + 1:.0f} rows an anchor has only {count}: the other rows do "

@@ -60,7 +60,8 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
     # A few small batches may be hard at the end: the last third must be at guessing as well.
     late = statistics.median(losses[-max(PERSISTENT, len(losses) // 3) :])
     if guessing and min(last, late) >= GUESSING * guessing:
-        if Records(run.history, dataset).positives_rank_first:
+        records = Records(run.history, dataset)
+        if records.positives_rank_first or records.positives_are_nearer:
             return _above_order(last, guessing, evidence)
         return _of_guessing(len(losses), last, guessing, evidence)
     if last >= first:
@@ -103,10 +104,10 @@ def _of_guessing(count: int, last: float, guessing: float, evidence: dict[str, f
 
 
 def _above_order(last: float, guessing: float, evidence: dict[str, float]) -> Verdict:
-    """Judge a loss at that of guessing while positives have come to rank first."""
+    """Judge a loss at that of guessing while positives are nearer than others."""
     finding = (
         f"The loss is near that of guessing ({short(last)}, and {short(guessing)} if nothing is "
-        "told apart), but positives have come to rank first: cosines differ by little as yet."
+        "told apart), but positives are nearer than others: cosines differ by little as yet."
     )
     return Verdict("Loss", NOT_JUDGED, finding, name="guessing in order", evidence=evidence)
 

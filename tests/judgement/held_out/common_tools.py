@@ -40,9 +40,7 @@ def warm(
 def with_near(field: Any, count: int, seed: int, *slots: int) -> dict[str, list[str]]:
     """Rows of a field, with a negative for each of the slots, which differs in that slot only."""
     table = field.table(count, seed)
-    return table | {
-        f"negative_{slot}": field.near(count, seed, slot=slot) for slot in slots
-    }
+    return table | {f"negative_{slot}": field.near(count, seed, slot=slot) for slot in slots}
 
 
 def rises(stage: Stage, before: float, after: float, least: float = 0.1) -> None:

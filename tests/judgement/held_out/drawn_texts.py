@@ -100,8 +100,10 @@ def reviews(count: int, held_out: bool = False) -> dict[str, list[Any]]:
     """Reviews of products and their stars, from 0 to 4."""
     rows = distinct(_review, count, held_out)
     return {
-        "review": [f"the {part} is {praise} and the {other} {blame}"
-                   for _, praise, blame, part, other in rows],
+        "review": [
+            f"the {part} is {praise} and the {other} {blame}"
+            for _, praise, blame, part, other in rows
+        ],
         "label": [row[0] for row in rows],
     }
 

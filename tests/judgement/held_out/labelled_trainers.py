@@ -12,8 +12,8 @@ from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
 from tests.judgement.first.turns import warmed
 from tests.judgement.held_out import rated_fields as rated
-from tests.judgement.held_out.ordinary_fields import BIRDS, RUSSIAN, STATUTES
 from tests.judgement.held_out.numbered_fields import HOMES, NEWS, OFFERS, SUMS
+from tests.judgement.held_out.ordinary_fields import BIRDS, RUSSIAN, STATUTES
 from tests.judgement.held_out.training_kit import (
     Score,
     by_grades,

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
 from tests.judgement.first.turns import Rows, embed, warmed
-from tests.judgement.held_out.ordinary_fields import CHANGES, QUERIES, RECIPES, STATUTES
 from tests.judgement.held_out.numbered_fields import MAILS, PATENTS, SALTS, SUMS
+from tests.judgement.held_out.ordinary_fields import CHANGES, QUERIES, RECIPES, STATUTES
 from tests.judgement.held_out.training_kit import (
     adamw,
     by_rank,

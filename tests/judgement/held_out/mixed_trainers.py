@@ -16,8 +16,8 @@ from tests.judgement.first.loop_materials import quiet
 from tests.judgement.first.turns import warmed
 from tests.judgement.held_out import rated_fields as rated
 from tests.judgement.held_out import spelled_fields as spelled
-from tests.judgement.held_out.ordinary_fields import QUERIES, TURNS
 from tests.judgement.held_out.numbered_fields import HOMES, NEWS, SALTS
+from tests.judgement.held_out.ordinary_fields import QUERIES, TURNS
 from tests.judgement.held_out.training_kit import by_grades, by_neighbour, by_rank, several
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns

@@ -78,8 +78,7 @@ RUSSIAN = Slotted(
     {
         "who": "grandmother/бабушка neighbour/сосед student/студент captain/капитан "
         "writer/писатель engineer/инженер girl/девочка",
-        "does": "buys/покупает loses/теряет finds/находит repairs/чинит draws/рисует "
-        "sells/продаёт",
+        "does": "buys/покупает loses/теряет finds/находит repairs/чинит draws/рисует sells/продаёт",
         "what": "bicycle/велосипед umbrella/зонт lamp/лампу map/карту violin/скрипку boat/лодку "
         "mirror/зеркало basket/корзину",
         "when": "today/сегодня yesterday/вчера often/часто always/всегда never/никогда",

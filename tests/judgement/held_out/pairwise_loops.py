@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
 from tests.judgement.first.turns import Rows, counted, embed
+from tests.judgement.held_out.numbered_fields import NOTES, POSTS
 from tests.judgement.held_out.ordinary_fields import (
     BIRDS,
     CHANGES,
@@ -23,7 +24,6 @@ from tests.judgement.held_out.ordinary_fields import (
     STATUTES,
     TURNS,
 )
-from tests.judgement.held_out.numbered_fields import NOTES, POSTS
 from tests.judgement.held_out.training_kit import (
     adamw,
     by_rank,
@@ -83,8 +83,12 @@ def case_facts_with_two_hard_paragraphs(stage: Stage) -> None:
         facts, paragraphs, deeds, objects = rows()
         columns = [embed(model, texts) for texts in (facts, paragraphs, deeds + objects)]
         candidates = paragraphs + deeds + objects  # a row's own paragraph may be another's negative
-        own = torch.tensor([[text == other and at != place for place, other in
-                             enumerate(candidates)] for at, text in enumerate(paragraphs)])
+        own = torch.tensor(
+            [
+                [text == other and at != place for place, other in enumerate(candidates)]
+                for at, text in enumerate(paragraphs)
+            ]
+        )
         down(optimizer, criterion(*columns, own), most=1.0)
 
     rises(stage, model, among_all, update, by_rank(STATUTES.sought(50)), steps=90)

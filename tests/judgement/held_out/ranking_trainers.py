@@ -10,6 +10,7 @@ from sentence_transformers.sentence_transformer import losses
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import body, encoder
 from tests.judgement.first.turns import warmed
+from tests.judgement.held_out.numbered_fields import MAILS, NOTES, OFFERS, PATENTS, POSTS
 from tests.judgement.held_out.ordinary_fields import (
     ADDRESSES,
     BIRDS,
@@ -20,7 +21,6 @@ from tests.judgement.held_out.ordinary_fields import (
     RECIPES,
     TURNS,
 )
-from tests.judgement.held_out.numbered_fields import MAILS, NOTES, OFFERS, PATENTS, POSTS
 from tests.judgement.held_out.training_kit import by_rank
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
@@ -217,9 +217,7 @@ def patents_with_a_router(stage: Stage) -> None:
         [body(stage, words, name=name, layers=layers), Pooling(48, pooling_mode="mean")]
         for name, layers in (("short", 1), ("long", 2))
     )
-    model = SentenceTransformer(
-        modules=[Router.for_query_document(short, long)], device="cpu"
-    )
+    model = SentenceTransformer(modules=[Router.for_query_document(short, long)], device="cpu")
     trainer = stage.trainer(
         ranking, PATENTS.table(220), model, max_steps=60, learning_rate=2e-3,
         router_mapping={"abstract": "query", "claim": "document"},

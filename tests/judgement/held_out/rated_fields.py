@@ -50,9 +50,7 @@ def hotel_review(draw: random.Random) -> Cells:
     stars = draw.randint(1, 5)
     words = _PRAISE[stars - 1].split()
     guest = draw.choice(_GUESTS).replace("_", " ")
-    sentences = [
-        f"the {aspect} was {draw.choice(words)}" for aspect in draw.sample(_ASPECTS, 2)
-    ]
+    sentences = [f"the {aspect} was {draw.choice(words)}" for aspect in draw.sample(_ASPECTS, 2)]
     return f"{guest} stayed {draw.randint(2, 9)} nights . " + " and ".join(sentences), stars
 
 

@@ -26,9 +26,7 @@ def table_of_functions_and_near_functions(stage: Stage) -> None:
     """The negative differs from the positive in the object, which the docstring names."""
     table = with_near(FUNCTIONS, 400, 4, 1)
     stage.inspect(table)
-    trainer = stage.trainer(
-        ranking, table, fresh(stage, table), learning_rate=2e-3, max_steps=90
-    )
+    trainer = stage.trainer(ranking, table, fresh(stage, table), learning_rate=2e-3, max_steps=90)
     tested = with_near(FUNCTIONS, 100, 11, 1)
     learns(stage, trainer, lambda model: nearer(model, tested), least=0.1)
 

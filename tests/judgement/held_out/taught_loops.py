@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
 from tests.judgement.first.turns import Rows, embed, warmed
-from tests.judgement.held_out.ordinary_fields import ADDRESSES, BIRDS, JOBS, RUSSIAN
 from tests.judgement.held_out.numbered_fields import MAILS, NEWS, OFFERS, SUMS
+from tests.judgement.held_out.ordinary_fields import ADDRESSES, BIRDS, JOBS, RUSSIAN
 from tests.judgement.held_out.training_kit import (
     adamw,
     by_grades,

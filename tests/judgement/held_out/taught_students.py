@@ -15,8 +15,11 @@ def spanish_learns_from_an_english_teacher(stage: Stage) -> None:
     """A student meets the teacher's embedding of an English text in English and in Spanish."""
     pairs, rows = PHRASES.table(400, seed=2), PHRASES.table(360)
     teacher = warm(stage, pairs, rows, steps=70, name="teacher")
-    table = {"english": rows["english"], "spanish": rows["spanish"],
-             "label": teacher.encode(rows["english"], show_progress_bar=False).tolist()}
+    table = {
+        "english": rows["english"],
+        "spanish": rows["spanish"],
+        "label": teacher.encode(rows["english"], show_progress_bar=False).tolist(),
+    }
     tested = PHRASES.table(40, seed=11)
     asked = {name: tested[name] for name in ("spanish", "english")}
     trainer = stage.trainer(
@@ -51,8 +54,10 @@ def chats_by_distributions_of_a_teacher(stage: Stage) -> None:
     teacher = warm(stage, CHATS.table(400, seed=2), table, steps=160, name="teacher")
     asked, *replies = (20 * embedded(teacher, texts) if not column else embedded(teacher, texts)
                        for column, texts in enumerate(table.values()))  # fmt: skip
-    table["label"] = [list(map(float, cells))
-                      for cells in zip(*((asked * rows).sum(1) for rows in replies), strict=True)]
+    table["label"] = [
+        list(map(float, cells))
+        for cells in zip(*((asked * rows).sum(1) for rows in replies), strict=True)
+    ]
     student = warm(stage, CHATS.table(200, seed=2), table, steps=25)
     trainer = stage.trainer(
         lambda model: losses.DistillKLDivLoss(model, temperature=2.0), table, student,
@@ -72,8 +77,10 @@ def slim_student_of_a_broad_teacher(stage: Stage) -> None:
     teacher = warm(stage, JOBS.table(400, seed=2), table, steps=70, width=64, name="teacher")
     vectors = {name: teacher.encode(texts, show_progress_bar=False)
                for name, texts in table.items()}  # fmt: skip
-    labels = [list(map(list, map(lambda row: row.tolist(), rows)))
-              for rows in zip(*vectors.values(), strict=True)]
+    labels = [
+        list(map(list, map(lambda row: row.tolist(), rows)))
+        for rows in zip(*vectors.values(), strict=True)
+    ]
     trainer = stage.trainer(
         lambda model: losses.EmbedDistillLoss(model, projection_dim=64),
         {**table, "label": labels}, fresh(stage, table, width=32), learning_rate=3e-3,
