@@ -5,11 +5,9 @@ Arguments are measured by the function of the same name in `gradlab.diagnosis.fo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gradlab.data.words import UNSPACED
 from gradlab.inspection.text_findings import BLANK
 from gradlab.numbers import percent
 from gradlab.verdict import WATCH, Verdict
@@ -23,7 +21,7 @@ MANY_JOINED, MANY_LONGEST, FILLS, TIMES = 0.3, 0.25, 0.15, 1.5
 # there, and .1 of a mask for words of all kinds.
 FIXED = 0.2
 # Words of grammar, of which short sentences are full: nobody masks a word by them, nor by an amount
-# such as 200g, nor by a character of a script without spaces.
+# such as 200g, nor by another letter than x.
 GRAMMAR = {
     *("a", "an", "and", "as", "at", "by", "for", "from", "in", "is", "of", "on", "or", "that"),
     *("the", "to", "was", "with", "de", "der", "die", "do", "el", "en", "et", "il", "la", "le"),
@@ -87,7 +85,7 @@ def forms(
             yield _verdict(finding, change, f"texts: {kind}", share)
             return
     column, word, share, times, *fixed = filler
-    is_other = any(map(str.isdigit, word)) or re.fullmatch(f"[{UNSPACED}]", word)
+    is_other = any(map(str.isdigit, word)) or (len(word) == 1 and word.casefold() != "x")
     masks = word.casefold() not in GRAMMAR and not ((fixed and fixed[0] >= FIXED) or is_other)
     if share >= FILLS and times >= TIMES and masks:
         finding = (

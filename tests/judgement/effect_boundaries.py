@@ -68,6 +68,16 @@ def followed(updates: int, waits: int) -> Series:
 
 
 UNRELATED_VIEWS = {"positive_cosine": 0.8, "negative_cosine": 0.8, "effective_rank": 20.0}
+# Triplets whose margins are met, of rows that are no nearer to their positives than to others.
+MET = {"positive_cosine": 0.4, "negative_cosine": 0.4, "effective_rank": 20.0}
+
+
+def ranking(first: float, mean: float, width: float = 0.0447) -> list[float]:
+    """Ranking accuracies of one mean in the first third, and of another one afterwards."""
+    return [first] * (COUNT // 3) + [mean - width, mean + width] * ((COUNT - COUNT // 3 + 1) // 2)
+
+
+IN_A_CONE = {"positive_cosine": 0.985, "negative_cosine": 0.985, "effective_rank": 20.0}
 NO_NEGATIVES = {"watch": {"trials": {"": {"nearer": 0, "all_nearer": 0}}}}
 # Ranking accuracy of pairs that are learned by heart in the second half.
 LATELY = [*[0.5] * 10, *[0.75] * 10, *[0.97] * 20]
@@ -162,6 +172,27 @@ EFFECT_RUNS = [
         | {"ranking_accuracy": [*[0.5] * 10, *[0.85] * 10, *[0.97] * 20]}, "Pairs", ""),
     Run("words at chance of pairs that are near at first", WORDS_AT_CHANCE
         | {"ranking_accuracy": [*[0.7] * 10, *[0.75] * 10, *[0.97] * 20]}, "Pairs", ""),
+    Run("words that foretell those of partners", WORDS_AT_CHANCE | {"foretold_rank": 0.7},
+        "Pairs", ""),
+    Run("words that hardly foretell those of partners", WORDS_AT_CHANCE | {"foretold_rank": 0.55},
+        "Pairs", "watch", "words in common"),
+    Run("unrelated views and a loss that is met", MET | {"batch_loss": at_once(1.0, 0.014)},
+        "Pairs", ""),
+    Run("unrelated views and a loss that is nearly met", MET | {"batch_loss": at_once(1.0, 0.03)},
+        "Pairs", "watch"),
+    Run("unrelated views close together and a loss that is met", UNRELATED_VIEWS
+        | {"batch_loss": at_once(1.0, 0.014), "negative_cosine": 0.7, "positive_cosine": 0.7},
+        "Pairs", "watch"),
+    Run("views that are surely nearer", IN_A_CONE | {"ranking_accuracy": ranking(0.5, 0.56)},
+        "Pairs", ""),
+    Run("views that are nearer perhaps", IN_A_CONE | {"ranking_accuracy": ranking(0.5, 0.53)},
+        "Pairs", "watch"),
+    Run("views that are a little less near", IN_A_CONE
+        | {"ranking_accuracy": ranking(0.575, 0.56)}, "Pairs", ""),
+    Run("views that are less near", IN_A_CONE | {"ranking_accuracy": ranking(0.59, 0.56)},
+        "Pairs", "watch"),
+    Run("views that are surely nearer outside of a cone", UNRELATED_VIEWS
+        | {"ranking_accuracy": ranking(0.5, 0.56)}, "Pairs", "watch"),
     Run("words near chance", WORDS_AT_CHANCE | {"overlap_rank": 0.55}, "Pairs", "watch"),
     Run("unrelated views whose words belong together", UNRELATED_VIEWS | {"overlap_rank": 0.8},
         "Pairs", "watch", "does not draw them together"),

@@ -90,7 +90,7 @@ ROWS: list[tuple[Numbers, str, str, str]] = [
     (_gates(hardest=0.056), "temperature", "", ""),
     (_hard(nearer=0, easy=65), "hard negatives", "", ""),
     (_hard(nearer=0, easy=85), "hard negatives", "watch", "and 85"),
-    (_hard(0, 60) | {"negative_cosine": 0.86}, "hard negatives", "not judged", "and 60"),
+    (_hard(0, 85) | {"negative_cosine": 0.86}, "hard negatives", "not judged", "and 85"),
     (_hard(nearer=7, easy=0), "hard negatives", "", ""),
     (_hard(nearer=14, easy=0), "hard negatives", "good", "finds 14"),
     (_hard(nearer=40, easy=0), "hard negatives", "good", "finds 40"),

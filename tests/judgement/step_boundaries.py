@@ -70,6 +70,7 @@ def close(first: tuple[float, float], last: tuple[float, float], loss: float = 1
     }  # fmt: skip
 
 
+MET = [0.1] * 6 + [0.0] * 34  # a number that is 0 once a margin is met
 LITTLE = (0.5, 0.46), (0.5, 0.46)
 STEP_RUNS = [
     Run("a loss of the tokens", STEPS | {"embedding_gradient": 0.0, "embeddings_unused": 1.0},
@@ -82,6 +83,10 @@ STEP_RUNS = [
         "second_view_gradient": zeros(28)}, "Gradient", ""),
     Run("a second view without gradient in 34 records", STEPS | {"embedding_gradient": 0.1,
         "second_view_gradient": zeros(34)}, "Gradient", "watch", "second column is not used"),
+    Run("views without gradient where a margin is met",
+        STEPS | dict.fromkeys(("embedding_gradient", "second_view_gradient"), MET), "Gradient", ""),
+    Run("steps without gradients where a margin is met", STEPS | {
+        "empty_step": [0.0] * 6 + [1.0] * 34, "batch_loss": MET}, "Gradient", ""),
     Run("a gradient of something else", ARRIVES | {"arriving_cosine": 0.07}, "Gradient", "watch",
         "another loss or term"),
     Run("a loss among others", ARRIVES | {"arriving_cosine": 0.14}, "Gradient", ""),

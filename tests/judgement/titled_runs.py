@@ -68,7 +68,14 @@ def negatives(near: float, between: float = 0.0, centre: float = 0.1, edge: floa
 
 def reaction(nearer: float, changed: float = 0.0) -> Series:
     """A loss of 8 rows that so many of an anchor's 7 negatives raise, or change."""
-    values = {"others": 7, "nearer": nearer, "all_nearer": 7, "rest": 1.0, "slope": 0.1}
+    values = {
+        "alike": math.log(nearer + 1),
+        "others": 7,
+        "nearer": nearer,
+        "all_nearer": 7,
+        "rest": 1.0,
+        "slope": 0.1,
+    }
     values["changed"] = changed
     values |= {"random_slope": 0.1, "positive_slope": 0.1}
     return APART | {"watch": {"trials": {"": values}, "known": {"": False}}}
@@ -312,7 +319,7 @@ TITLED = [
         "watch", "guessing", RANKING),
     Run("losses of guessing while positives come to rank first", FIRST_COSINES
         | {"loss": [2.8] + [0.98 * LOG_16] * 39, "ranking_accuracy": [0.5] * 20 + [0.8] * 20},
-        "Loss", "not judged", "come to rank first", RANKING),
+        "Loss", "not judged", "nearer than others", RANKING),
     Run("losses of guessing while fewer positives rank first", FIRST_COSINES
         | {"loss": [2.8] + [0.98 * LOG_16] * 39, "ranking_accuracy": [0.5] * 20 + [0.6] * 20},
         "Loss", "watch", "guessing", RANKING),

@@ -114,7 +114,7 @@ def collapse(records: Records) -> Verdict | None:
         )
         evidence = {name: cosine, rank: dimensions}
         return Verdict("Spread", NOT_JUDGED, finding, name="narrow cone", evidence=evidence)
-    if score_suffers is None and records.positives_are_nearer:
+    if score_suffers is None and records.nearer_in_a_cone:
         finding = (
             f"The embeddings lie in a narrow cone (mean cosine {cosine:.3f}{rank_text}), in which "
             "dropout hides most of what tells them apart; positives are surely nearer than others "

@@ -29,9 +29,10 @@ WELL_RANKED = 0.9
 # though not by much: sound ones have .62 and more, faulty ones whose first third is surely above
 # a half .58 and less.
 NEARER_THAN_MOST = 0.6
-# Standard errors by which positives are surely nearer than others, and by how much less they may be
-# than at first: collapsed runs that raise their score have 5.2 errors and more, others up to 3.3.
-QUITE_SURELY, LESS = 4.0, 0.02
+# Standard errors by which positives are surely nearer than others, by how much less they may be
+# than at first, and the mean cosine of others in a cone: collapsed runs that raise their score have
+# 5.2 errors and more, others up to 3.3.
+QUITE_SURELY, LESS, CONE = 4.0, 0.02, 0.98
 # Share of comparisons of pairs by label in order of which training has a part: sound runs reach
 # .555 and more, those with labels of something else .52 at most.
 FOLLOWED = 0.54
@@ -179,14 +180,14 @@ class Records:
         return self.positives_rank_first or self.end("ranking_accuracy") > WELL_RANKED
 
     @property
-    def positives_are_nearer(self) -> bool:
-        """Whether positives are surely nearer than others in the second half, and no less so.
+    def nearer_in_a_cone(self) -> bool:
+        """Whether positives are surely nearer in the second half, though all cosines are near 1.
 
-        Where embeddings lie close, dropout hides by how much: a score without it tells.
+        There, dropout hides by how much: a score is measured without it.
         """
         values = [v for v in self.points("ranking_accuracy").values() if math.isfinite(v)]
         early, late = values[: len(values) // 3], values[len(values) // 2 :]
-        if len(early) < PERSISTENT:
+        if len(early) < PERSISTENT or not self.end("negative_cosine") > CONE:
             return False
         mean, error = statistics.fmean(late), statistics.pstdev(late) / math.sqrt(len(late))
         return mean - QUITE_SURELY * error > 0.5 and mean > statistics.fmean(early) - LESS
