@@ -814,8 +814,8 @@ def noisy(*pieces, width=0.12):
         ([0.72] + [0.7] * 19, GOOD),
         ([0.5] + [0.3] * 19, BAD),
         (noisy(0.4, 0.4), BAD),  # distances as labels, of which the loss makes little
-        (noisy(0.48, 0.48), WATCH),  # of chance
-        ([0.5] * 18 + [0.3] * 3, WATCH),  # of chance, the last batches below
+        (noisy(0.48, 0.48), NOT_JUDGED),  # of chance
+        ([0.5] * 18 + [0.3] * 3, NOT_JUDGED),  # of chance, the last batches below
         (noisy(0.4, 0.4)[:7], NOT_JUDGED),  # of few records
         (noisy(0.15, 0.28), WATCH),  # distances as labels, fitted slowly
         (noisy(0.2, 0.3, 0.45), NOT_JUDGED),  # mined negatives, which are being learned

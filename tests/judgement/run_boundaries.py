@@ -123,17 +123,17 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     (APART | {"negative_cosine": 0.73}, {}, "Spread", "good"),
     (APART | {"negative_cosine": 0.765}, {}, "Spread", "watch"),
     (APART | {"negative_cosine": steadily(0.2, 0.985, 0.985), "positive_cosine": 0.99,
-              "effective_rank": steadily(20, 5, 5)}, {}, "Spread", "bad"),
+              "effective_rank": steadily(20, 5, 5)}, {}, "Spread", "watch", "embeddings collapse"),
     (APART | {"negative_cosine": steadily(0.2, 0.97, 0.97), "positive_cosine": 0.99,
-              "effective_rank": steadily(20, 5, 5)}, {}, "Spread", "watch"),
+              "effective_rank": steadily(20, 5, 5)}, {}, "Spread", "watch", "hardly told apart"),
     (APART | {"negative_cosine": steadily(0.2, 0.985, 0.985), "positive_cosine": 0.99,
-              "effective_rank": steadily(20, 7, 7)}, {}, "Spread", "bad"),
+              "effective_rank": steadily(20, 7, 7)}, {}, "Spread", "watch", "embeddings collapse"),
     (APART | {"negative_cosine": steadily(0.2, 0.985, 0.985), "positive_cosine": 0.99,
-              "effective_rank": steadily(20, 14, 14)}, {}, "Spread", "watch"),
+              "effective_rank": steadily(20, 14, 14)}, {}, "Spread", "watch", "hardly told apart"),
     (APART | {"negative_cosine": 0.985, "positive_cosine": 0.99, "effective_rank": 2.2}, {},
-     "Spread", "bad"),
+     "Spread", "watch", "embeddings collapse"),
     (APART | {"negative_cosine": 0.985, "positive_cosine": 0.99, "effective_rank": 4.2}, {},
-     "Spread", "watch"),
+     "Spread", "watch", "hardly told apart"),
     (COMING | {"positive_cosine": at_once(0.901, 0.902)}, {}, "Spread", "not judged"),
     (COMING | {"positive_cosine": at_once(0.901, 0.893)}, {}, "Spread", "watch"),
     (COMING | {"positive_cosine": at_once(0.899, 0.902)}, {}, "Spread", "not judged"),
@@ -154,13 +154,13 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     (CLOSE | {"ranking_accuracy": unsteady(0.6, 0.74)}, {}, "Spread", "not judged"),
     (UNRELATED | {"ranking_accuracy": halves(0.5, 0.73)}, {}, "Pairs", ""),
     (UNRELATED | {"ranking_accuracy": halves(0.5, 0.66)}, {}, "Pairs", "watch"),
-    (point(14), {}, "Spread", "bad"),
+    (point(14), {}, "Spread", "watch", "embeddings collapse"),
     (point(7), {}, "Spread", "watch"),
     (point(14) | {"ranking_accuracy": halves(0.5, 0.9)}, {}, "Spread", "not judged"),
     (CONE | {"ranking_accuracy": halves(0.99, 0.95)}, {}, "Spread", "not judged"),
-    (CONE | {"ranking_accuracy": halves(0.99, 0.93)}, {}, "Spread", "watch"),
-    (CONE | {"ranking_accuracy": halves(0.99, 0.84)}, {}, "Spread", "bad"),
-    (point(14) | {"ranking_accuracy": halves(0.99, 0.93)}, {}, "Spread", "bad"),
+    (CONE | {"ranking_accuracy": halves(0.99, 0.93)}, {}, "Spread", "watch", "rank first"),
+    (CONE | {"ranking_accuracy": halves(0.99, 0.84)}, {}, "Spread", "watch", "An evaluator"),
+    (point(14) | {"ranking_accuracy": halves(0.99, 0.93)}, {}, "Spread", "watch", "An evaluator"),
     (APART | {"order": at_once(0.5, 0.57)}, {}, "Order", "not judged"),
     (APART | {"order": at_once(0.5, 0.7)}, {}, "Order", "good"),
     (APART | {"order": at_once(0.5, 0.3)}, {}, "Order", "bad"),
@@ -423,8 +423,15 @@ RUNS += [
 def rows() -> list[Row]:
     """Return each row as a frozen run."""
     return [
-        Row(f"run {number}: {subject} {grade}", "report", frozen(series, options), subject, grade)
-        for number, (series, options, subject, grade) in enumerate(RUNS)
+        Row(
+            f"run {number}: {subject} {grade}",
+            "report",
+            frozen(series, options),
+            subject,
+            grade,
+            *words,
+        )
+        for number, (series, options, subject, grade, *words) in enumerate(RUNS)
     ]
 
 

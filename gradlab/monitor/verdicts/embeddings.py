@@ -132,6 +132,10 @@ def collapse(records: Records) -> Verdict | None:
         in_order = " Cosines follow the labels of their pairs all the same."
     if ranks_first:
         in_order = " Positives rank first all the same."
+    # Dropout may hide in training what tells texts apart in use: a score that suffers is proof.
+    is_proven = records.config is not None or score_suffers is not None
+    if not (is_proven or in_order):
+        in_order = " An evaluator would show whether texts are told apart in use."
     return Verdict(
         "Spread",
         WATCH if in_order else BAD,

@@ -139,7 +139,7 @@ class FailureWatch:
         with undisturbed():  # advice tries settings of the loss
             verdicts = [alarm.judge(records) for alarm in suspected]
         for verdict in verdicts:
-            if verdict is not None:
+            if verdict is not None and verdict.is_problem:
                 self._name(verdict, step, dataset)
 
     def _judge_score(self, name: str, step: int) -> None:

@@ -62,8 +62,10 @@ def order(records: Records) -> Verdict | None:
         return Verdict("Order", WATCH, finding, LOOK_AT_LABELS, name, symptom, evidence)
     if _stays_at_chance(records):
         finding += f" In the last third of the records it is {late:.0%}, as by chance."
+        # Pairs in other words begin like this, and few steps leave them so: a score is the proof.
+        grade = WATCH if records.score_falls() else NOT_JUDGED
         name = "order at chance"
-        return Verdict("Order", WATCH, finding, NO_LIKENESS, name, symptom, evidence)
+        return Verdict("Order", grade, finding, NO_LIKENESS, name, symptom, evidence)
     grade = GOOD if last > max(IN_ORDER, first - NARROW) else NOT_JUDGED
     if grade == GOOD and _wanders(records):
         grade = NOT_JUDGED
