@@ -99,10 +99,10 @@ MOST_EXCHANGED = 0.7
 # Share of queries that may be their own right document, or a document that is not right.
 MANY_ITSELF = 0.2
 # Pairs or queries below which a score is mostly chance. Fewest that show that gold has nothing to
-# do with words, standard errors within which that is so, and the range of the shares of common
-# words that would show it otherwise. Share of words that texts have in common which are nothing to
-# each other.
-HANDFUL, ENOUGH_GOLD, NO_RELATION, WIDE_RANGE, NOTHING_COMMON = 20, 48, 2.0, 0.1, 0.05
+# do with words, standard errors within which that is so, and the ranges of the shares of common
+# words, of documents and of rated pairs, that would show it otherwise. Share of words in common of
+# texts that are nothing to each other.
+HANDFUL, ENOUGH_GOLD, NO_RELATION, NOTHING_COMMON, WIDE_RANGE, WIDE = 20, 48, 2.0, 0.05, 0.1, 0.25
 # Share of the sources' words that translations hold, and rank of rows of training by words, where
 # these tell: it is .5 where training is of two languages.
 ONE_LANGUAGE, TOLD_IN_TRAINING = 0.5, 0.75
@@ -443,7 +443,7 @@ def _is_unrelated(answer: Mapping[str, Any]) -> str:
     if telling and not is_above_chance(answer["rank"], answer["count"]):
         ranked = f"{answer['rank']:.0%} of the others, and chance gives 50%"
         return f"{common[answer['kind']]} than {ranked}"
-    wide = answer.get("high", 0.0) - answer.get("low", 0.0) > WIDE_RANGE
+    wide = answer.get("high", 0.0) - answer.get("low", 0.0) > WIDE
     wide = wide and (answer["distinct"] > 2 or answer["low"] < NOTHING_COMMON)
     if wide and abs(answer["words"]) * math.sqrt(answer["count"]) < NO_RELATION:
         return f"their rank correlation with common words is {answer['words']:.2f}"

@@ -141,6 +141,7 @@ def template(
 ) -> Numbers | None:
     """Return the column of which most texts begin with the same words, and how others begin.
 
+    Anchors are left out where there are other columns: refusals stand in the place of answers.
     ``fitting`` is the mean share of other rows whose texts have fewer words in common than those of
     a row that begins so: greetings stand before answers, and refusals in place of them.
     """
@@ -148,7 +149,7 @@ def template(
     table = observation.table_of(dataset)
     columns = [column[:READ_ROWS] for column in list(table.values())[:2] if column]
     ranks = list(word_ranks(columns)) if len(columns) > 1 else []
-    for name, cells in table.items():
+    for name, cells in list(table.items())[len(table) > 1 :]:
         texts = set(cells[:READ_ROWS])
         openings = [tuple(words) for text in texts
                     if len(words := words_of(text)[:OPENING]) == OPENING]  # fmt: skip

@@ -223,9 +223,9 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("gold", {"answers": [RELEVANT | {"rank": 0.5, "count": 40}]}, ""),
     ("gold", {"answers": [RELEVANT | {"rank": 0.5, "count": 70}]}, "watch"),
     ("gold", {"answers": [RELEVANT | {"rank": 0.7}]}, ""),
-    ("gold", {"answers": [GOLD | {"words": 0.155, "low": 0.1, "high": 0.3}]}, "watch"),
-    ("gold", {"answers": [GOLD | {"words": 0.31, "low": 0.1, "high": 0.3}]}, ""),
-    ("gold", {"answers": [GOLD | {"words": 0.0, "low": 0.1, "high": 0.17}]}, ""),
+    ("gold", {"answers": [GOLD | {"words": 0.155, "low": 0.1, "high": 0.5}]}, "watch"),
+    ("gold", {"answers": [GOLD | {"words": 0.31, "low": 0.1, "high": 0.5}]}, ""),
+    ("gold", {"answers": [GOLD | {"words": 0.0, "low": 0.1, "high": 0.28}]}, ""),
     ("gold", {"answers": [GOLD | {"words": 0.0, "distinct": 2, "low": 0.07, "high": 0.4}]}, ""),
     ("gold", {"answers": [GOLD | {"words": 0.0, "distinct": 3, "low": 0.1, "high": 0.4}]}, "watch"),
     (

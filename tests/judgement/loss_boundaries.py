@@ -397,6 +397,8 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("scales", SCALES | {"share": 0.14, "ends": 0.05}, ""),
     ("columns", {"names": ["anchor", "positive"], "row": ["a", "b"]}, "good"),
     ("columns", {"names": ["positive", "anchor"], "row": ["a", "b"]}, "bad"),
+    ("columns", {"names": ["words", "query"], "row": ["a", "b"]}, "good"),
+    ("columns", {"names": ["words", "query", "answer"], "row": ["a", "b", "c"]}, "bad"),
     ("loss", {"values": [0.0], "candidates": 1, "half": False}, "bad", "one sentence"),
     ("loss", {"values": [0.0, 0.0], "candidates": 9, "half": False}, "bad", "nothing to learn"),
     ("gradient_cache", CACHE | {"replay": 0.0, "plain": 0.0}, "good"),
