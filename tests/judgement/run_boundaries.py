@@ -155,7 +155,7 @@ RUNS: list[tuple[Series, dict[str, Any], str, str]] = [
     (UNRELATED | {"ranking_accuracy": halves(0.5, 0.73)}, {}, "Pairs", ""),
     (UNRELATED | {"ranking_accuracy": halves(0.5, 0.66)}, {}, "Pairs", "watch"),
     (point(14), {}, "Spread", "watch", "embeddings collapse"),
-    (point(7), {}, "Spread", "watch"),
+    (point(7), {}, "Spread", "watch", "hardly told apart"),
     (point(14) | {"ranking_accuracy": halves(0.5, 0.9)}, {}, "Spread", "not judged"),
     (CONE | {"ranking_accuracy": halves(0.99, 0.95)}, {}, "Spread", "not judged"),
     (CONE | {"ranking_accuracy": halves(0.99, 0.93)}, {}, "Spread", "watch", "rank first"),

@@ -155,6 +155,8 @@ TITLED = [
         APART | FALLS | {"order": swinging(0.46, 0.22)}, "Order", "watch", "as by chance"),
     Run("an order just above chance", APART | {"order": [0.59, 0.51] * 20}, "Order", "not judged",
         "^(?!.*as by chance)"),
+    Run("an order above chance that swings", APART | {"order": [0.8, 0.32] * 20}, "Order",
+        "not judged", "^(?!.*as by chance)"),
     Run("an order of .52 for certain", APART | {"order": [0.545, 0.495] * 20}, "Order",
         "not judged", "^(?!.*as by chance)"),
     Run("an order of .52 with errors of .01", APART | {"order": [0.56, 0.48] * 20}, "Order",

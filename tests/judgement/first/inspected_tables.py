@@ -19,7 +19,12 @@ from tests.judgement.truth import learns
 QUICK = {"max_steps": 80, "learning_rate": 1e-3, "per_device_train_batch_size": 32}
 
 
-@sound("table of dishes and allergens, long and short")
+@sound(
+    "table of dishes and allergens, long and short",
+    allowed={
+        r"length|to the last token|only the beginnings": "The inspection reads 64 tokens, of which half of these texts have more."
+    },
+)
 def table_of_menus_and_allergens(stage: Stage) -> None:
     """Each dish is told by other words than the kitchen's note on it."""
     table = MENUS.table(400)

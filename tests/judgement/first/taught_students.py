@@ -31,7 +31,12 @@ def spanish_learns_from_an_english_teacher(stage: Stage) -> None:
     learns(stage, trainer, lambda model: retrieval(model, asked), least=0.1)
 
 
-@sound("margins of a teacher")
+@sound(
+    "margins of a teacher",
+    allowed={
+        r"teacher": "The student compares dot products with a teacher's cosines, of which the kind of faults tells."
+    },
+)
 def functions_by_margins_of_a_teacher(stage: Stage) -> None:
     """Labels are the teacher's dot product with the positive less that with the negative."""
     table = with_near(FUNCTIONS, 480, 0, 1)
