@@ -22,7 +22,8 @@ QUICK = {"max_steps": 80, "learning_rate": 1e-3, "per_device_train_batch_size": 
 @sound(
     "table of dishes and allergens, long and short",
     allowed={
-        r"length|to the last token|only the beginnings": "The inspection reads 64 tokens, of which half of these texts have more."
+        r"length|to the last token|only the beginnings": "The inspection reads 64 tokens, and "
+        "half of these texts have more."
     },
 )
 def table_of_menus_and_allergens(stage: Stage) -> None:

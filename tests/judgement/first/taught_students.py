@@ -34,7 +34,8 @@ def spanish_learns_from_an_english_teacher(stage: Stage) -> None:
 @sound(
     "margins of a teacher",
     allowed={
-        r"teacher": "The student compares dot products with a teacher's cosines, of which the kind of faults tells."
+        r"teacher": "The student compares dot products with a teacher's cosines, as a kind of "
+        "faults does."
     },
 )
 def functions_by_margins_of_a_teacher(stage: Stage) -> None:
