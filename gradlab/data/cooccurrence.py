@@ -33,8 +33,8 @@ def foretold_rank(
         # Probability of a word given a text: means over the words of the text, smoothed.
         together = (first[asked::2] / times) @ first[learnt::2].T @ second[learnt::2]
         given_text = together / np.maximum(first[asked::2].sum(1, keepdims=True), 1)
-        usual = (second[learnt::2].sum(0) + 1) / (len(second[learnt::2]) + 1)
-        gain = np.log(SMOOTHING * usual + (1 - SMOOTHING) * given_text) - np.log(usual)
+        frequency = (second[learnt::2].sum(0) + 1) / (len(second[learnt::2]) + 1)
+        gain = np.log(SMOOTHING * frequency + (1 - SMOOTHING) * given_text) - np.log(frequency)
         candidates = second[asked::2] / np.maximum(second[asked::2].sum(1, keepdims=True), 1)
         shares.append(rank_of_partners(torch.from_numpy(gain @ candidates.T)))
     return float(torch.cat(shares).mean())

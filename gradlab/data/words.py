@@ -96,18 +96,9 @@ def shares_of_identifiers(columns: Mapping[str, Sequence[str]]) -> dict[str, flo
         alone = 0
         for text, *row in zip(column, *others, strict=False):
             if is_identifier(text):
-                alone += not any(_is_held(text, other) for other in row if other != text)
+                alone += not any(_is_held(text, cell) for cell in row if cell != text)
         shares[name] = alone / max(1, len(column))
     return shares
-
-
-def _is_held(identifier: str, other: str) -> bool:
-    """Return whether a text holds an identifier, or half of its numbers in any order."""
-    if f" {plain(identifier)} " in f" {plain(other)} ":
-        return True
-    numbers = {word.lstrip("0") for word in words_of(identifier)}
-    held = numbers & {word.lstrip("0") for word in words_of(other)}
-    return len(held) >= FEWEST_HELD and len(held) >= HALF_HELD * len(numbers)
 
 
 # Share of vowels among the letters of a text; those of proteins have .2, of European languages .35
@@ -184,3 +175,12 @@ def word_overlap(columns: Sequence[Sequence[str]]) -> Overlap:
 def _share_of(pattern: re.Pattern[str], texts: Sequence[str]) -> tuple[float, str]:
     matches = [match[0] for text in texts if (match := pattern.search(text))]
     return len(matches) / max(1, len(texts)), matches[0] if matches else ""
+
+
+def _is_held(identifier: str, text: str) -> bool:
+    """Return whether a text holds an identifier, or half of its numbers in any order."""
+    if f" {plain(identifier)} " in f" {plain(text)} ":
+        return True
+    numbers = {word.lstrip("0") for word in words_of(identifier)}
+    held = numbers & {word.lstrip("0") for word in words_of(text)}
+    return len(held) >= FEWEST_HELD and len(held) >= HALF_HELD * len(numbers)

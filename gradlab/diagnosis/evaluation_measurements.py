@@ -66,37 +66,10 @@ def evaluator(observation: Observation) -> Numbers | None:
         "has_prompt": any(evaluated),
         "other_prompt": "" if prompts or in_texts else _missing_prompt(used, observation),
         "texts": len(texts),
-        "in_training": sum(_known(evaluators, observation.tables)) / max(1, len(texts)),
+        "in_training": sum(_in_training(evaluators, observation.tables)) / max(1, len(texts)),
         "rows": len(held_out),
         "rows_in_training": sum(_row(row) in rows for row in held_out) / max(1, len(held_out)),
     }
-
-
-def _known(
-    evaluators: Sequence[Any], tables: Mapping[str, Mapping[str, Sequence[str]]]
-) -> list[bool]:
-    """Return for each evaluated text whether it stands in the training data.
-
-    Texts that are compared in pairs are known if both stand in one row: where texts are few, they
-    come again with other partners.
-    """
-    trained = {
-        signed(text) for table in tables.values() for column in table.values() for text in column
-    }
-    together = {
-        frozenset(map(signed, pair))
-        for table in tables.values() if len(table) > 1
-        for row in zip(*table.values(), strict=True) for pair in itertools.combinations(row, 2)
-    }  # fmt: skip
-    known = []
-    for inner in evaluators:
-        pairs = [evaluated_texts(inner, name) for name in PAIRED]
-        if together and pairs[0] and len(pairs[0]) == len(pairs[1]):
-            known += [frozenset(map(signed, pair)) in together for pair in zip(*pairs, strict=True)]
-        else:
-            texts = [text for name in EVALUATED for text in evaluated_texts(inner, name)]
-            known += [signed(text) in trained for text in texts]
-    return known
 
 
 def evaluators_of(observation: Observation) -> list[Any]:
@@ -284,6 +257,35 @@ def _missing_prompt(evaluated: list[str], observation: Observation) -> str:
         (prompt for prompt in evaluated
          if prompt.strip() and not any(text.startswith(prompt) for text in texts)), "",
     )  # fmt: skip
+
+
+def _in_training(
+    evaluators: Sequence[Any], tables: Mapping[str, Mapping[str, Sequence[str]]]
+) -> list[bool]:
+    """Return for each evaluated text whether it stands in the training data.
+
+    Texts that are compared in pairs are known if both stand in one row: where texts are few, they
+    come again with other partners.
+    """
+    trained = {
+        signed(text) for table in tables.values() for column in table.values() for text in column
+    }
+    together = {
+        frozenset(map(signed, pair))
+        for table in tables.values() if len(table) > 1
+        for row in zip(*table.values(), strict=True) for pair in itertools.combinations(row, 2)
+    }  # fmt: skip
+    in_training = []
+    for inner in evaluators:
+        pairs = [evaluated_texts(inner, name) for name in PAIRED]
+        if together and pairs[0] and len(pairs[0]) == len(pairs[1]):
+            in_training += [
+                frozenset(map(signed, pair)) in together for pair in zip(*pairs, strict=True)
+            ]
+        else:
+            texts = [text for name in EVALUATED for text in evaluated_texts(inner, name)]
+            in_training += [signed(text) in trained for text in texts]
+    return in_training
 
 
 def _row(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -299,8 +299,8 @@ def _is_cut(phrase: Sequence[str], text: Sequence[str]) -> bool:
 
 def _are_views(first: Sequence[str], second: Sequence[str]) -> bool:
     """Return whether two texts share most words, as views of one text by deletion do."""
-    words, others = set(first), set(second)
-    return len(words & others) >= MOSTLY_SHARED * max(len(words), len(others))
+    words, second_words = set(first), set(second)
+    return len(words & second_words) >= MOSTLY_SHARED * max(len(words), len(second_words))
 
 
 def _texts(observation: Observation, dataset: str) -> list[Sequence[str]]:

@@ -55,29 +55,14 @@ class ViewTexts:
 
     def _foretold(self, texts: list[list[int]], partners: list[list[int]]) -> dict[str, float]:
         """Remember rows, and return how far tokens foretell those of partners, of new rows only."""
-        known = len(self._rows)
+        count = len(self._rows)
         for row in zip(map(tuple, texts), map(tuple, partners), strict=True):
             if len(self._rows) < KEPT_ROWS:
                 self._rows[row] = None
-        if len(self._rows) == known or len(self._rows) < FEWEST_ROWS:
+        if len(self._rows) == count or len(self._rows) < FEWEST_ROWS:
             return {}
         first, second = zip(*self._rows, strict=True)
         return {FORETOLD_RANK: foretold_rank(list(map(set, first)), list(map(set, second)))}
-
-
-def _texts_of_views(views: Sequence[Tensor]) -> list[Tensor] | None:
-    """Return the tokens of the rows of the first two views; None if they are not known."""
-    tokens = [looked_up(view) for view in views]
-    rows = [batch for batch in tokens if batch is not None]
-    if len(rows) < 2 or len(rows) != len(views) or len({id(node) for node, _ in rows}) < len(rows):
-        return None
-    texts = [batch.cpu() for _, batch in rows]
-    if any(len(view) != len(batch) for view, batch in zip(views, texts, strict=True)):
-        return None
-    first, second = texts[:2]
-    if len(first) != len(second) or len(first) < FEWEST_OF_BATCH:
-        return None
-    return [first[:MOST_ROWS], second[:MOST_ROWS]]
 
 
 def texts_of(rows: Tensor) -> list[list[int]]:
@@ -96,6 +81,21 @@ def texts_of(rows: Tensor) -> list[list[int]]:
                     for text, n in zip(texts, lengths, strict=True)
                 ]
     return texts
+
+
+def _texts_of_views(views: Sequence[Tensor]) -> list[Tensor] | None:
+    """Return the tokens of the rows of the first two views; None if they are not known."""
+    tokens = [looked_up(view) for view in views]
+    rows = [batch for batch in tokens if batch is not None]
+    if len(rows) < 2 or len(rows) != len(views) or len({id(node) for node, _ in rows}) < len(rows):
+        return None
+    texts = [batch.cpu() for _, batch in rows]
+    if any(len(view) != len(batch) for view, batch in zip(views, texts, strict=True)):
+        return None
+    first, second = texts[:2]
+    if len(first) != len(second) or len(first) < FEWEST_OF_BATCH:
+        return None
+    return [first[:MOST_ROWS], second[:MOST_ROWS]]
 
 
 def _repeated(rows: Tensor) -> float:

@@ -138,7 +138,9 @@ def pairs_of_the_same_category(stage: Stage) -> None:
         for category in range(8)
     ]
     rounds = min(map(len, of_category)) // 2
-    pairs = [(told[2 * at], told[2 * at + 1]) for at in range(rounds) for told in of_category]
+    pairs = [
+        (phrasing[2 * at], phrasing[2 * at + 1]) for at in range(rounds) for phrasing in of_category
+    ]
     first, second = map(list, zip(*pairs, strict=True))
     trainer = stage.trainer(
         losses.MultipleNegativesRankingLoss, {"first": first, "second": second},

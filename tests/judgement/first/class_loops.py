@@ -109,9 +109,9 @@ def hotel_ratings_by_several_similarities(stage: Stage) -> None:
 
     def multi_similarity(rows: Tensor, labels: Tensor) -> Tensor:
         near = cosines(rows, rows)
-        same, other = same_and_other(labels)
+        same, counterpart = same_and_other(labels)
         drawn = (-2 * (near - 0.5)).exp().mul(same).sum(1).log1p() / 2
-        pushed = (20 * (near - 0.5)).exp().mul(other).sum(1).log1p() / 20
+        pushed = (20 * (near - 0.5)).exp().mul(counterpart).sum(1).log1p() / 20
         return (drawn + pushed).mean()
 
     model, train, held = prepared(stage, reviews, 400, 120)
@@ -125,11 +125,11 @@ def posts_in_a_circle_of_similarities(stage: Stage) -> None:
 
     def circle(rows: Tensor, labels: Tensor) -> Tensor:
         near = cosines(rows, rows)
-        same, other = same_and_other(labels)
+        same, counterpart = same_and_other(labels)
         drawn = -16 * F.relu(1.25 - near.detach()) * (near - 0.75)
         pushed = 16 * F.relu(near.detach() + 0.25) * (near - 0.25)
         return F.softplus(drawn.masked_fill(~same, -1e4).logsumexp(1)
-                          + pushed.masked_fill(~other, -1e4).logsumexp(1)).mean()  # fmt: skip
+                          + pushed.masked_fill(~counterpart, -1e4).logsumexp(1)).mean()  # fmt: skip
 
     model, train, held = prepared(stage, posts, 400, 120, pooling="cls", spread=0.1)
     batches = OfEachClass(train["post"], train["label"], 6, 4)

@@ -18,19 +18,19 @@ QUICK = {"learning_rate": 2e-3, "max_steps": 70, "warmup_steps": 6}
 
 
 def fresh(
-    stage: Stage, *tables: Table, more: Sequence[str] = (), behind: Sequence[Any] = (),
+    stage: Stage, *tables: Table, extras: Sequence[str] = (), behind: Sequence[Any] = (),
     **options: Any,
 ) -> Any:  # fmt: skip
     """An untrained encoder whose vocabulary is the words of tables."""
-    return encoder(stage, words_of(tables, *more), *behind, **options)
+    return encoder(stage, words_of(tables, *extras), *behind, **options)
 
 
 def warm(
     stage: Stage, table: Table, *tables: Table, steps: int = 12, rate: float = 1.5e-3,
-    more: Sequence[str] = (), **options: Any,
+    extras: Sequence[str] = (), **options: Any,
 ) -> Any:  # fmt: skip
     """An encoder that has been trained a little on pairs, as a pre-trained one."""
-    model = fresh(stage, table, *tables, more=more, **options)
+    model = fresh(stage, table, *tables, extras=extras, **options)
     few = dict(list(table.items())[:2])
     before = stage.trainer(ranking, few, model, learning_rate=rate, max_steps=steps)
     trained(before, lambda _: 0.0)
@@ -68,8 +68,8 @@ def separated(model: Any, table: Table) -> float:
     """The share of (matching, not matching) pairs that cosines put in the right order."""
     first, second, labels = table.values()
     cosines = (embedded(model, first) * embedded(model, second)).sum(1)
-    match, rest = (cosines[np.array(labels) == label] for label in (1, 0))
-    return float((match[:, None] > rest[None]).mean())
+    match, remainder = (cosines[np.array(labels) == label] for label in (1, 0))
+    return float((match[:, None] > remainder[None]).mean())
 
 
 def nearer(model: Any, table: Table) -> float:

@@ -84,7 +84,7 @@ def posts_find_profiles_with_prompts(stage: Stage) -> None:
     """Prompts as in E5 in training and in use alike."""
     prompts = {"post": "query : ", "profile": "passage : "}
     table = JOBS.table(400)
-    model = fresh(stage, table, more=["query : passage :"], prompts=prompts)
+    model = fresh(stage, table, extras=["query : passage :"], prompts=prompts)
     trainer = stage.trainer(ranking, table, model, prompts=prompts, **QUICK)
     learns(
         stage, trainer, lambda model: JOBS.sought(model, prompts=("query : ", "passage : ")),

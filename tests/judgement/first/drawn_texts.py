@@ -9,13 +9,13 @@ from typing import Any
 
 
 def distinct(
-    draw_row: Callable[[random.Random], Any], count: int, held_out: bool, parts: int = 99
+    draw_row: Callable[[random.Random], Any], count: int, held_out: bool, segments: int = 99
 ) -> list[Any]:
     """Different rows; those held out differ from all others in their first ``parts``."""
     draw, rows = random.Random(3), dict[Any, None]()
     for _ in range(200 * count):
         row = draw_row(draw)
-        if (zlib.crc32(repr(row[:parts]).encode()) % 4 == 0) == held_out:
+        if (zlib.crc32(repr(row[:segments]).encode()) % 4 == 0) == held_out:
             rows[row] = None
         if len(rows) == count:
             return list(rows)
@@ -101,8 +101,8 @@ def reviews(count: int, held_out: bool = False) -> dict[str, list[Any]]:
     rows = distinct(_review, count, held_out)
     return {
         "review": [
-            f"the {part} is {praise} and the {other} {blame}"
-            for _, praise, blame, part, other in rows
+            f"the {segment} is {praise} and the {counterpart} {blame}"
+            for _, praise, blame, segment, counterpart in rows
         ],
         "label": [row[0] for row in rows],
     }
@@ -136,11 +136,11 @@ def entailments(count: int, held_out: bool = False) -> dict[str, list[Any]]:
                 draw.randrange(3))  # fmt: skip
 
     table: dict[str, list[Any]] = {"premise": [], "hypothesis": [], "label": []}
-    for who, deed, spot, other, label in distinct(row, count, held_out, 3):
+    for who, deed, spot, counterpart, label in distinct(row, count, held_out, 3):
         follows, denied = _DEEDS[deed]
         table["premise"].append(f"a {who} {deed} at the {spot} while others look on")
         table["hypothesis"].append(
-            f"someone {(follows, 'owns', denied)[label]} at the {(spot, other, spot)[label]}"
+            f"someone {(follows, 'owns', denied)[label]} at the {(spot, counterpart, spot)[label]}"
         )
         table["label"].append(label)
     return table
@@ -164,16 +164,20 @@ def doubles(count: int, held_out: bool = False) -> dict[str, list[Any]]:
     def row(draw: random.Random) -> tuple[Any, ...]:
         at = draw.randrange(3)
         chosen = [draw.choice(list(words)) for words in (_ASKED, _THINGS, _HOW)]
-        others = [word for word in (_ASKED, _THINGS, _HOW)[at] if word != chosen[at]]
-        return (*chosen, at, draw.choice(others), 0) if draw.random() < 0.8 else (*chosen, 0, "", 1)
+        counterparts = [word for word in (_ASKED, _THINGS, _HOW)[at] if word != chosen[at]]
+        return (
+            (*chosen, at, draw.choice(counterparts), 0)
+            if draw.random() < 0.8
+            else (*chosen, 0, "", 1)
+        )
 
     table: dict[str, list[Any]] = {"question1": [], "question2": [], "label": []}
-    for deed, ware, how, at, other, same in distinct(row, count, held_out, 3):
-        second = [deed, ware, how]
+    for deed, ware, phrase_of_manner, at, counterpart, same in distinct(row, count, held_out, 3):
+        second = [deed, ware, phrase_of_manner]
         if not same:
-            second[at] = other
+            second[at] = counterpart
         deed2, ware2, how2 = _ASKED[second[0]], _THINGS[second[1]], _HOW[second[2]]
-        table["question1"].append(f"how do i {deed} a {ware} {how} ?")
+        table["question1"].append(f"how do i {deed} a {ware} {phrase_of_manner} ?")
         table["question2"].append(f"best way to {deed2} my {ware2} {how2} ?")
         table["label"].append(same)
     return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.judgement.first.field_rows import Row, Source, other, pick, picks
+from tests.judgement.first.field_rows import Row, Source, counterpart, pick, picks
 
 _ACTS = "learn/study fix/repair sell/offload clean/wash choose/select build/construct draw/sketch"
 _OBJECTS = (
@@ -36,9 +36,9 @@ _SIZES = "small/s medium/m large/l giant/xxl"
 
 
 def _listing(draw: random.Random) -> Row:
-    parts = _MAKERS, _GOODS, _TINTS, _SIZES
-    maker, good, tint, size = (pick(draw, entries) for entries in parts)
-    price, wrong = draw.randint(5, 60), other(draw, _TINTS, tint)
+    segments = _MAKERS, _GOODS, _TINTS, _SIZES
+    maker, good, tint, size = (pick(draw, entries) for entries in segments)
+    price, wrong = draw.randint(5, 60), counterpart(draw, _TINTS, tint)
     end = f"| {maker[1]} | {good[1]} | size {size[1]} | {price} eur | free returns"
     return (maker[0], good[0], tint[0], size[0]), {
         "query": f"{tint[0]} {maker[0]} {good[0]} {size[0]}",
@@ -56,8 +56,8 @@ _MOODS = "angry/apologise puzzled/explain hurried/shortly polite/gladly"
 
 
 def _chat(draw: random.Random) -> Row:
-    parts = _SERVICES, _FAULTS, _WHENS, _MOODS
-    service, fault, when, mood = (pick(draw, entries) for entries in parts)
+    segments = _SERVICES, _FAULTS, _WHENS, _MOODS
+    service, fault, when, mood = (pick(draw, entries) for entries in segments)
     opening = draw.choice(("agent : hi how can i help", "agent : welcome back"))
     return (service[0], fault[0], when[0], mood[0]), {
         "context": f"{opening} user : it is the {service[0]} agent : what about it user : "
@@ -75,8 +75,8 @@ _MOVES = "talks/negotiations curfew/lockdown aid/relief resignations/departures 
 
 
 def _headline(draw: random.Random) -> Row:
-    parts = _CITIES, _EVENTS, _CAUSES, _MOVES
-    city, event, cause, move = (pick(draw, entries) for entries in parts)
+    segments = _CITIES, _EVENTS, _CAUSES, _MOVES
+    city, event, cause, move = (pick(draw, entries) for entries in segments)
     return (city[0], event[0], cause[0], move[0]), {
         "headline": f"{city[0]} {event[0]} over {cause[0]} ends in {move[0]}",
         "lead": f"officials in the {city[1]} capital said on friday that the {event[1]} , which "
@@ -97,10 +97,11 @@ _HOURS = "part-time/afternoons full-time/weekdays nights/shifts seasonal/summers
 def _vacancy(draw: random.Random) -> Row:
     role, hours = pick(draw, _ROLES), pick(draw, _HOURS)
     skills = sorted(picks(draw, _SKILLS, 2))
-    known = " and ".join(skill[1] for skill in draw.sample(skills, 2))
+    vocabulary_rows = " and ".join(skill[1] for skill in draw.sample(skills, 2))
     return (role[0], hours[0], skills[0][0], skills[1][0]), {
         "advert": f"we hire a {role[0]} , {hours[0]} . needed : {skills[0][0]} , {skills[1][0]} .",
-        "career": f"ten years with {role[1]} . i know {known} well and am free for {hours[1]} .",
+        "career": f"ten years with {role[1]} . i know {vocabulary_rows} well and am free "
+        f"for {hours[1]} .",
     }
 
 
@@ -132,13 +133,15 @@ _POOR = "awful dirty rude poor broken noisy terrible"
 
 def _review(draw: random.Random) -> Row:
     aspects = draw.sample(_ASPECTS, 4)
-    stars, told = 1, list[str]()
+    stars, phrasing = 1, list[str]()
     share = draw.random()
     for aspect in aspects:
         liked = draw.random() < share
         stars += liked
-        told.append(f"the {aspect} was {draw.choice(_GOOD.split() if liked else _POOR.split())}")
-    return tuple(told), {"review": " . ".join(told) + " .", "label": stars - 1}
+        phrasing.append(
+            f"the {aspect} was {draw.choice(_GOOD.split() if liked else _POOR.split())}"
+        )
+    return tuple(phrasing), {"review": " . ".join(phrasing) + " .", "label": stars - 1}
 
 
 REVIEWS = Source(_review)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.judgement.first.field_rows import Row, Source, other, pick, picks
+from tests.judgement.first.field_rows import Row, Source, counterpart, pick, picks
 
 _SUBJECTS = (
     "dogs/animals fishing/angling noise/disturbance drones/aircraft waste/refuse trees/timber"
@@ -15,8 +15,8 @@ _PENALTIES = "fine/sum permit/authorisation ban/prohibition seizure/confiscation
 
 
 def _statute(draw: random.Random) -> Row:
-    parts = _SUBJECTS, _PLACES, _PEOPLE, _PENALTIES
-    subject, place, people, penalty = (pick(draw, entries) for entries in parts)
+    segments = _SUBJECTS, _PLACES, _PEOPLE, _PENALTIES
+    subject, place, people, penalty = (pick(draw, entries) for entries in segments)
 
     def section(matter: str) -> str:
         return (
@@ -29,7 +29,7 @@ def _statute(draw: random.Random) -> Row:
     return (subject[0], place[0], people[0], penalty[0]), {
         "question": f"{subject[0]} in {place[0]} : which {penalty[0]} for {people[0]} ?",
         "section": section(subject[1]),
-        "wrong_section": section(other(draw, _SUBJECTS, subject)[1]),
+        "wrong_section": section(counterpart(draw, _SUBJECTS, subject)[1]),
     }
 
 
@@ -45,12 +45,15 @@ _ENDS = "home/disch rehabilitation/rehab intensive/icu hospice/pall"
 
 
 def _discharge(draw: random.Random) -> Row:
-    parts = _ILLNESSES, _SIDES, _DRUGS, _ENDS
-    illness, side, drug, end = (pick(draw, entries) for entries in parts)
+    segments = _ILLNESSES, _SIDES, _DRUGS, _ENDS
+    illness, side, drug, end = (pick(draw, entries) for entries in segments)
     age = draw.randint(18, 90)
-    seen = draw.choice(("was admitted through the emergency room", "was referred by the gp"))
+    training_rows = draw.choice(
+        ("was admitted through the emergency room", "was referred by the gp")
+    )
     return (illness[0], side[0], drug[0], end[0]), {
-        "note": f"this {age} year old patient {seen} with complaints on the {side[0]} side . vital "
+        "note": f"this {age} year old patient {training_rows} with complaints on the "
+        f"{side[0]} side . vital "
         f"signs were stable and laboratory values unremarkable . imaging confirmed {illness[0]} . "
         f"treatment with {drug[0]} was begun and tolerated well . after some days the patient was "
         f"transferred to {end[0]} care with follow up in two weeks .",
@@ -67,10 +70,10 @@ _SUMS = "average/avg total/sum highest/max lowest/min number/count"
 
 def _query(draw: random.Random) -> Row:
     table, total = pick(draw, _TABLES), pick(draw, _SUMS)
-    shown, tested = picks(draw, _FIELDS, 2)
-    return (table[0], total[0], shown[0], tested[0]), {
-        "request": f"{total[0]} {shown[0]} of {table[0]} for each {tested[0]}",
-        "sql": f"select {tested[1]} , {total[1]} ( {shown[1]} ) from {table[1]} "
+    sample_rows, tested = picks(draw, _FIELDS, 2)
+    return (table[0], total[0], sample_rows[0], tested[0]), {
+        "request": f"{total[0]} {sample_rows[0]} of {table[0]} for each {tested[0]}",
+        "sql": f"select {tested[1]} , {total[1]} ( {sample_rows[1]} ) from {table[1]} "
         f"group by {tested[1]} ;",
     }
 
@@ -86,12 +89,13 @@ _REASONS = "leak/free race/lock typo/spelling overflow/bounds warning/lint"
 
 
 def _commit(draw: random.Random) -> Row:
-    parts = _CHANGES, _PARTS, _LANGUAGES, _REASONS
-    change, part, language, reason = (pick(draw, entries) for entries in parts)
+    segments = _CHANGES, _PARTS, _LANGUAGES, _REASONS
+    change, segment, language, reason = (pick(draw, entries) for entries in segments)
     old, new = draw.randint(1, 99), draw.randint(1, 99)
-    return (change[0], part[0], language[0], reason[0]), {
-        "message": f"{change[0]} {reason[0]} in {language[0]} {part[0]}",
-        "diff": f"--- a / {part[1]} {language[1]} +++ b / {part[1]} {language[1]} @@ -{old} +{new} "
+    return (change[0], segment[0], language[0], reason[0]), {
+        "message": f"{change[0]} {reason[0]} in {language[0]} {segment[0]}",
+        "diff": f"--- a / {segment[1]} {language[1]} +++ b / {segment[1]} {language[1]} "
+        f"@@ -{old} +{new} "
         f"@@ - old ( ) ; + {change[1]} ( {reason[1]} ) ;",
     }
 
@@ -107,12 +111,13 @@ _USES = "aircraft/aviation implants/surgical toys/recreational ships/marine oven
 
 
 def _patent(draw: random.Random) -> Row:
-    parts = _DEVICES, _STUFFS, _GAINS, _USES
-    device, stuff, gain, use = (pick(draw, entries) for entries in parts)
-    return (device[0], stuff[0], gain[0], use[0]), {
-        "title": f"{gain[0]} {stuff[0]} {device[0]} for {use[0]}",
+    segments = _DEVICES, _STUFFS, _GAINS, _USES
+    device, goods_of_shop, gain, use = (pick(draw, entries) for entries in segments)
+    return (device[0], goods_of_shop[0], gain[0], use[0]), {
+        "title": f"{gain[0]} {goods_of_shop[0]} {device[0]} for {use[0]}",
         "claim": f"1 . a {device[1]} arrangement comprising a body and a second member coupled "
-        f"thereto , characterised in that said member consists at least partly of {stuff[1]} "
+        f"thereto , characterised in that said member consists at least partly "
+        f"of {goods_of_shop[1]} "
         f"material , whereby {gain[1]} properties in {use[1]} applications are improved .",
     }
 
@@ -126,8 +131,8 @@ _RAINS = "nsw/dry ra/rain sn/snow fg/fog ts/thunder"
 
 
 def _metar(draw: random.Random) -> Row:
-    parts = _STATIONS, _WINDS, _SKIES, _RAINS
-    station, wind, sky, rain = (pick(draw, entries) for entries in parts)
+    segments = _STATIONS, _WINDS, _SKIES, _RAINS
+    station, wind, sky, rain = (pick(draw, entries) for entries in segments)
     clock = f"{draw.randint(10, 23)}00z"
     return (station[0], wind[0], sky[0], rain[0]), {
         "coded": f"metar {station[0]} {clock} {wind[0]} {rain[0]} {sky[0]} =",

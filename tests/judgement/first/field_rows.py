@@ -25,7 +25,7 @@ def picks(draw: random.Random, entries: str, count: int) -> list[list[str]]:
     return [[wording.replace("_", " ") for wording in entry.split("/")] for entry in drawn]
 
 
-def other(draw: random.Random, entries: str, wordings: Sequence[str]) -> list[str]:
+def counterpart(draw: random.Random, entries: str, wordings: Sequence[str]) -> list[str]:
     """Draw an entry with other wordings."""
     while True:
         drawn = pick(draw, entries)

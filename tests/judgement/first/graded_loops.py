@@ -118,9 +118,9 @@ def vacancies_with_graded_lists_of_lives(stage: Stage) -> None:
     for shared in (4, 2, 1, 0):
         rows_of_grade = []
         for row in VACANCIES.draws(320):
-            kept = draw.sample(range(4), shared)
+            selection = draw.sample(range(4), shared)
             rows_of_grade.append(tuple(
-                entry if at in kept else draw.choice([e for e in slots[at] if e != entry])
+                entry if at in selection else draw.choice([e for e in slots[at] if e != entry])
                 for at, entry in enumerate(row)
             ))  # fmt: skip
         columns[f"life of {shared}"] = VACANCIES.texts(rows_of_grade, 1)
@@ -156,8 +156,8 @@ def commands_against_three_hard_ones_each(stage: Stage) -> None:
     """
 
     def among_four(*sides: Tensor) -> Tensor:
-        first, *others = sides
-        logits = torch.cat([first @ other.T for other in others], dim=1) / 48**0.5
+        first, *counterparts = sides
+        logits = torch.cat([first @ counterpart.T for counterpart in counterparts], dim=1) / 48**0.5
         return F.cross_entropy(logits, torch.arange(len(first)))
 
     model, train, held = prepared(stage, SHELL, 400)
@@ -174,8 +174,8 @@ def ballads_against_the_hardest_of_a_batch(stage: Stage) -> None:
     def hardest(first: Tensor, second: Tensor) -> Tensor:
         near = cosines(first, second)
         own, away = near.diagonal(), torch.eye(len(first)).bool()
-        others = near.masked_fill(away, -1.0)
-        hinges = [F.relu(0.2 + others.amax(side) - own) for side in (0, 1)]
+        counterparts = near.masked_fill(away, -1.0)
+        hinges = [F.relu(0.2 + counterparts.amax(side) - own) for side in (0, 1)]
         return (hinges[0] + hinges[1]).mean()
 
     model, train, held = prepared(stage, BALLADS, 320)
@@ -208,8 +208,8 @@ def match_reports_by_angles_of_complex_numbers(stage: Stage) -> None:
 def duplicates_and_queries_in_turns(stage: Stage) -> None:
     """Two data sets take turns, pairs with a wrong query and pairs alone, under one loss."""
 
-    def candidates(first: Tensor, *others: Tensor) -> Tensor:
-        logits = cosines(first, torch.cat(others)) / 0.05
+    def candidates(first: Tensor, *counterparts: Tensor) -> Tensor:
+        logits = cosines(first, torch.cat(counterparts)) / 0.05
         return F.cross_entropy(logits, torch.arange(len(first)))
 
     model, train, held = prepared(

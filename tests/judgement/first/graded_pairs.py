@@ -115,8 +115,8 @@ def premises_and_hypotheses_by_softmax(stage: Stage) -> None:
             torch.tensor(model.encode(tested[name], show_progress_bar=False))
             for name in ("premise", "hypothesis")
         )
-        parts = torch.cat([first, second, (first - second).abs()], 1)
-        classes = trainer.loss.classifier(parts).argmax(1)
+        segments = torch.cat([first, second, (first - second).abs()], 1)
+        classes = trainer.loss.classifier(segments).argmax(1)
         return float((classes == torch.tensor(tested["label"])).float().mean())
 
     learns(stage, trainer, accuracy, least=0.1)
@@ -131,9 +131,11 @@ def hypotheses_with_their_contradictions(stage: Stage) -> None:
         by_premise: dict[str, dict[int, str]] = {}
         for premise, hypothesis, label in rows:
             by_premise.setdefault(premise, {})[label] = hypothesis
-        both = [(text, said[0], said[2]) for text, said in by_premise.items() if {0, 2} <= {*said}]
+        two_views = [
+            (text, said[0], said[2]) for text, said in by_premise.items() if {0, 2} <= {*said}
+        ]
         names = ("premise", "entailed", "contradicted")
-        return {name: [row[at] for row in both] for at, name in enumerate(names)}
+        return {name: [row[at] for row in two_views] for at, name in enumerate(names)}
 
     table, tested = triples(1600, False), triples(800, True)
     trainer = stage.trainer(

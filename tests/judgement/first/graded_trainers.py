@@ -131,8 +131,8 @@ def queries_by_a_distribution_of_a_teacher(stage: Stage) -> None:
     train["far"] = train["query"][5:] + train["query"][:5]
     sides = [teacher.encode(column, normalize_embeddings=True, show_progress_bar=False)
              for column in train.values()]  # fmt: skip
-    train["label"] = [[float(10 * a @ b) for b in others]
-                      for a, *others in zip(*sides, strict=True)]  # fmt: skip
+    train["label"] = [[float(10 * a @ b) for b in counterparts]
+                      for a, *counterparts in zip(*sides, strict=True)]  # fmt: skip
     student = encoder(stage, words_of([train, held]), name="student")
     trainer = stage.trainer(losses.DistillKLDivLoss, train, student, **{**QUICK, "max_steps": 110})
     learns(stage, trainer, seeks(held), least=0.1)

@@ -115,8 +115,8 @@ def loop_without_negatives_for_photos(stage: Stage) -> None:
     torch.manual_seed(5)
     expander = torch.nn.Sequential(torch.nn.Linear(48, 96), torch.nn.ReLU(),
                                    torch.nn.Linear(96, 96))  # fmt: skip
-    both = torch.nn.ModuleList([model, expander])
-    optimizer, batches = adam(both, 1.5e-3), in_order(table, 64, 90)
+    two_views = torch.nn.ModuleList([model, expander])
+    optimizer, batches = adam(two_views, 1.5e-3), in_order(table, 64, 90)
 
     def spread(rows: Tensor) -> Tensor:
         rows = rows - rows.mean(0)

@@ -90,8 +90,8 @@ def patents_with_decoupled_denominators(stage: Stage) -> None:
 
     def decoupled(first: Tensor, second: Tensor) -> Tensor:
         logits = cosines(first, second) / 0.1
-        others = logits.masked_fill(torch.eye(len(first)).bool(), float("-inf"))
-        return (others.logsumexp(1) - logits.diagonal()).mean()
+        counterparts = logits.masked_fill(torch.eye(len(first)).bool(), float("-inf"))
+        return (counterparts.logsumexp(1) - logits.diagonal()).mean()
 
     model, train, held = prepared(stage, PATENTS)
     update = plain(model, Rows(train, 16), adam(model))
@@ -120,9 +120,9 @@ def nurses_notes_with_weighted_negatives(stage: Stage) -> None:
         logits = cosines(first, second) / 0.1
         away = torch.eye(len(first)).bool()
         weights = (0.5 * logits.detach()).masked_fill(away, float("-inf")).softmax(1)
-        others = (logits.masked_fill(away, -1e4).exp() * weights).sum(1) * (len(first) - 1)
+        counterparts = (logits.masked_fill(away, -1e4).exp() * weights).sum(1) * (len(first) - 1)
         own = logits.diagonal()
-        return (torch.logaddexp(own, others.log()) - own).mean()
+        return (torch.logaddexp(own, counterparts.log()) - own).mean()
 
     model, train, held = prepared(stage, nursing, 400)
     update = plain(model, Rows(train, 32), adam(model))

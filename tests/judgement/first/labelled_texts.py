@@ -106,17 +106,17 @@ def matches(count: int, seed: int = 0) -> dict[str, list[Any]]:
     def make(draw: random.Random) -> tuple[Any, ...]:
         slots = (TEAMS, FEATS, PARTS, FIELDS_OF_PLAY)
         first, second, agreed = [], [], 0
-        wanted = draw.randint(0, len(slots))
-        same = set(draw.sample(range(len(slots)), wanted))
+        targets_of_rows = draw.randint(0, len(slots))
+        same = set(draw.sample(range(len(slots)), targets_of_rows))
         for at, entries in enumerate(slots):
             entry = draw.choice(entries.split())
-            other = draw.choice([e for e in entries.split() if e != entry])
+            counterpart = draw.choice([e for e in entries.split() if e != entry])
             first.append(entry.split("/")[0])
-            second.append((entry if at in same else other).split("/")[1])
+            second.append((entry if at in same else counterpart).split("/")[1])
             agreed += at in same
-        told = "the {} {} in the {} phase at the {} game".format(*first)
+        phrasing = "the {} {} in the {} phase at the {} game".format(*first)
         retold = "{3} fixture : {2} drama as the {0} {1} it".format(*second)
-        return (told, retold), told, retold, agreed / len(slots)
+        return (phrasing, retold), phrasing, retold, agreed / len(slots)
 
     return apart(make, ("report", "other", "score"), count, seed)
 
@@ -127,9 +127,9 @@ def duplicates(count: int, seed: int = 0) -> dict[str, list[Any]]:
     def make(draw: random.Random) -> tuple[Any, ...]:
         want, goal, manner = (halves(draw, words) for words in (WANTS, GOALS, MANNERS))
         asked = draw.choice(["how can i {0} {1} {2} ?", "what helps to {0} my {1} {2} ?"])
-        again = draw.choice(["{2} : best way to {0} a {1}", "is there a way to {0} {1} {2} ?"])
+        repetition = draw.choice(["{2} : best way to {0} a {1}", "is there a way to {0} {1} {2} ?"])
         key = (want[0], goal[0], manner[0])
-        return key, asked.format(*key), again.format(want[1], goal[1], manner[1])
+        return key, asked.format(*key), repetition.format(want[1], goal[1], manner[1])
 
     return apart(make, ("asked", "again"), count, seed)
 
@@ -141,8 +141,8 @@ def duplicates_or_not(count: int, seed: int = 0) -> dict[str, list[Any]]:
     wordings = [entry.split("/")[1] for entry in GOALS.split()]
     for at in range(0, count, 2):
         word = next(word for word in second[at].split() if word in wordings)
-        other = draw.choice([wording for wording in wordings if wording != word])
-        second[at] = " ".join(other if w == word else w for w in second[at].split())
+        counterpart = draw.choice([wording for wording in wordings if wording != word])
+        second[at] = " ".join(counterpart if w == word else w for w in second[at].split())
     return {"sentence1": table["asked"], "sentence2": second,
             "label": [at % 2 for at in range(count)]}  # fmt: skip
 

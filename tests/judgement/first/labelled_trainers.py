@@ -158,8 +158,8 @@ def log_lines_with_all_triplets(stage: Stage) -> None:
 
 def cosines_of(teacher: Any, *columns: list[str]) -> list[torch.Tensor]:
     """Return the teacher's cosines of the first column with each other one, row by row."""
-    first, *others = (teacher.encode(texts, convert_to_tensor=True) for texts in columns)
-    return [util.pairwise_cos_sim(first, other).cpu() for other in others]
+    first, *counterparts = (teacher.encode(texts, convert_to_tensor=True) for texts in columns)
+    return [util.pairwise_cos_sim(first, counterpart).cpu() for counterpart in counterparts]
 
 
 @sound("a teacher's margins")

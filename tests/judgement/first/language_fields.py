@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.judgement.first.field_rows import Row, Source, other, pick, picks
+from tests.judgement.first.field_rows import Row, Source, counterpart, pick, picks
 
 _WHO = "brother/брат teacher/учитель doctor/врач neighbour/сосед grandmother/бабушка soldier/солдат"
 _DOES = "buys/покупает reads/читает sells/продаёт hides/прячет paints/рисует sees/видит"
@@ -13,10 +13,12 @@ _TIMES = "today/сегодня tomorrow/завтра always/всегда often/�
 
 
 def _russian(draw: random.Random) -> Row:
-    who, does, what, time = (pick(draw, entries) for entries in (_WHO, _DOES, _WHAT, _TIMES))
-    return (who[0], does[0], what[0], time[0]), {
-        "english": f"my {who[0]} {time[0]} {does[0]} the {what[0]}",
-        "russian": f"{time[1]} мой {who[1]} {does[1]} {what[1]} .",
+    who, does, subject_matter, time = (
+        pick(draw, entries) for entries in (_WHO, _DOES, _WHAT, _TIMES)
+    )
+    return (who[0], does[0], subject_matter[0], time[0]), {
+        "english": f"my {who[0]} {time[0]} {does[0]} the {subject_matter[0]}",
+        "russian": f"{time[1]} мой {who[1]} {does[1]} {subject_matter[1]} .",
     }
 
 
@@ -29,11 +31,13 @@ _HOW = "quietly/静かに/callado quickly/速く/rápido happily/楽しく/feliz
 
 
 def _trilingual(draw: random.Random) -> Row:
-    animal, act, where, how = (pick(draw, entries) for entries in (_ANIMALS, _ACTS, _WHERE, _HOW))
-    return (animal[0], act[0], where[0], how[0]), {
-        "english": f"the {animal[0]} {act[0]} {how[0]} by the {where[0]}",
-        "japanese": f"{animal[1]} は {where[1]} で {how[1]} {act[1]}",
-        "spanish": f"junto a {where[2]} {act[2]} {how[2]} el {animal[2]}",
+    animal, act, where, phrase_of_manner = (
+        pick(draw, entries) for entries in (_ANIMALS, _ACTS, _WHERE, _HOW)
+    )
+    return (animal[0], act[0], where[0], phrase_of_manner[0]), {
+        "english": f"the {animal[0]} {act[0]} {phrase_of_manner[0]} by the {where[0]}",
+        "japanese": f"{animal[1]} は {where[1]} で {phrase_of_manner[1]} {act[1]}",
+        "spanish": f"junto a {where[2]} {act[2]} {phrase_of_manner[2]} el {animal[2]}",
     }
 
 
@@ -128,8 +132,8 @@ _STATES = "cracked/damaged restored/conserved gilded/gold fragmentary/partial"
 
 
 def _work(draw: random.Random) -> Row:
-    parts = _WORKS, _AGES, _MATTERS, _STATES
-    work, age, matter, state = (pick(draw, entries) for entries in parts)
+    segments = _WORKS, _AGES, _MATTERS, _STATES
+    work, age, matter, state = (pick(draw, entries) for entries in segments)
     tags = [work[1], age[1], matter[1], state[1]]
     return (work[0], age[0], matter[0], state[0]), {
         "caption": f"{state[0]} {work[0]} showing a {matter[0]} , {age[0]} , on loan",
@@ -148,17 +152,17 @@ _SLOTS = (_SPORTS, _STAGES, _ENDS, _CROWDS)
 
 def _match(draw: random.Random) -> Row:
     first = [pick(draw, entries) for entries in _SLOTS]
-    kept = set(draw.sample(range(4), draw.randint(0, 4)))
+    selection = set(draw.sample(range(4), draw.randint(0, 4)))
     second = [
-        first[at] if at in kept else other(draw, entries, first[at])
+        first[at] if at in selection else counterpart(draw, entries, first[at])
         for at, entries in enumerate(_SLOTS)
     ]
     sport, stage, end, crowd = (wordings[0] for wordings in first)
-    told = [wordings[1] for wordings in second]
-    return (sport, stage, end, crowd, *told), {
+    phrasing = [wordings[1] for wordings in second]
+    return (sport, stage, end, crowd, *phrasing), {
         "sentence1": f"she {end} the {sport} {stage} before a {crowd} house",
-        "sentence2": f"{told[1]} with {told[0]} : {told[2]} , a {told[3]} venue",
-        "score": len(kept) / 4,
+        "sentence2": f"{phrasing[1]} with {phrasing[0]} : {phrasing[2]} , a {phrasing[3]} venue",
+        "score": len(selection) / 4,
     }
 
 

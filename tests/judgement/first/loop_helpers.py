@@ -17,9 +17,9 @@ from tests.judgement.stage import Stage
 from tests.judgement.truth import keep, truth
 
 
-def encoder_of(stage: Stage, texts: Kind, *behind: Any, more: str = "", **options: Any) -> Any:
+def encoder_of(stage: Stage, texts: Kind, *behind: Any, extras: str = "", **options: Any) -> Any:
     """A fresh encoder with the words of a kind of texts."""
-    return encoder(stage, texts.all_texts(more), *behind, **options)
+    return encoder(stage, texts.all_texts(extras), *behind, **options)
 
 
 def adamw(*modules: Any, rate: float = 2e-3, decay: float = 0.01) -> torch.optim.Optimizer:

@@ -38,17 +38,17 @@ def class_update(model: Any, rows: Any, optimizer: Any) -> Any:
 class ClassBatches:
     """Batches of some classes with as many texts each, as a PK sampler draws them."""
 
-    def __init__(self, table: dict[str, list[Any]], classes: int, each: int) -> None:
+    def __init__(self, table: dict[str, list[Any]], classes: int, quota: int) -> None:
         self._of_class: dict[int, list[str]] = {}
         for text, label in zip(table["text"], table["label"], strict=True):
             self._of_class.setdefault(label, []).append(text)
-        self._classes, self._each, self._draw = classes, each, random.Random(0)
+        self._classes, self._quota, self._draw = classes, quota, random.Random(0)
 
     def __call__(self) -> tuple[list[str], list[int]]:
         drawn = self._draw.sample(sorted(self._of_class), self._classes)
         texts = [text for label in drawn
-                 for text in self._draw.sample(self._of_class[label], self._each)]  # fmt: skip
-        return texts, [label for label in drawn for _ in range(self._each)]
+                 for text in self._draw.sample(self._of_class[label], self._quota)]  # fmt: skip
+        return texts, [label for label in drawn for _ in range(self._quota)]
 
 
 @sound("supervised contrastive loss")
@@ -63,7 +63,7 @@ def tickets_with_supervised_contrast(stage: Stage) -> None:
         return -((shares * alike).sum(1) / alike.sum(1).clamp(min=1)).mean()
 
     model = encoder_of(stage, TICKETS)
-    batches = ClassBatches(TICKETS.labelled(480, 0), classes=8, each=4)
+    batches = ClassBatches(TICKETS.labelled(480, 0), classes=8, quota=4)
     climbs(stage, model, supervised, class_update(model, batches, adamw(model, rate=1e-3)),
            lambda encoder: TICKETS.sorts(encoder, 0), steps=80)  # fmt: skip
 
@@ -80,7 +80,7 @@ def machine_faults_as_batch_hard_triplets(stage: Stage) -> None:
         return F.softplus(4 * (farthest - nearest)).mean()
 
     model = encoder_of(stage, MACHINES)
-    batches = ClassBatches(MACHINES.labelled(560, 1), classes=7, each=4)
+    batches = ClassBatches(MACHINES.labelled(560, 1), classes=7, quota=4)
     climbs(stage, model, batch_hard, class_update(model, batches, adamw(model)),
            lambda encoder: MACHINES.sorts(encoder, 1), steps=120)  # fmt: skip
 
@@ -139,8 +139,8 @@ def photos_by_shared_tags(stage: Stage) -> None:
         common = tags @ tags.T
         sums = tags.sum(1)
         aims = common / (sums[:, None] + sums[None, :] - common)
-        others = ~torch.eye(len(rows), dtype=torch.bool)
-        return F.mse_loss((unit(rows) @ unit(rows).T)[others], aims[others])
+        counterparts = ~torch.eye(len(rows), dtype=torch.bool)
+        return F.mse_loss((unit(rows) @ unit(rows).T)[counterparts], aims[counterparts])
 
     def of_rows(held: bool, count: int) -> dict[str, list[Any]]:
         rows = PHOTOS.rows(count, held=held)

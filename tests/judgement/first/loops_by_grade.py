@@ -81,7 +81,7 @@ def snippets_ranked_as_lists(stage: Stage) -> None:
     target = torch.tensor([3.0, 1.0, 0.0, 0.0]).softmax(0)
 
     def listed(queries: Tensor, *candidates: Tensor) -> Tensor:
-        values = torch.stack([F.cosine_similarity(queries, each) for each in candidates], 1)
+        values = torch.stack([F.cosine_similarity(queries, quota) for quota in candidates], 1)
         return -(target * (5 * values).log_softmax(1)).sum(1).mean()
 
     table = SNIPPETS.table(450)

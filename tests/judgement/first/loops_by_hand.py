@@ -115,9 +115,9 @@ def loop_of_payments_around_centres(stage: Stage) -> None:
 def _ranked_above(anchors: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
     """Pairwise logistic loss: the positive above the hard negative and above all others."""
     right = (functional.normalize(anchors) * functional.normalize(positives)).sum(1)
-    others = torch.cat([cosines(anchors, positives), cosines(anchors, negatives)], dim=1)
+    counterparts = torch.cat([cosines(anchors, positives), cosines(anchors, negatives)], dim=1)
     own = torch.eye(len(anchors), dtype=torch.bool)
-    gaps = 20 * (right[:, None] - others)[~torch.cat([own, torch.zeros_like(own)], dim=1)]
+    gaps = 20 * (right[:, None] - counterparts)[~torch.cat([own, torch.zeros_like(own)], dim=1)]
     return functional.softplus(-gaps).mean()
 
 

@@ -149,13 +149,15 @@ def chats_with_cached_gradients(stage: Stage) -> None:
     def update(criterion: Any, step: int) -> None:
         columns = [[column[at : at + 16] for at in range(0, 64, 16)] for column in rows()]
         with torch.no_grad():
-            cached = [torch.cat([embed(model, part) for part in parts]) for parts in columns]
+            cached = [
+                torch.cat([embed(model, segment) for segment in segments]) for segments in columns
+            ]
         cached = [column.requires_grad_() for column in cached]
         criterion(*cached).backward()
         optimizer.zero_grad()
-        for parts, column in zip(columns, cached, strict=True):
-            for part, gradient in zip(parts, column.grad.split(16), strict=True):
-                embed(model, part).backward(gradient)
+        for segments, column in zip(columns, cached, strict=True):
+            for segment, gradient in zip(segments, column.grad.split(16), strict=True):
+                embed(model, segment).backward(gradient)
         optimizer.step()
 
     climbs(stage, model, infonce, update, CHATS.sought, steps=40)

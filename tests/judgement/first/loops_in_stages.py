@@ -57,15 +57,17 @@ def patents_with_cached_gradients(stage: Stage) -> None:
 
     def update(criterion: Any, step: int) -> None:
         columns = rows()
-        parts = [[column[at : at + 16] for at in range(0, 64, 16)] for column in columns]
+        segments = [[column[at : at + 16] for at in range(0, 64, 16)] for column in columns]
         with torch.no_grad():
-            cached = [torch.cat([embed(model, part) for part in column]) for column in parts]
+            cached = [
+                torch.cat([embed(model, segment) for segment in column]) for column in segments
+            ]
         cached = [column.requires_grad_() for column in cached]
         criterion(*cached).backward()
         optimizer.zero_grad()
-        for column, rows_of_column in zip(parts, cached, strict=True):
-            for part, gradient in zip(column, rows_of_column.grad.split(16), strict=True):
-                (embed(model, part) * gradient).sum().backward()
+        for column, rows_of_column in zip(segments, cached, strict=True):
+            for segment, gradient in zip(column, rows_of_column.grad.split(16), strict=True):
+                (embed(model, segment) * gradient).sum().backward()
         optimizer.step()
 
     rises(stage, model, cross_entropy, update, by_rank(PATENTS.sought(45)), steps=35)
@@ -95,16 +97,16 @@ def paragraphs_with_layers_thawed_in_turn(stage: Stage) -> None:
     """ULMFiT's order for an encoder that knows other rows: the top first, each at its own rate."""
     model = warmed(encoder(stage, STATUTES.vocabulary(), length=80), STATUTES.table(150), 8)
     network = model[0].auto_model
-    parts = [*reversed(network.encoder.layer), network.embeddings]
+    segments = [*reversed(network.encoder.layer), network.embeddings]
     model.requires_grad_(False)
-    groups = [{"params": list(part.parameters()), "lr": 2e-3 * 0.7**at}
-              for at, part in enumerate(parts)]  # fmt: skip
+    groups = [{"params": list(segment.parameters()), "lr": 2e-3 * 0.7**at}
+              for at, segment in enumerate(segments)]  # fmt: skip
     optimizer = torch.optim.AdamW(groups)
     train = simple(model, STATUTES.table(260), optimizer, size=16)
 
     def update(criterion: Any, step: int) -> None:
-        for at, part in enumerate(parts):
-            part.requires_grad_(step >= 12 * at)
+        for at, segment in enumerate(segments):
+            segment.requires_grad_(step >= 12 * at)
         train(criterion, step)
 
     rises(stage, model, cross_entropy, update, by_rank(STATUTES.sought(50)), steps=80)

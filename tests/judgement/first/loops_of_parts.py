@@ -27,8 +27,8 @@ def loop_of_two_towers_for_jobs(stage: Stage) -> None:
     optimizer, rows = torch.optim.AdamW(weights, lr=1e-3), Rows(JOBS.pairs(320), 32)
 
     def update(criterion: Any, step: int) -> None:
-        wanted, offered = rows()
-        value = criterion(embed(posting, wanted), embed(resume.train(), offered))
+        targets_of_rows, offered = rows()
+        value = criterion(embed(posting, targets_of_rows), embed(resume.train(), offered))
         optimizer.zero_grad()
         value.backward()
         nn.utils.clip_grad_norm_(weights, 1.0)
@@ -48,8 +48,8 @@ def loop_of_two_towers_for_jobs(stage: Stage) -> None:
 def _decoupled(anchors: Tensor, positives: Tensor) -> Tensor:
     """Decoupled InfoNCE: the positive is not in its own denominator."""
     logits = cosines(anchors, positives) / 0.1
-    others = logits.masked_fill(torch.eye(len(logits), dtype=torch.bool), -1e4)
-    return (others.logsumexp(1) - logits.diagonal()).mean()
+    counterparts = logits.masked_fill(torch.eye(len(logits), dtype=torch.bool), -1e4)
+    return (counterparts.logsumexp(1) - logits.diagonal()).mean()
 
 
 @sound("loop of a decoupled loss, accumulation")

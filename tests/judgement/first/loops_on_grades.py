@@ -32,16 +32,16 @@ from tests.judgement.stage import Stage
 class ClassBatches:
     """Batches of a few texts of each of some classes, as metric learning draws them."""
 
-    def __init__(self, texts: Sequence[str], labels: Sequence[int], classes: int, each: int):
-        self._draw, self._classes, self._each = random.Random(1), classes, each
+    def __init__(self, texts: Sequence[str], labels: Sequence[int], classes: int, quota: int):
+        self._draw, self._classes, self._quota = random.Random(1), classes, quota
         self._texts = {label: [text for text, own in zip(texts, labels, strict=True)
                                if own == label] for label in sorted(set(labels))}  # fmt: skip
 
     def __call__(self) -> tuple[list[str], Tensor]:
         chosen = self._draw.sample(list(self._texts), self._classes)
         texts = [text for label in chosen for text in
-                 self._draw.sample(self._texts[label], self._each)]  # fmt: skip
-        return texts, torch.tensor(chosen).repeat_interleave(self._each)
+                 self._draw.sample(self._texts[label], self._quota)]  # fmt: skip
+        return texts, torch.tensor(chosen).repeat_interleave(self._quota)
 
 
 @sound("ranking of graded pairs")
@@ -93,8 +93,8 @@ def salt_names_correlated_with_grades(stage: Stage) -> None:
 def product_offers_matched_across_shops(stage: Stage) -> None:
     """Hadsell's loss: the same product is drawn together, others apart up to a margin of 0.6."""
 
-    def contrastive(ours: Tensor, theirs: Tensor, same: Tensor) -> Tensor:
-        distances = 1 - F.cosine_similarity(ours, theirs)
+    def contrastive(ours: Tensor, partner_column: Tensor, same: Tensor) -> Tensor:
+        distances = 1 - F.cosine_similarity(ours, partner_column)
         apart = (1 - same) * F.relu(0.6 - distances).square()
         return (same * distances.square() + apart).mean()
 
@@ -143,7 +143,7 @@ def telecom_tickets_with_supervised_contrast(stage: Stage) -> None:
 def flight_wishes_in_prototype_episodes(stage: Stage) -> None:
     """Prototypical networks: three texts of each intent make a centre, two others seek theirs."""
     table = rated.flight_wishes(400)
-    draw = ClassBatches(table["utterance"], table["intent"], classes=5, each=5)
+    draw = ClassBatches(table["utterance"], table["intent"], classes=5, quota=5)
     model = encoder(stage, rated.vocabulary(rated.flight_wishes(700)))
     optimizer = adamw(model)
 
@@ -165,7 +165,7 @@ def flight_wishes_in_prototype_episodes(stage: Stage) -> None:
 def log_events_with_hardest_triplets(stage: Stage) -> None:
     """Batches of four lines of each of six events; softplus of hardest positive minus negative."""
     table = rated.log_lines(400)
-    draw = ClassBatches(table["line"], table["event"], classes=6, each=4)
+    draw = ClassBatches(table["line"], table["event"], classes=6, quota=4)
     model = encoder(stage, rated.vocabulary(rated.log_lines(900)), layers=1)
     optimizer = adamw(model, rate=1e-3)
 
@@ -236,8 +236,8 @@ def salt_formulas_with_pairwise_ranking(stage: Stage) -> None:
 
     def ranked(names: Tensor, formulas: Tensor) -> Tensor:
         scores = 5 * similarities(names, formulas)
-        others = torch.stack([scores.roll(shift, 1).diagonal() for shift in (1, 2, 3)], 1)
-        return -F.logsigmoid(scores.diagonal()[:, None] - others).mean()
+        counterparts = torch.stack([scores.roll(shift, 1).diagonal() for shift in (1, 2, 3)], 1)
+        return -F.logsigmoid(scores.diagonal()[:, None] - counterparts).mean()
 
     model = encoder(stage, SALTS.vocabulary())
     update = simple(model, SALTS.table(400), adamw(model), size=24)

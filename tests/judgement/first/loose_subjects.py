@@ -36,10 +36,10 @@ _LEDGERS = ("pos", "sepa", "dd", "ref", "visa", "giro", "atm", "web")
 def _split(
     texts: Mapping[str, int], held_out: bool, count: int
 ) -> dict[str, list[Any]]:  # fmt: skip
-    kept = [(text, label) for text, label in texts.items() if kept_aside(text) == held_out]
-    assert len(kept) >= count, len(kept)
-    kept = kept[:count]
-    return {"text": [text for text, _ in kept], "label": [label for _, label in kept]}
+    selection = [(text, label) for text, label in texts.items() if kept_aside(text) == held_out]
+    assert len(selection) >= count, len(selection)
+    selection = selection[:count]
+    return {"text": [text for text, _ in selection], "label": [label for _, label in selection]}
 
 
 def tickets(count: int, *, held_out: bool = False, seed: int = 0) -> dict[str, list[Any]]:
@@ -48,9 +48,9 @@ def tickets(count: int, *, held_out: bool = False, seed: int = 0) -> dict[str, l
     for _ in range(8 * count):
         label = draw.randrange(len(TICKETS))
         first, second = draw.sample(list(TICKETS.values())[label].split(), 2)
-        parts = [draw.choice(_OPENINGS), f"trouble with {first}", draw.choice(_MIDDLES),
+        segments = [draw.choice(_OPENINGS), f"trouble with {first}", draw.choice(_MIDDLES),
                  f"also {second} please advise"]  # fmt: skip
-        texts[" , ".join(parts)] = label
+        texts[" , ".join(segments)] = label
     return _split(texts, held_out, count)
 
 
@@ -61,9 +61,9 @@ def ticket_pairs(count: int, seed: int = 0) -> dict[str, list[Any]]:
     pairs: dict[str, list[Any]] = {"sentence1": [], "sentence2": [], "label": []}
     for at, (text, label) in enumerate(rows):
         same = at % 2
-        others = [o for o, of in rows if (of == label) == bool(same) and o != text]
+        counterparts = [o for o, of in rows if (of == label) == bool(same) and o != text]
         pairs["sentence1"].append(text)
-        pairs["sentence2"].append(draw.choice(others))
+        pairs["sentence2"].append(draw.choice(counterparts))
         pairs["label"].append(same)
     return pairs
 
@@ -124,13 +124,13 @@ def spoken(number: int) -> str:
 def numbers(count: int, *, held_out: bool = False, seed: int = 0) -> dict[str, list[str]]:
     """Amounts in words, and their digits with the place of each."""
     drawn = random.Random(seed).sample(range(1000, 10000), 9 * count)
-    kept = [number for number in drawn if kept_aside(str(number)) == held_out][:count]
-    assert len(kept) == count
+    selection = [number for number in drawn if kept_aside(str(number)) == held_out][:count]
+    assert len(selection) == count
     return {
-        "words": [spoken(number) for number in kept],
+        "words": [spoken(number) for number in selection],
         "digits": [
             " ".join(f"{place}{digit}" for place, digit in zip("mcdu", str(number), strict=True))
-            for number in kept
+            for number in selection
         ],
     }
 

@@ -112,8 +112,8 @@ def upper_layers_tuned_on_numbers(stage: Stage) -> None:
     model = encoder(stage, words, spread=0.05, layers=3)
     schooled(stage, model, spoken_numbers, steps=30)
     network = model[0].auto_model
-    for part in (network.embeddings, network.encoder.layer[0]):
-        for weight in part.parameters():
+    for segment in (network.embeddings, network.encoder.layer[0]):
+        for weight in segment.parameters():
             weight.requires_grad_(False)
     trainer = stage.trainer(
         RANKING, spoken_numbers, model, max_steps=120, learning_rate=1e-3,

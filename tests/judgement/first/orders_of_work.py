@@ -107,8 +107,8 @@ def japanese_with_the_lower_layer_frozen(stage: Stage) -> None:
     """Word embeddings and the first layer of a pre-trained body are kept; the second is tuned."""
     table = JAPANESE.table(300)
     model = warm(stage, JAPANESE.table(200, seed=2), table, steps=12, rate=2e-3)
-    for part in (model[0].auto_model.embeddings, model[0].auto_model.encoder.layer[0]):
-        part.requires_grad_(False)
+    for segment in (model[0].auto_model.embeddings, model[0].auto_model.encoder.layer[0]):
+        segment.requires_grad_(False)
     trainer = stage.trainer(ranking, table, model, learning_rate=2e-3, max_steps=100)
     learns(stage, trainer, JAPANESE.sought, least=0.1)
 

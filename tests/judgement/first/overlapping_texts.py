@@ -80,9 +80,9 @@ def sights_with_semi_hard_passages(stage: Stage) -> None:
     def semi_hard(questions: Tensor, passages: Tensor) -> Tensor:
         cosines = similarities(questions, passages)
         own = cosines.diagonal()[:, None]
-        others = cosines.masked_fill(torch.eye(len(cosines), dtype=torch.bool), -2.0)
-        below = others.masked_fill(others >= own, -2.0).amax(1)
-        hardest = torch.where(below > -2.0, below, others.amax(1))
+        counterparts = cosines.masked_fill(torch.eye(len(cosines), dtype=torch.bool), -2.0)
+        below = counterparts.masked_fill(counterparts >= own, -2.0).amax(1)
+        hardest = torch.where(below > -2.0, below, counterparts.amax(1))
         return F.relu(0.25 - own.squeeze(1) + hardest).mean()
 
     model = of_towns(stage, pooling="max")
@@ -123,10 +123,10 @@ def flight_wishes_from_pairs_of_few_texts(stage: Stage) -> None:
             texts.append(text)
     pairs: dict[str, list[Any]] = {"first": [], "second": [], "score": []}
     for number in range(600):
-        intent, other = draw.sample(sorted(by_intent), 2)
+        intent, counterpart = draw.sample(sorted(by_intent), 2)
         first, second = draw.sample(by_intent[intent], 2)
         pairs["first"].append(first)
-        pairs["second"].append(second if number % 2 else draw.choice(by_intent[other]))
+        pairs["second"].append(second if number % 2 else draw.choice(by_intent[counterpart]))
         pairs["score"].append(float(number % 2))
     trainer = stage.trainer(
         losses.CosineSimilarityLoss, pairs,

@@ -31,9 +31,9 @@ class BagOfWords(nn.Module):
         self.layers = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
 
     def forward(self, texts: Sequence[str]) -> Tensor:
-        told = [[self.numbers.get(word, 0) for word in text.split()] for text in texts]
-        starts = torch.tensor([0, *map(len, told[:-1])]).cumsum(0)
-        return self.layers(self.words(torch.tensor([n for row in told for n in row]), starts))
+        phrasing = [[self.numbers.get(word, 0) for word in text.split()] for text in texts]
+        starts = torch.tensor([0, *map(len, phrasing[:-1])]).cumsum(0)
+        return self.layers(self.words(torch.tensor([n for row in phrasing for n in row]), starts))
 
     @torch.no_grad()
     def encode(self, texts: Sequence[str], **options: Any) -> np.ndarray:
@@ -71,13 +71,15 @@ def laboratory_loop_with_cached_gradients(stage: Stage) -> None:
     def update(criterion: Any, step: int) -> None:
         columns = rows()
         with torch.no_grad():
-            sides = [torch.cat([embed(model, part) for part in chunks(col)]) for col in columns]
+            sides = [
+                torch.cat([embed(model, segment) for segment in chunks(col)]) for col in columns
+            ]
         sides = [side.requires_grad_() for side in sides]
         criterion(*sides).backward()
         optimizer.zero_grad()
         for column, side in zip(columns, sides, strict=True):
-            for part, gradient in zip(chunks(column), side.grad.split(16), strict=True):
-                embed(model, part).backward(gradient)
+            for segment, gradient in zip(chunks(column), side.grad.split(16), strict=True):
+                embed(model, segment).backward(gradient)
         optimizer.step()
 
     score = LAB_VALUES.sought("values", "comment")
@@ -93,12 +95,12 @@ def timetable_loop_with_fresh_negatives(stage: Stage) -> None:
 
     def refreshed() -> list[list[int]]:
         model.eval()
-        asked, told = (
+        asked, phrasing = (
             torch.as_tensor(model.encode(texts, show_progress_bar=False))
             for texts in table.values()
         )
         model.train()
-        close = cosines(asked, told).fill_diagonal_(-2)
+        close = cosines(asked, phrasing).fill_diagonal_(-2)
         return close.topk(20).indices.tolist()
 
     def loss(asked: Tensor, departures: Tensor, wrong: Tensor) -> Tensor:

@@ -57,8 +57,8 @@ def duplicates_loop_by_decorrelation(stage: Stage) -> None:
             centred = side - side.mean(0)
             value = value + 25 * functional.relu(1 - (centred.var(0) + 1e-4).sqrt()).mean()
             covariance = centred.T @ centred / (len(side) - 1)
-            rest = covariance - torch.diag(covariance.diagonal())
-            value = value + rest.square().sum() / side.shape[1]
+            remainder = covariance - torch.diag(covariance.diagonal())
+            value = value + remainder.square().sum() / side.shape[1]
         return value
 
     def update(criterion: Any, step: int) -> None:
@@ -78,8 +78,8 @@ def payments_loop_with_supervised_contrast(stage: Stage) -> None:
         itself = torch.eye(len(labels), dtype=torch.bool)
         logits = (cosines(embeddings, embeddings) / 0.1).masked_fill(itself, -1e9)
         alike = ((labels[:, None] == labels) & ~itself).float()
-        told = (torch.log_softmax(logits, 1) * alike).sum(1) / alike.sum(1).clamp(min=1)
-        return -told.mean()
+        phrasing = (torch.log_softmax(logits, 1) * alike).sum(1) / alike.sum(1).clamp(min=1)
+        return -phrasing.mean()
 
     def update(criterion: Any, step: int) -> None:
         lines, labels = rows()
@@ -152,10 +152,10 @@ def log_loop_with_random_negatives(stage: Stage) -> None:
     model, rows = encoder_of(stage, LOG_LINES), Rows(LOG_LINES.table(480), 24)
     optimizer = torch.optim.RMSprop(model.parameters(), lr=5e-4)
 
-    def loss(lines: Tensor, incidents: Tensor, others: Tensor) -> Tensor:
+    def loss(lines: Tensor, incidents: Tensor, counterparts: Tensor) -> Tensor:
         nearer = functional.cosine_similarity(lines, incidents)
         return -functional.logsigmoid(
-            10 * (nearer - functional.cosine_similarity(lines, others))
+            10 * (nearer - functional.cosine_similarity(lines, counterparts))
         ).mean()
 
     def update(criterion: Any, step: int) -> None:

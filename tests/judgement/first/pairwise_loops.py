@@ -54,14 +54,14 @@ def recipe_titles_and_steps_in_both_directions(stage: Stage) -> None:
     """CLIP's symmetric loss: titles seek steps and steps seek titles, at half weight each."""
     from sentence_transformers.sentence_transformer.modules import Normalize
 
-    def both(titles: Tensor, steps: Tensor) -> Tensor:
+    def two_views(titles: Tensor, steps: Tensor) -> Tensor:
         logits = titles @ steps.T / 0.07
         target = torch.arange(len(logits))
         return 0.5 * (F.cross_entropy(logits, target) + F.cross_entropy(logits.T, target))
 
     model = encoder(stage, RECIPES.vocabulary(), Normalize())
     update = simple(model, RECIPES.table(320), adamw(model), size=32)
-    rises(stage, model, both, update, by_rank(RECIPES.sought(80)), steps=70)
+    rises(stage, model, two_views, update, by_rank(RECIPES.sought(80)), steps=70)
 
 
 @sound("two hard negatives of each row, shared by the batch")
@@ -85,7 +85,10 @@ def case_facts_with_two_hard_paragraphs(stage: Stage) -> None:
         candidates = paragraphs + deeds + objects  # a row's own paragraph may be another's negative
         own = torch.tensor(
             [
-                [text == other and at != place for place, other in enumerate(candidates)]
+                [
+                    text == counterpart and at != place
+                    for place, counterpart in enumerate(candidates)
+                ]
                 for at, text in enumerate(paragraphs)
             ]
         )
@@ -140,9 +143,11 @@ def questions_to_statements_with_two_decay_groups(stage: Stage) -> None:
     """InfoNCE with the two groups of BERT's recipe: biases and norms do not decay."""
     model = encoder(stage, QUERIES.vocabulary(), width=64)
     bare = [row for name, row in model.named_parameters() if "bias" in name or "Norm" in name]
-    rest = [row for name, row in model.named_parameters() if not ("bias" in name or "Norm" in name)]
+    remainder = [
+        row for name, row in model.named_parameters() if not ("bias" in name or "Norm" in name)
+    ]
     optimizer = torch.optim.AdamW(
-        [{"params": rest, "weight_decay": 0.05}, {"params": bare, "weight_decay": 0.0}],
+        [{"params": remainder, "weight_decay": 0.05}, {"params": bare, "weight_decay": 0.0}],
         lr=2e-3, betas=(0.9, 0.98), eps=1e-6,
     )  # fmt: skip
     update = simple(model, QUERIES.table(480), optimizer, size=32, most=1.0)
@@ -155,8 +160,8 @@ def bird_sightings_with_a_decoupled_loss(stage: Stage) -> None:
 
     def decoupled(sightings: Tensor, entries: Tensor) -> Tensor:
         logits = similarities(sightings, entries) / 0.1
-        others = logits.masked_fill(torch.eye(len(logits), dtype=torch.bool), -torch.inf)
-        return (others.logsumexp(1) - logits.diagonal()).mean()
+        counterparts = logits.masked_fill(torch.eye(len(logits), dtype=torch.bool), -torch.inf)
+        return (counterparts.logsumexp(1) - logits.diagonal()).mean()
 
     model = encoder(stage, BIRDS.vocabulary(), pooling="max")
     update = simple(model, BIRDS.table(360), adamw(model), size=12)
@@ -177,12 +182,12 @@ def medical_notes_with_equal_codes_masked(stage: Stage) -> None:
 
     def update(criterion: Any, step: int) -> None:
         notes, codes = rows()
-        same = torch.tensor([[code == other for other in codes] for code in codes])
+        same = torch.tensor([[code == counterpart for counterpart in codes] for code in codes])
         down(optimizer, criterion(embed(model, notes), embed(model, codes), same))
 
     table = NOTES.table(100, held_out=True)
-    kept = {code: note for note, code in zip(*table.values(), strict=True)}
-    sought = {"note": list(kept.values()), "code": list(kept)}
+    selection = {code: note for note, code in zip(*table.values(), strict=True)}
+    sought = {"note": list(selection.values()), "code": list(selection)}
     rises(stage, model, masked, update, by_rank(sought), steps=90)
 
 
@@ -238,7 +243,9 @@ def posts_with_targets_softened_by_tags(stage: Stage) -> None:
     def update(criterion: Any, step: int) -> None:
         posts, tags = rows()
         words = [set(text.split()) for text in tags]
-        shared = torch.tensor([[len(own & other) / 3 for other in words] for own in words])
+        shared = torch.tensor(
+            [[len(own & counterpart) / 3 for counterpart in words] for own in words]
+        )
         targets = F.softmax(shared / 0.15, dim=1)
         down(optimizer, criterion(embed(model, posts), embed(model, tags), targets))
 

@@ -43,8 +43,8 @@ def addresses(count: int, seed: int = 0) -> dict[str, list[str]]:
         house, door = draw.randint(1, 40), draw.randint(1, 12)
         typed = [f"{street[0]} str {house} / {door}", city[0], person[0]]
         draw.shuffle(typed)
-        kept = f"{person[1]} | {street[1]} strasse | {house} | top {door} | {city[1]} | at"
-        return (street[0], city[0], person[0], house, door), " , ".join(typed), kept
+        selection = f"{person[1]} | {street[1]} strasse | {house} | top {door} | {city[1]} | at"
+        return (street[0], city[0], person[0], house, door), " , ".join(typed), selection
 
     return apart(make, ("typed", "register"), count, seed)
 
@@ -67,12 +67,14 @@ def recipes(count: int, seed: int = 0) -> dict[str, list[str]]:
     """Lists of two to five ingredients in any order, and how the dish is made of them."""
 
     def make(draw: random.Random) -> tuple[Any, ...]:
-        parts = [entry.split("/") for entry in draw.sample(STAPLES.split(), draw.randint(2, 5))]
+        segments = [entry.split("/") for entry in draw.sample(STAPLES.split(), draw.randint(2, 5))]
         way = halves(draw, WAYS)
-        key = (sorted(part[0] for part in parts), way[0])
-        basket = ", ".join(f"{draw.randint(1, 9)} {part[0]} " for part in parts) + f"; {way[0]}"
-        draw.shuffle(parts)
-        steps = " . ".join(f"then add the {part[1]}" for part in parts)
+        key = (sorted(segment[0] for segment in segments), way[0])
+        basket = (
+            ", ".join(f"{draw.randint(1, 9)} {segment[0]} " for segment in segments) + f"; {way[0]}"
+        )
+        draw.shuffle(segments)
+        steps = " . ".join(f"then add the {segment[1]}" for segment in segments)
         return key, basket, f"{way[1]} dish . {steps} . season and serve"
 
     return apart(make, ("ingredients", "recipe"), count, seed)
@@ -98,13 +100,14 @@ def nursing(count: int, seed: int = 0) -> dict[str, list[str]]:
     """Shorthand of a nurse, with age and pulse, and the letter to the family doctor."""
 
     def make(draw: random.Random) -> tuple[Any, ...]:
-        sign, other = (entry.replace("_", " ").split("/") for entry in
+        sign, counterpart = (entry.replace("_", " ").split("/") for entry in
                        draw.sample(SIGNS.split(), 2))  # fmt: skip
         past, plan = halves(draw, PAST), halves(draw, PLANS)
         age, sex = draw.randint(3, 9) * 10, draw.choice(["m/man", "f/woman"]).split("/")
-        note = f"{age} {sex[0]} c/o {sign[0]} + {other[0]} pmh {past[0]} -> {plan[0]}"
+        note = f"{age} {sex[0]} c/o {sign[0]} + {counterpart[0]} pmh {past[0]} -> {plan[0]}"
         letter = (
-            f"your patient , a {sex[1]} of about {age} years , came with {sign[1]} and {other[1]} "
+            f"your patient , a {sex[1]} of about {age} years , came with {sign[1]} "
+            f"and {counterpart[1]} "
             f". history : {past[1]} . we gave or arranged {plan[1]}"
         )
         return note, note, letter

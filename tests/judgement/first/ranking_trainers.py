@@ -41,8 +41,13 @@ def notes_and_codes_without_duplicates(stage: Stage) -> None:
         batch_sampler="no_duplicates", max_steps=90, learning_rate=2e-3,
     )  # fmt: skip
     table = NOTES.table(100, held_out=True)
-    kept = {code: note for note, code in zip(*table.values(), strict=True)}
-    learns(stage, trainer, by_rank({"note": list(kept.values()), "code": list(kept)}), least=0.1)
+    selection = {code: note for note, code in zip(*table.values(), strict=True)}
+    learns(
+        stage,
+        trainer,
+        by_rank({"note": list(selection.values()), "code": list(selection)}),
+        least=0.1,
+    )
 
 
 @sound("prompts for queries and documents, and an epoch count")
@@ -105,11 +110,11 @@ def bird_sightings_stopped_early(stage: Stage) -> None:
     from transformers import EarlyStoppingCallback
 
     table = {name: column[:360] for name, column in BIRDS.table(440).items()}
-    kept = {name: column[360:] for name, column in BIRDS.table(440).items()}
+    selection = {name: column[360:] for name, column in BIRDS.table(440).items()}
     names = [str(at) for at in range(80)]
     evaluator = InformationRetrievalEvaluator(
-        dict(zip(names, kept["sighting"], strict=True)),
-        dict(zip(names, kept["entry"], strict=True)),
+        dict(zip(names, selection["sighting"], strict=True)),
+        dict(zip(names, selection["entry"], strict=True)),
         {name: {name} for name in names}, name="dev", show_progress_bar=False,
     )  # fmt: skip
     trainer = stage.trainer(

@@ -158,10 +158,10 @@ _GUESSES = ("for money", "before a feast", "with joy", "for a friend")
 
 def premise(draw: random.Random) -> Cells:
     """A premise and a hypothesis: it follows (0), may be (1), or contradicts (2)."""
-    act, general, other = draw.choice(_ACTS).split("/")
+    act, general, counterpart = draw.choice(_ACTS).split("/")
     who = draw.choice(_WORKERS).replace("_", " ")
     hour, label = draw.choice(_HOURS).replace("_", " "), draw.randrange(3)
-    ends = (general, f"{general} {draw.choice(_GUESSES)}", other)
+    ends = (general, f"{general} {draw.choice(_GUESSES)}", counterpart)
     return f"{hour} in the {draw.choice(_SITES)} {who} {act}", f"{who} {ends[label]}", label
 
 
@@ -171,11 +171,11 @@ def premises(count: int, *, held_out: bool = False) -> dict[str, list[Any]]:
 
 def implied(draw: random.Random) -> Cells:
     """A premise, what follows from it, and what contradicts it."""
-    act, general, other = draw.choice(_ACTS).split("/")
+    act, general, counterpart = draw.choice(_ACTS).split("/")
     who = draw.choice(_WORKERS).replace("_", " ")
     hour, site = draw.choice(_HOURS).replace("_", " "), draw.choice(_SITES)
     return (f"{hour} in the {site} {who} {act}", f"{who} {general} , {hour} , in some {site}",
-            f"{who} {other} , {hour} , in some {site}")  # fmt: skip
+            f"{who} {counterpart} , {hour} , in some {site}")  # fmt: skip
 
 
 def implications(count: int, *, held_out: bool = False) -> dict[str, list[Any]]:

@@ -19,18 +19,18 @@ _CHATTER = "i you we they really maybe still never often think know heard yester
 def _post(draw: random.Random) -> Row:
     subjects = sorted(picks(draw, _SUBJECTS, 3))
     halves = []
-    told = [draw.sample(wordings, 4) for wordings in subjects]
+    phrasing = [draw.sample(wordings, 4) for wordings in subjects]
     for half in range(2):
-        words = [word for wordings in told for word in wordings[2 * half : 2 * half + 2]]
+        words = [word for wordings in phrasing for word in wordings[2 * half : 2 * half + 2]]
         words += draw.sample(_CHATTER.split(), draw.randint(3, 8))
         draw.shuffle(words)
         halves.append(" ".join(words))
-    kept = [word for word in " ".join(halves).split() if draw.random() < 0.6]
+    selection = [word for word in " ".join(halves).split() if draw.random() < 0.6]
     return tuple(sorted(" ".join(halves).split())), {
         "post": " . ".join(halves),
         "first_half": halves[0],
         "second_half": halves[1],
-        "excerpt": " ".join(kept),
+        "excerpt": " ".join(selection),
     }
 
 
@@ -46,8 +46,8 @@ _LEVELS = "err/severe warn/mild crit/fatal info/harmless"
 
 
 def _line(draw: random.Random) -> Row:
-    parts = _HOSTS, _SERVICES, _EVENTS, _LEVELS
-    host, service, event, level = (pick(draw, entries) for entries in parts)
+    segments = _HOSTS, _SERVICES, _EVENTS, _LEVELS
+    host, service, event, level = (pick(draw, entries) for entries in segments)
     clock, process = f"{draw.randint(0, 23):02}:{draw.randint(0, 59):02}", draw.randint(100, 130)
     return (host[0], service[0], event[0], level[0]), {
         "line": f"{clock} {host[0]} {service[0]} [{process}] <{level[0]}> {event[0]}",
@@ -63,7 +63,9 @@ _GROUPS = "a/first b/second c/third d/fourth e/fifth f/sixth g/seventh"
 
 
 def _quiz(draw: random.Random) -> Row:
-    quantity, measure, group = (pick(draw, part) for part in (_QUANTITIES, _MEASURES, _GROUPS))
+    quantity, measure, group = (
+        pick(draw, segment) for segment in (_QUANTITIES, _MEASURES, _GROUPS)
+    )
     value = draw.choice(("2/two", "3/three", "5/five", "8/eight")).split("/")
     return (quantity[0], measure[0], group[0], value[0]), {
         "item": f"{group[0]} ) {value[0]} {quantity[0]} {measure[0]} = ?",

@@ -24,11 +24,11 @@ from tests.judgement.truth import learns, retrieval
 from tests.sentence_training import losses, modules
 
 
-def stacked(*parts: Any) -> Any:
+def stacked(*segments: Any) -> Any:
     """An encoder of modules."""
     from sentence_transformers import SentenceTransformer
 
-    return SentenceTransformer(modules=list(parts), device="cpu")
+    return SentenceTransformer(modules=list(segments), device="cpu")
 
 
 def static(table: Table, width: int = 64) -> Any:
@@ -70,8 +70,8 @@ def word_vectors(table: Table, width: int = 48) -> Any:
 def recurrent_encoder_of_chats(stage: Stage) -> None:
     """A bidirectional LSTM reads word vectors, which are trained as well; its mean is pooled."""
     table = CHATS.table(400)
-    parts = word_vectors(table), modules.LSTM(48, 32), modules.Pooling(64, pooling_mode="mean")
-    trainer = stage.trainer(ranking, table, stacked(*parts), learning_rate=5e-3, max_steps=80)
+    segments = word_vectors(table), modules.LSTM(48, 32), modules.Pooling(64, pooling_mode="mean")
+    trainer = stage.trainer(ranking, table, stacked(*segments), learning_rate=5e-3, max_steps=80)
     learns(stage, trainer, CHATS.sought, least=0.1)
 
 

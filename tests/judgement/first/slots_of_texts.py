@@ -59,7 +59,7 @@ class Kind:
         for row in self.rows(count, **options):
             draw = random.Random(f"{row}{nth}")
             at = draw.randrange(len(row)) if slot is None else slot
-            texts.append(self.text(self._other(row, at, draw), column))
+            texts.append(self.text(self._counterpart(row, at, draw), column))
         return texts
 
     def graded(
@@ -68,12 +68,12 @@ class Kind:
         """Pairs of texts with the share of slots in which they agree, times ``most``."""
         table: dict[str, list[Any]] = {"sentence1": [], "sentence2": [], "score": []}
         for row in self.rows(count, **options):
-            draw, other = random.Random(f"{row}graded"), row
+            draw, counterpart = random.Random(f"{row}graded"), row
             changed = draw.sample(range(len(row)), draw.randint(0, len(row)))
             for at in changed:
-                other = self._other(other, at, draw)
+                counterpart = self._counterpart(counterpart, at, draw)
             table["sentence1"].append(self.text(row, 0))
-            table["sentence2"].append(self.text(other, column))
+            table["sentence2"].append(self.text(counterpart, column))
             table["score"].append(round(most * (1 - len(changed) / len(row)), 3))
         return table
 
@@ -87,13 +87,13 @@ class Kind:
         rows = self.rows(count, **options)
         return {"text": self.texts(rows, 0), "label": self.labels(rows, slot)}
 
-    def all_texts(self, *more: str) -> list[str]:
+    def all_texts(self, *extras: str) -> list[str]:
         """Texts that hold every word of the kind."""
         words = [entry.replace("/", " ").replace("|", " ").replace("_", " ")
                  for entry in " ".join(self.slots.values()).split()]  # fmt: skip
         names = {name: "" for name in self.slots}
         templates = [text.format(**names) for texts in self.columns.values() for text in texts]
-        return [*words, *templates, *more]
+        return [*words, *templates, *extras]
 
     def sought(self, model: Any, count: int = 60, **options: Any) -> float:
         """How well the second column's texts are found by the first's, among held-out rows."""
@@ -109,7 +109,7 @@ class Kind:
         table = self.labelled(count, slot, held=True, seed=5)
         return nearest_of_class(model, table["text"], table["label"])
 
-    def _other(self, row: Row, at: int, draw: random.Random) -> Row:
+    def _counterpart(self, row: Row, at: int, draw: random.Random) -> Row:
         entries = [entry for entry in list(self.slots.values())[at].split() if entry != row[at]]
         return (*row[:at], draw.choice(entries), *row[at + 1 :])
 

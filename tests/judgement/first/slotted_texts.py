@@ -64,7 +64,7 @@ class Slotted:
         lists = [entries.split() for entries in self.slots.values()]
         for _ in range(300):
             other_row = tuple(
-                draw.choice([other for other in lists[at] if other != entry])
+                draw.choice([counterpart for counterpart in lists[at] if counterpart != entry])
                 if at in slots else entry
                 for at, entry in enumerate(row)
             )  # fmt: skip
@@ -112,8 +112,8 @@ class Slotted:
             "label": [entries.index(row[slot]) for row in rows],
         }
 
-    def vocabulary(self, *more: str) -> list[str]:
+    def vocabulary(self, *extras: str) -> list[str]:
         """Return texts that hold all words of the field."""
         entries = [entries.replace("/", " ").replace("_", " ") for entries in self.slots.values()]
         templates = [template for several in self.columns.values() for template in several]
-        return [*entries, *templates, *more]
+        return [*entries, *templates, *extras]

@@ -68,10 +68,10 @@ def sight(draw: random.Random) -> Cells:
     town, building = draw.choice(_TOWNS).replace("_", " "), draw.choice(_SIGHTS)
     asked, answer = draw.choice(list(_ASKED.items()))
     filled = answer.format(number=draw.randint(20, 90), person=draw.choice(_PERSONS))
-    aside, more = draw.sample(_ASIDES, 2)
+    aside, extras = draw.sample(_ASIDES, 2)
     return (
         f"the {building} of {town} : {asked} ?",
-        f"{aside} . {town} is known for its {building} ; {filled} . {more} .",
+        f"{aside} . {town} is known for its {building} ; {filled} . {extras} .",
     )
 
 

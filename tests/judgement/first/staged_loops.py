@@ -148,18 +148,18 @@ def nurses_notes_resumed_from_a_checkpoint(stage: Stage) -> None:
         optimizer = adam(model, rate=3e-3)
         return optimizer, torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, 70)
 
-    parts = dict(zip(("optimizer", "schedule"), fresh(), strict=True))
+    segments = dict(zip(("optimizer", "schedule"), fresh(), strict=True))
 
     def update(criterion: Any, step: int) -> None:
         if step == 30:
-            states = {name: part.state_dict() for name, part in parts.items()}
+            states = {name: segment.state_dict() for name, segment in segments.items()}
             torch.save({"model": model.state_dict(), **states}, place)
             saved = torch.load(place)
             model.load_state_dict(saved["model"])
-            for name, part in zip(parts, fresh(), strict=True):
-                part.load_state_dict(saved[name])
-                parts[name] = part
-        plain(model, rows, parts["optimizer"], parts["schedule"])(criterion, step)
+            for name, segment in zip(segments, fresh(), strict=True):
+                segment.load_state_dict(saved[name])
+                segments[name] = segment
+        plain(model, rows, segments["optimizer"], segments["schedule"])(criterion, step)
 
     turn(stage, model, infonce, update, seeks(held), steps=70)
 

@@ -17,11 +17,11 @@ Table = dict[str, list[Any]]
 
 
 def prepared(
-    stage: Stage, field: Any, count: int = 320, kept: int = 80, *behind: Any, **options: Any
+    stage: Stage, field: Any, count: int = 320, selection: int = 80, *behind: Any, **options: Any
 ) -> tuple[Any, Table, Table]:
     """An encoder with the words of a field, its table for training and that for scores."""
     table_of = getattr(field, "table", field)
-    train, held = table_of(count), table_of(kept, seed=11)
+    train, held = table_of(count), table_of(selection, seed=11)
     words = words_of([train, held], *options.pop("further", ()))
     return encoder(stage, words, *behind, **options), train, held
 

@@ -81,7 +81,9 @@ class Subject:
         draw = random.Random(f"{row} {slots} {seed}")
         changed = draw.sample(range(len(row)), slots)
         return tuple(
-            draw.choice([other for other in entries if other != entry]) if at in changed else entry
+            draw.choice([counterpart for counterpart in entries if counterpart != entry])
+            if at in changed
+            else entry
             for at, (entry, entries) in enumerate(zip(row, self.entries, strict=True))
         )
 
@@ -101,10 +103,12 @@ class Subject:
         rows = self.rows(count, held_out=held_out, seed=seed)
         size = len(self.slots)
         differing = [at % (size + 1) for at in range(count)]
-        others = [self.altered(row, slots) for row, slots in zip(rows, differing, strict=True)]
+        counterparts = [
+            self.altered(row, slots) for row, slots in zip(rows, differing, strict=True)
+        ]
         return {
             "sentence1": self.texts(rows, 0),
-            "sentence2": self.texts(others, 1),
+            "sentence2": self.texts(counterparts, 1),
             "score": [round(most * (size - slots) / size, 4) for slots in differing],
         }
 

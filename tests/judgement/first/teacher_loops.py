@@ -162,8 +162,8 @@ def queries_by_the_margins_of_a_teacher(stage: Stage) -> None:
              for column in train.values()]  # fmt: skip
     sides = [4 * F.normalize(side) for side in sides]
     shifted = {"other": train["query"][7:] + train["query"][:7]}
-    others = torch.cat([sides[1][7:], sides[1][:7]])
-    gaps = ((sides[0] * (sides[1] - others)).sum(1)).tolist()
+    counterparts = torch.cat([sides[1][7:], sides[1][:7]])
+    gaps = ((sides[0] * (sides[1] - counterparts)).sum(1)).tolist()
     student = encoder(stage, words_of([train, held]), name="student")
     table = {"question": train["question"], "query": train["query"], **shifted, "gap": gaps}
 

@@ -67,12 +67,12 @@ def lives_taught_by_the_order_of_candidates(stage: Stage) -> None:
     question, *candidates = (
         torch.nn.functional.normalize(vectors(teacher, texts), dim=1) for texts in table.values()
     )
-    told = torch.stack([10 * (question * rows).sum(1) for rows in candidates], 1).tolist()
+    phrasing = torch.stack([10 * (question * rows).sum(1) for rows in candidates], 1).tolist()
     model = student(stage, LIVES, layers=2)
     model.append(modules.Normalize())
     trainer = stage.trainer(
         lambda encoder: losses.DistillKLDivLoss(encoder, temperature=1.0, student_temperature=0.1),
-        {**table, "label": told}, model, max_steps=140, learning_rate=2e-3,
+        {**table, "label": phrasing}, model, max_steps=140, learning_rate=2e-3,
     )  # fmt: skip
     learns(stage, trainer, LIVES.sought("question", "paragraph"))
 

@@ -103,18 +103,23 @@ _HOW = ["quickly", "slowly", "happily", "sadly", "loudly", "alone", "together", 
 
 def implications(count: int, *, held: bool = False, seed: int = 0) -> dict[str, list[Any]]:
     """Premises, what they imply, what contradicts them, and what they leave open."""
-    every = [(who, does, where, how) for who in _WHO for does in _DOES for where in _WHERE
-             for how in _HOW]  # fmt: skip
+    every = [
+        (who, does, where, phrase_of_manner)
+        for who in _WHO
+        for does in _DOES
+        for where in _WHERE
+        for phrase_of_manner in _HOW
+    ]
     rows = [row for row in every if (sum(map(len, row)) % 4 == 0) == held]
     table: dict[str, list[Any]] = {name: [] for name in ("premise", "implied", "against", "open")}
-    for who, does, where, how in random.Random(seed).sample(rows, count):
-        draw = random.Random(f"{who}{does}{where}{how}")
+    for who, does, where, phrase_of_manner in random.Random(seed).sample(rows, count):
+        draw = random.Random(f"{who}{does}{where}{phrase_of_manner}")
         (verb, alike, contrary), (place, region) = does.split(":"), where.split(":")
-        other = draw.choice([name for name in _WHO if name != who])
-        table["premise"].append(f"a {who} {verb} {how} in the {place}")
+        counterpart = draw.choice([name for name in _WHO if name != who])
+        table["premise"].append(f"a {who} {verb} {phrase_of_manner} in the {place}")
         table["implied"].append(f"the {who} {alike} {region}")
         table["against"].append(f"the {who} {contrary} {region}")
-        table["open"].append(f"the {other} {draw.choice(_HOW)} near a {who}")
+        table["open"].append(f"the {counterpart} {draw.choice(_HOW)} near a {who}")
     return table
 
 

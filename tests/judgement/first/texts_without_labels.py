@@ -18,8 +18,8 @@ from tests.judgement.truth import learns, retrieval
 def thinned(texts: list[str], share: float = 0.4, seed: int = 0) -> list[str]:
     """Texts from which a share of the words is deleted."""
     draw = random.Random(seed)
-    kept = ([word for word in text.split() if draw.random() > share] for text in texts)
-    return [" ".join(words) or text for words, text in zip(kept, texts, strict=True)]
+    selection = ([word for word in text.split() if draw.random() > share] for text in texts)
+    return [" ".join(words) or text for words, text in zip(selection, texts, strict=True)]
 
 
 def by_excerpts(source: Source, column: str) -> Any:

@@ -28,16 +28,16 @@ def statutes_ranked_with_evaluator(stage: Stage) -> None:
     from datasets import Dataset
     from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
 
-    others = LAWS.table(60, held=True, seed=1)
+    counterparts = LAWS.table(60, held=True, seed=1)
     keys = [str(at) for at in range(60)]
     evaluator = InformationRetrievalEvaluator(
-        dict(zip(keys, others["question"], strict=True)),
-        dict(zip(keys, others["section"], strict=True)),
+        dict(zip(keys, counterparts["question"], strict=True)),
+        dict(zip(keys, counterparts["section"], strict=True)),
         {key: {key} for key in keys},
     )
     trainer = stage.trainer(
         losses.MultipleNegativesRankingLoss, LAWS.table(500), encoder_of(stage, LAWS),
-        evaluator=evaluator, eval_dataset=Dataset.from_dict(others), eval_strategy="steps",
+        evaluator=evaluator, eval_dataset=Dataset.from_dict(counterparts), eval_strategy="steps",
         eval_steps=30, batch_sampler="no_duplicates", lr_scheduler_type="cosine",
         learning_rate=2e-3, max_steps=90,
     )  # fmt: skip
@@ -51,7 +51,7 @@ def jobs_ranked_with_prompts_and_misses(stage: Stage) -> None:
     Remark: now and then, both near misses of a row are the same text.
     """
     prompts = {"query": "seek : ", "passage": "person : "}
-    model = encoder_of(stage, JOBS, more="seek : person :", prompts=prompts)
+    model = encoder_of(stage, JOBS, extras="seek : person :", prompts=prompts)
     table = JOBS.table(400) | {f"negative_{nth + 1}": JOBS.near(400, nth=nth) for nth in range(2)}
     of_columns = {"advertisement": prompts["query"]} | {
         name: prompts["passage"] for name in ("summary", "negative_1", "negative_2")
@@ -150,7 +150,7 @@ def headlines_ranked_with_a_guide(stage: Stage) -> None:
 def commands_ranked_by_last_token(stage: Stage) -> None:
     """A decoder with left padding and an end token, whose last token is the embedding."""
     model = encoder_of(stage, COMMANDS, kind="granite", pooling="lasttoken",
-                       more="instruct : find the command .")  # fmt: skip
+                       extras="instruct : find the command .")  # fmt: skip
     prompt = "instruct : find the command . "
     trainer = stage.trainer(
         losses.MultipleNegativesRankingLoss, COMMANDS.table(500), model,

@@ -62,10 +62,10 @@ def lower_rates_for_lower_layers(stage: Stage) -> None:
     """Layer-wise decay: each layer learns at 0.7 of the rate above it; a schedule of one's own."""
     model = trained_before(stage, SQL, "request", "sql", steps=3, layers=3)
     network = model[0].auto_model
-    parts = [network.embeddings, *network.encoder.layer]
+    segments = [network.embeddings, *network.encoder.layer]
     groups = [
-        {"params": list(part.parameters()), "lr": 2e-3 * 0.7 ** (len(parts) - depth)}
-        for depth, part in enumerate(parts, 1)
+        {"params": list(segment.parameters()), "lr": 2e-3 * 0.7 ** (len(segments) - depth)}
+        for depth, segment in enumerate(segments, 1)
     ]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(

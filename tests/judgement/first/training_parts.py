@@ -46,5 +46,5 @@ def rises(stage: Stage, scores: tuple[float, float], least: float = 0.03) -> Non
     assert after >= before + least, truth(stage)
 
 
-def adam(*parts: Any, rate: float = 1e-3) -> torch.optim.Optimizer:
-    return torch.optim.AdamW([row for part in parts for row in part.parameters()], lr=rate)
+def adam(*segments: Any, rate: float = 1e-3) -> torch.optim.Optimizer:
+    return torch.optim.AdamW([row for segment in segments for row in segment.parameters()], lr=rate)

@@ -190,11 +190,13 @@ def ticket_texts(count: int, seed: int = 0) -> dict[str, list[Any]]:
     draw, table = random.Random(seed), {"text": list[str](), "label": list[int]()}
     while len(table["text"]) < count:
         label = draw.randrange(len(queues))
-        part, other = draw.sample(queues[label].split(), 2)
+        segment, counterpart = draw.sample(queues[label].split(), 2)
         user, fault = draw.choice(users), draw.choice(faults)
-        if (len(part + user + fault) + len(other)) % 4 == 0 if seed % 2 else (
-            len(part + user + fault) + len(other)
+        if (len(segment + user + fault) + len(counterpart)) % 4 == 0 if seed % 2 else (
+            len(segment + user + fault) + len(counterpart)
         ) % 4:  # fmt: skip
-            table["text"].append(f"{user} : the {part} {fault} since monday , maybe the {other}")
+            table["text"].append(
+                f"{user} : the {segment} {fault} since monday , maybe the {counterpart}"
+            )
             table["label"].append(label)
     return table

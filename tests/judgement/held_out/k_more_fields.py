@@ -140,10 +140,10 @@ def reviews(count: int, seed: int = 0) -> dict[str, list[Any]]:
 
     table: dict[str, list[Any]] = {"first": [], "second": [], "score": []}
     for _ in range(count):
-        stars, other = draw.randrange(5), draw.randrange(5)
+        stars, counterpart = draw.randrange(5), draw.randrange(5)
         table["first"].append(review(stars))
-        table["second"].append(review(other))
-        table["score"].append(1 - abs(stars - other) / 4)
+        table["second"].append(review(counterpart))
+        table["score"].append(1 - abs(stars - counterpart) / 4)
     return table
 
 
@@ -183,13 +183,15 @@ def inferences(count: int, seed: int = 0) -> dict[str, list[Any]]:
     draw, table = random.Random(seed), {"premise": [], "hypothesis": [], "label": []}
     states = [entry.split("/") for entry in opposites.split()]
     for _ in range(count):
-        (state, contrary), other = draw.choice(states), draw.choice(states)[0]
-        while other == state:
-            other = draw.choice(states)[0]
+        (state, contrary), counterpart = draw.choice(states), draw.choice(states)[0]
+        while counterpart == state:
+            counterpart = draw.choice(states)[0]
         person, label = draw.choice(people), draw.randrange(3)
         table["premise"].append(
             f"the {person} by the fountain is {state} and {draw.choice(people)}s watch"
         )
-        table["hypothesis"].append(f"a {person} is {(same[state], same[other], contrary)[label]}")
+        table["hypothesis"].append(
+            f"a {person} is {(same[state], same[counterpart], contrary)[label]}"
+        )
         table["label"].append(label)
     return table

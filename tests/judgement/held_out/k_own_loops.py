@@ -25,8 +25,8 @@ from tests.judgement.held_out.k_shared_tools import (
 from tests.judgement.stage import Stage
 
 
-def _adam(model: Any, rate: float = 2e-3, *more: Any) -> torch.optim.Optimizer:
-    weights = [*model.parameters(), *(row for part in more for row in part.parameters())]
+def _adam(model: Any, rate: float = 2e-3, *extras: Any) -> torch.optim.Optimizer:
+    weights = [*model.parameters(), *(row for segment in extras for row in segment.parameters())]
     return torch.optim.AdamW(weights, lr=rate, weight_decay=0.01)
 
 
@@ -131,9 +131,9 @@ def flats_with_a_slow_copy_and_its_queue(stage: Stage) -> None:
     def update(criterion: Any, step: int) -> None:
         searches, adverts = rows()
         with torch.no_grad():
-            seen = embed(slow, adverts)
-        stepped(optimizer, criterion(embed(model, searches), seen))
-        queue[0] = torch.cat([seen, queue[0]])[:64]
+            training_rows = embed(slow, adverts)
+        stepped(optimizer, criterion(embed(model, searches), training_rows))
+        queue[0] = torch.cat([training_rows, queue[0]])[:64]
         with torch.no_grad():
             for old, new in zip(slow.parameters(), model.parameters(), strict=True):
                 old.lerp_(new, 0.05)
@@ -153,14 +153,14 @@ def jobs_with_gradients_cached_by_hand(stage: Stage) -> None:
     def update(criterion: Any, step: int) -> None:
         columns = rows()
         with torch.no_grad():
-            seen = [embed(model, texts) for texts in columns]
-        leaves = [part.requires_grad_() for part in seen]
+            training_rows = [embed(model, texts) for texts in columns]
+        leaves = [segment.requires_grad_() for segment in training_rows]
         criterion(*leaves).backward()
         optimizer.zero_grad()
         for texts, leaf in zip(columns, leaves, strict=True):
             for start in range(0, len(texts), 16):
-                part = embed(model, texts[start : start + 16])
-                part.backward(leaf.grad[start : start + 16])
+                segment = embed(model, texts[start : start + 16])
+                segment.backward(leaf.grad[start : start + 16])
         optimizer.step()
 
     loop_rises(stage, model, infonce, update, seeks(JOBS), steps=50)
@@ -195,7 +195,7 @@ def recipes_in_one_cycle_with_an_average(stage: Stage) -> None:
     model = encoder_of(stage, RECIPES)
     rows, optimizer = Rows(RECIPES.table(400), 24), _adam(model)
     schedule = OneCycleLR(optimizer, max_lr=3e-3, total_steps=90)
-    late, seen = [torch.zeros_like(weight) for weight in model.parameters()], [0]
+    late, training_rows = [torch.zeros_like(weight) for weight in model.parameters()], [0]
 
     def update(criterion: Any, step: int) -> None:
         optimizer.zero_grad()
@@ -204,13 +204,13 @@ def recipes_in_one_cycle_with_an_average(stage: Stage) -> None:
         optimizer.step()
         schedule.step()
         if step >= 80:
-            seen[0] += 1
+            training_rows[0] += 1
             for mean, weight in zip(late, model.parameters(), strict=True):
-                mean.lerp_(weight.detach(), 1 / seen[0])
+                mean.lerp_(weight.detach(), 1 / training_rows[0])
 
     def score(encoder: Any) -> float:
         used = encoder
-        if seen[0]:
+        if training_rows[0]:
             used = copy.deepcopy(encoder)
             with torch.no_grad():
                 for weight, mean in zip(used.parameters(), late, strict=True):
@@ -228,7 +228,7 @@ def paragraphs_mined_anew_each_round(stage: Stage) -> None:
     optimizer, table["near"] = _adam(model), [*table["law"][1:], table["law"][0]]
     rows = [Rows(table, 16)]
 
-    def mine(step: int) -> None:
+    def own_column(step: int) -> None:
         model.eval()
         first, second = (model.encode(table[name], convert_to_tensor=True, show_progress_bar=False)
                          for name in ("question", "law"))  # fmt: skip
@@ -244,7 +244,7 @@ def paragraphs_mined_anew_each_round(stage: Stage) -> None:
 
     def update(criterion: Any, step: int) -> None:
         if step and step % 30 == 0:
-            mine(step)
+            own_column(step)
         stepped(optimizer, criterion(*(embed(model, texts) for texts in rows[0]())))
 
     loop_rises(stage, model, contrast, update, seeks(STATUTES), steps=90)

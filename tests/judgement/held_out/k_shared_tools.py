@@ -65,7 +65,9 @@ def judged_pairs(field: Wordings, count: int, seed: int = 0) -> dict[str, list[A
     wrong = [table[f"negative_{1 + at % 2}"][at] for at in range(count)]
     return {
         "first": [text for text in table["anchor"] for _ in range(2)],
-        "second": [text for both in zip(table["positive"], wrong, strict=True) for text in both],
+        "second": [
+            text for two_views in zip(table["positive"], wrong, strict=True) for text in two_views
+        ],
         "label": [1, 0] * count,
     }
 

@@ -29,8 +29,8 @@ def notices_until_they_get_no_better(stage: Stage) -> None:
 
     graded = NOTICES.graded(700)
     train, development = (
-        {name: cells[part] for name, cells in graded.items()}
-        for part in (slice(0, 560), slice(560, None))
+        {name: cells[segment] for name, cells in graded.items()}
+        for segment in (slice(0, 560), slice(560, None))
     )
     evaluator = Evaluator(*development.values(), name="dev", show_progress_bar=False)
     trainer = stage.trainer(
@@ -164,10 +164,10 @@ def statutes_with_rates_by_layer(stage: Stage) -> None:
 
     model = encoder_of(stage, STATUTES, layers=3)
     body = model[0].auto_model
-    parts = [body.embeddings, *body.encoder.layer]
+    segments = [body.embeddings, *body.encoder.layer]
     optimizer = torch.optim.AdamW(
-        [{"params": list(part.parameters()), "lr": 3e-3 * 0.8 ** (3 - depth)}
-         for depth, part in enumerate(parts)],
+        [{"params": list(segment.parameters()), "lr": 3e-3 * 0.8 ** (3 - depth)}
+         for depth, segment in enumerate(segments)],
         weight_decay=0.01,
     )  # fmt: skip
     trainer = stage.trainer(

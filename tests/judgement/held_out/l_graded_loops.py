@@ -199,10 +199,10 @@ def vacancies_with_graded_lists(stage: Stage) -> None:
     drawn, draw = VACANCIES.draws(400), random.Random(6)
     posts = [entries.split() for entries in VACANCIES.slots.values()]
     lists: dict[str, list[str]] = {"vacancy": VACANCIES.texts(drawn, 0)}
-    for kept in (3, 2, 2, 1, 0):
+    for selection in (3, 2, 2, 1, 0):
         changed = []
         for row in drawn:
-            same = draw.sample(range(3), kept)
+            same = draw.sample(range(3), selection)
             changed.append(
                 tuple(
                     entry if at in same else draw.choice([e for e in posts[at] if e != entry])
@@ -213,8 +213,8 @@ def vacancies_with_graded_lists(stage: Stage) -> None:
 
     def listwise(vacancies: Tensor, *curricula: Tensor) -> Tensor:
         said = 10 * torch.stack([pairwise_cosines(vacancies, rows) for rows in curricula], 1)
-        wanted = (2 * torch.tensor([3.0, 2.0, 2.0, 1.0, 0.0])).softmax(0)
-        return -(said.log_softmax(1) * wanted).sum(1).mean()
+        targets_of_rows = (2 * torch.tensor([3.0, 2.0, 2.0, 1.0, 0.0])).softmax(0)
+        return -(said.log_softmax(1) * targets_of_rows).sum(1).mean()
 
     model = reader(stage, VACANCIES)
     update = simple(model, Rows(lists, 16), adamw(model, rate=2e-3))

@@ -78,10 +78,10 @@ def tickets_by_the_hardest_of_a_batch(stage: Stage) -> None:
 def addresses_that_are_the_same_or_not(stage: Stage) -> None:
     """Online contrastive loss; half the pairs differ in the street or in the town."""
     table = POSTAL.table(300)
-    others = [*POSTAL.near(300, slot=0)[:150], *POSTAL.near(300, slot=3)[150:]]
+    counterparts = [*POSTAL.near(300, slot=0)[:150], *POSTAL.near(300, slot=3)[150:]]
     labelled = {
         "written": table["written"] * 2,
-        "register": [*table["register"], *others],
+        "register": [*table["register"], *counterparts],
         "label": [1] * 300 + [0] * 300,
     }
     model = warmed(reader(stage, POSTAL), POSTAL.table(200, seed=2), steps=4)
@@ -168,8 +168,8 @@ def ward_letters_with_the_spread_of_a_teacher(stage: Stage) -> None:
     student = reader(stage, WARD, name="student", layers=1, spread=0.05)
 
     def divergence(model: Any) -> Any:
-        def scaled(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-            return 10 * torch.cosine_similarity(rows, others)
+        def scaled(rows: torch.Tensor, counterparts: torch.Tensor) -> torch.Tensor:
+            return 10 * torch.cosine_similarity(rows, counterparts)
 
         return losses.DistillKLDivLoss(model, similarity_fct=scaled)
 

@@ -81,14 +81,14 @@ def ward_notes_with_cached_gradients(stage: Stage) -> None:
 
     def update(criterion: Any, step: int) -> None:
         notes, letters = rows()
-        parts = [texts[at : at + 12] for texts in (notes, letters) for at in range(0, 48, 12)]
+        segments = [texts[at : at + 12] for texts in (notes, letters) for at in range(0, 48, 12)]
         with torch.no_grad():
-            cache = torch.cat([embed(model, part) for part in parts])
+            cache = torch.cat([embed(model, segment) for segment in segments])
         leaf = cache.requires_grad_()
         criterion(leaf[:48], leaf[48:]).backward()
         optimizer.zero_grad()
-        for part, gradient in zip(parts, leaf.grad.split(12), strict=True):
-            embed(model, part).backward(gradient)
+        for segment, gradient in zip(segments, leaf.grad.split(12), strict=True):
+            embed(model, segment).backward(gradient)
         optimizer.step()
 
     rises(stage, looped(stage, model, infonce, update, steps=50, score=WARD.sought))
@@ -161,8 +161,8 @@ def greek_phrases_without_the_positive_below(stage: Stage) -> None:
 
     def decoupled(english: Tensor, greek: Tensor) -> Tensor:
         logits = cosines(english, greek) / 0.1
-        others = logits.masked_fill(torch.eye(len(logits), dtype=torch.bool), -torch.inf)
-        return (others.logsumexp(1) - logits.diagonal()).mean()
+        counterparts = logits.masked_fill(torch.eye(len(logits), dtype=torch.bool), -torch.inf)
+        return (counterparts.logsumexp(1) - logits.diagonal()).mean()
 
     model = reader(stage, GREEK)
     update = simple(model, Rows(GREEK.table(400), 32), adamw(model, rate=3e-3))

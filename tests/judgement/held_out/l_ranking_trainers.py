@@ -85,9 +85,11 @@ def ward_letters_in_triplets(stage: Stage) -> None:
         return losses.TripletLoss(model, distance_metric=metric, triplet_margin=0.3)
 
     table = with_negatives(WARD, 300, 1)
-    other = WARD.near(300, slot=0)
-    table["negative_2"] = [(a if at % 2 else b) for at, (a, b) in
-                           enumerate(zip(table["negative_2"], other, strict=True))]  # fmt: skip
+    counterpart = WARD.near(300, slot=0)
+    table["negative_2"] = [
+        (a if at % 2 else b)
+        for at, (a, b) in enumerate(zip(table["negative_2"], counterpart, strict=True))
+    ]
     trainer = stage.trainer(
         triplet, table, reader(stage, WARD, spread=0.05), **QUICK | {"max_steps": 120},
         evaluator=evaluation.TripletEvaluator(*with_negatives(WARD, 40, 1, seed=13).values()),

@@ -83,10 +83,10 @@ def with_negatives(
 ) -> dict[str, list[str]]:
     """Pairs with a hard negative for each of some slots, in which it differs."""
     table: Mapping[str, list[str]] = dict(list(field.table(count, seed).items())[:2])
-    more = {
+    extras = {
         f"negative_{slot + 1}": field.near(count, seed, slot=slot, column=column) for slot in slots
     }
-    return {**table, **more}
+    return {**table, **extras}
 
 
 def development(field: Field, count: int = 40) -> dict[str, list[str]]:

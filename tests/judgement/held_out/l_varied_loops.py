@@ -45,9 +45,9 @@ def semi_hard(anchors: Tensor, positives: Tensor) -> Tensor:
     """FaceNet: for each pair the nearest negative that is farther away than the positive."""
     distances = 1 - cosines(anchors, positives)
     own = distances.diagonal()[:, None]
-    others = ~torch.eye(len(distances), dtype=torch.bool)
-    farther = distances.masked_fill(~(others & (distances > own)), torch.inf).amin(1)
-    farthest = distances.masked_fill(~others, -torch.inf).amax(1)
+    counterparts = ~torch.eye(len(distances), dtype=torch.bool)
+    farther = distances.masked_fill(~(counterparts & (distances > own)), torch.inf).amin(1)
+    farthest = distances.masked_fill(~counterparts, -torch.inf).amax(1)
     negative = torch.where(farther.isinf(), farthest, farther)
     return F.relu(own[:, 0] - negative + 0.3).mean()
 
@@ -89,8 +89,8 @@ def birds_by_late_interaction_of_tokens(stage: Stage) -> None:
         mask = features["attention_mask"].float()
         return F.normalize(features["token_embeddings"], dim=-1), mask
 
-    def late(seen: Tensor, seen_mask: Tensor, guide: Tensor, guide_mask: Tensor) -> Tensor:
-        like = torch.einsum("ash,bth->abst", seen, guide)
+    def late(training_rows: Tensor, seen_mask: Tensor, guide: Tensor, guide_mask: Tensor) -> Tensor:
+        like = torch.einsum("ash,bth->abst", training_rows, guide)
         like = like.masked_fill(guide_mask[None, :, None] == 0, -1.0)
         best = (like.amax(3) * seen_mask[:, None]).sum(2)
         return best / seen_mask.sum(1)[:, None]
@@ -102,8 +102,8 @@ def birds_by_late_interaction_of_tokens(stage: Stage) -> None:
     unseen = BIRDS.table(60, seed=11)
 
     def update(criterion: Any, step: int) -> None:
-        seen, guide = rows()
-        stepped(optimizer, criterion(*tokens(seen), *tokens(guide)))
+        training_rows, guide = rows()
+        stepped(optimizer, criterion(*tokens(training_rows), *tokens(guide)))
 
     def score(_: Any) -> float:
         model.eval()
@@ -198,8 +198,8 @@ def sightings_with_words_dropped(stage: Stage) -> None:
 
     def thinned(text: str, share: float) -> str:
         words = text.split()
-        kept = sorted(draw.sample(range(len(words)), round(share * len(words))))
-        return " ".join(words[at] for at in kept)
+        selection = sorted(draw.sample(range(len(words)), round(share * len(words))))
+        return " ".join(words[at] for at in selection)
 
     unseen = BIRDS.table(100, seed=11)["seen"]
     sought = {"part": [thinned(text, 0.6) for text in unseen], "whole": unseen}

@@ -130,16 +130,18 @@ QUICK = {"learning_rate": 2e-3, "max_steps": 60}
 
 def words(*fields: Field) -> list[str]:
     """All words of fields."""
-    found = []
+    hits = []
     for field in fields:
-        found += [re.sub(r"[/_]", " ", entries) for entries in field.slots.values()]
-        found += [re.sub(r"\{\w+\}", "", column) for column in field.columns.values()]
-    return found
+        hits += [re.sub(r"[/_]", " ", entries) for entries in field.slots.values()]
+        hits += [re.sub(r"\{\w+\}", "", column) for column in field.columns.values()]
+    return hits
 
 
-def made(stage: Stage, field: Field, *behind: Any, more: Sequence[str] = (), **options: Any) -> Any:
+def product_of_words(
+    stage: Stage, field: Field, *behind: Any, extras: Sequence[str] = (), **options: Any
+) -> Any:
     """A fresh encoder that knows the words of a field."""
-    return encoder(stage, [*words(field), *more], *behind, **options)
+    return encoder(stage, [*words(field), *extras], *behind, **options)
 
 
 def ranking(model: Any, **options: Any) -> Any:
@@ -159,7 +161,7 @@ def training(
     return stage.trainer(
         loss,
         field.table(200) if table is None else table,
-        made(stage, field) if model is None else model,
+        product_of_words(stage, field) if model is None else model,
         **{**QUICK, **settings},
     )
 

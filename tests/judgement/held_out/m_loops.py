@@ -22,7 +22,7 @@ from tests.judgement.held_out.m_fields import (
     TRAINS,
     WINES,
     loop_of,
-    made,
+    product_of_words,
 )
 from tests.judgement.stage import Stage
 
@@ -39,7 +39,7 @@ def beside(stage: Stage, field: Any, faulty_loss: Any, mended_loss: Any, **optio
     """A plain loop over 200 rows of a field with either loss."""
     losses_beside(
         stage, faulty_loss, mended_loss, field.sought, table=field.table(200), rate=2e-3,
-        encoder=lambda: made(stage, field), **options,
+        encoder=lambda: product_of_words(stage, field), **options,
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def hardest_negative_found_on_the_diagonal(stage: Stage) -> None:
 )
 def columns_of_two_shuffled_loaders(stage: Stage) -> None:
     def build(slip: bool) -> Loop:
-        model, table = made(stage, HARBOUR), HARBOUR.table(200)
+        model, table = product_of_words(stage, HARBOUR), HARBOUR.table(200)
         first, second = (Rows(table, seed=seed) for seed in (0, 1 if slip else 0))
         optimizer = adam(model, rate=2e-3)
 
@@ -163,9 +163,9 @@ def scores_broadcast_against_all_cosines(stage: Stage) -> None:
     def pairs_of(field: Any) -> dict[str, list[Any]]:
         first, second = field.table(200).values()
         draw = random.Random(1)
-        kept = [draw.random() < 0.5 for _ in first]
-        moved = [second[at] if keep else second[at - 7] for at, keep in enumerate(kept)]
-        return {"first": first, "second": moved, "score": [float(keep) for keep in kept]}
+        selection = [draw.random() < 0.5 for _ in first]
+        moved = [second[at] if keep else second[at - 7] for at, keep in enumerate(selection)]
+        return {"first": first, "second": moved, "score": [float(keep) for keep in selection]}
 
     def wrong(first: Tensor, second: Tensor, scores: Tensor) -> Tensor:
         return ((F.cosine_similarity(first, second) - scores[:, None]) ** 2).mean()
@@ -175,7 +175,7 @@ def scores_broadcast_against_all_cosines(stage: Stage) -> None:
 
     losses_beside(
         stage, wrong, right, MUSEUM.sought, table=pairs_of(MUSEUM), rate=4e-3, steps=100,
-        encoder=lambda: made(stage, MUSEUM),
+        encoder=lambda: product_of_words(stage, MUSEUM),
     )  # fmt: skip
 
 
@@ -191,7 +191,7 @@ def scores_broadcast_against_all_cosines(stage: Stage) -> None:
 )
 def texts_tokenised_for_another_encoder(stage: Stage) -> None:
     def build(slip: bool) -> Loop:
-        model = made(stage, BEES)
+        model = product_of_words(stage, BEES)
         table = BEES.table(200)
         if not slip:
             return loop_of(model, infonce, table)
