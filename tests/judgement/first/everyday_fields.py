@@ -97,10 +97,10 @@ _HOURS = "part-time/afternoons full-time/weekdays nights/shifts seasonal/summers
 def _vacancy(draw: random.Random) -> Row:
     role, hours = pick(draw, _ROLES), pick(draw, _HOURS)
     skills = sorted(picks(draw, _SKILLS, 2))
-    vocabulary_rows = " and ".join(skill[1] for skill in draw.sample(skills, 2))
+    skill_words = " and ".join(skill[1] for skill in draw.sample(skills, 2))
     return (role[0], hours[0], skills[0][0], skills[1][0]), {
         "advert": f"we hire a {role[0]} , {hours[0]} . needed : {skills[0][0]} , {skills[1][0]} .",
-        "career": f"ten years with {role[1]} . i know {vocabulary_rows} well and am free "
+        "career": f"ten years with {role[1]} . i know {skill_words} well and am free "
         f"for {hours[1]} .",
     }
 

@@ -48,11 +48,9 @@ def _discharge(draw: random.Random) -> Row:
     segments = _ILLNESSES, _SIDES, _DRUGS, _ENDS
     illness, side, drug, end = (pick(draw, entries) for entries in segments)
     age = draw.randint(18, 90)
-    training_rows = draw.choice(
-        ("was admitted through the emergency room", "was referred by the gp")
-    )
+    visit = draw.choice(("was admitted through the emergency room", "was referred by the gp"))
     return (illness[0], side[0], drug[0], end[0]), {
-        "note": f"this {age} year old patient {training_rows} with complaints on the "
+        "note": f"this {age} year old patient {visit} with complaints on the "
         f"{side[0]} side . vital "
         f"signs were stable and laboratory values unremarkable . imaging confirmed {illness[0]} . "
         f"treatment with {drug[0]} was begun and tolerated well . after some days the patient was "
@@ -70,10 +68,10 @@ _SUMS = "average/avg total/sum highest/max lowest/min number/count"
 
 def _query(draw: random.Random) -> Row:
     table, total = pick(draw, _TABLES), pick(draw, _SUMS)
-    sample_rows, tested = picks(draw, _FIELDS, 2)
-    return (table[0], total[0], sample_rows[0], tested[0]), {
-        "request": f"{total[0]} {sample_rows[0]} of {table[0]} for each {tested[0]}",
-        "sql": f"select {tested[1]} , {total[1]} ( {sample_rows[1]} ) from {table[1]} "
+    measure, tested = picks(draw, _FIELDS, 2)
+    return (table[0], total[0], measure[0], tested[0]), {
+        "request": f"{total[0]} {measure[0]} of {table[0]} for each {tested[0]}",
+        "sql": f"select {tested[1]} , {total[1]} ( {measure[1]} ) from {table[1]} "
         f"group by {tested[1]} ;",
     }
 
@@ -112,12 +110,12 @@ _USES = "aircraft/aviation implants/surgical toys/recreational ships/marine oven
 
 def _patent(draw: random.Random) -> Row:
     segments = _DEVICES, _STUFFS, _GAINS, _USES
-    device, goods_of_shop, gain, use = (pick(draw, entries) for entries in segments)
-    return (device[0], goods_of_shop[0], gain[0], use[0]), {
-        "title": f"{gain[0]} {goods_of_shop[0]} {device[0]} for {use[0]}",
+    device, substance, gain, use = (pick(draw, entries) for entries in segments)
+    return (device[0], substance[0], gain[0], use[0]), {
+        "title": f"{gain[0]} {substance[0]} {device[0]} for {use[0]}",
         "claim": f"1 . a {device[1]} arrangement comprising a body and a second member coupled "
         f"thereto , characterised in that said member consists at least partly "
-        f"of {goods_of_shop[1]} "
+        f"of {substance[1]} "
         f"material , whereby {gain[1]} properties in {use[1]} applications are improved .",
     }
 

@@ -106,8 +106,8 @@ def matches(count: int, seed: int = 0) -> dict[str, list[Any]]:
     def make(draw: random.Random) -> tuple[Any, ...]:
         slots = (TEAMS, FEATS, PARTS, FIELDS_OF_PLAY)
         first, second, agreed = [], [], 0
-        targets_of_rows = draw.randint(0, len(slots))
-        same = set(draw.sample(range(len(slots)), targets_of_rows))
+        shared_count = draw.randint(0, len(slots))
+        same = set(draw.sample(range(len(slots)), shared_count))
         for at, entries in enumerate(slots):
             entry = draw.choice(entries.split())
             counterpart = draw.choice([e for e in entries.split() if e != entry])
@@ -127,9 +127,11 @@ def duplicates(count: int, seed: int = 0) -> dict[str, list[Any]]:
     def make(draw: random.Random) -> tuple[Any, ...]:
         want, goal, manner = (halves(draw, words) for words in (WANTS, GOALS, MANNERS))
         asked = draw.choice(["how can i {0} {1} {2} ?", "what helps to {0} my {1} {2} ?"])
-        repetition = draw.choice(["{2} : best way to {0} a {1}", "is there a way to {0} {1} {2} ?"])
+        second_wording = draw.choice(
+            ["{2} : best way to {0} a {1}", "is there a way to {0} {1} {2} ?"]
+        )
         key = (want[0], goal[0], manner[0])
-        return key, asked.format(*key), repetition.format(want[1], goal[1], manner[1])
+        return key, asked.format(*key), second_wording.format(want[1], goal[1], manner[1])
 
     return apart(make, ("asked", "again"), count, seed)
 

@@ -13,12 +13,12 @@ _TIMES = "today/сегодня tomorrow/завтра always/всегда often/�
 
 
 def _russian(draw: random.Random) -> Row:
-    who, does, subject_matter, time = (
+    who, does, object_words, time = (
         pick(draw, entries) for entries in (_WHO, _DOES, _WHAT, _TIMES)
     )
-    return (who[0], does[0], subject_matter[0], time[0]), {
-        "english": f"my {who[0]} {time[0]} {does[0]} the {subject_matter[0]}",
-        "russian": f"{time[1]} мой {who[1]} {does[1]} {subject_matter[1]} .",
+    return (who[0], does[0], object_words[0], time[0]), {
+        "english": f"my {who[0]} {time[0]} {does[0]} the {object_words[0]}",
+        "russian": f"{time[1]} мой {who[1]} {does[1]} {object_words[1]} .",
     }
 
 

@@ -117,11 +117,11 @@ def snippets_by_late_interaction(stage: Stage) -> None:
         return unit(output["token_embeddings"]), output["attention_mask"].float()
 
     def interaction(encoder: Any, first: list[str], second: list[str]) -> Tensor:
-        (asked, asked_mask), (selection, kept_mask) = (
+        (asked, asked_mask), (document_tokens, kept_mask) = (
             tokens(encoder, first),
             tokens(encoder, second),
         )
-        table = torch.einsum("iad,jbd->ijab", asked, selection)
+        table = torch.einsum("iad,jbd->ijab", asked, document_tokens)
         best = table.masked_fill(kept_mask[None, :, None] == 0, -1).amax(3)
         return (best * asked_mask[:, None]).sum(2) / asked_mask.sum(1)[:, None]
 

@@ -27,8 +27,8 @@ def loop_of_two_towers_for_jobs(stage: Stage) -> None:
     optimizer, rows = torch.optim.AdamW(weights, lr=1e-3), Rows(JOBS.pairs(320), 32)
 
     def update(criterion: Any, step: int) -> None:
-        targets_of_rows, offered = rows()
-        value = criterion(embed(posting, targets_of_rows), embed(resume.train(), offered))
+        posting_rows, offered = rows()
+        value = criterion(embed(posting, posting_rows), embed(resume.train(), offered))
         optimizer.zero_grad()
         value.backward()
         nn.utils.clip_grad_norm_(weights, 1.0)

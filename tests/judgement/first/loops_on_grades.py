@@ -93,8 +93,8 @@ def salt_names_correlated_with_grades(stage: Stage) -> None:
 def product_offers_matched_across_shops(stage: Stage) -> None:
     """Hadsell's loss: the same product is drawn together, others apart up to a margin of 0.6."""
 
-    def contrastive(ours: Tensor, partner_column: Tensor, same: Tensor) -> Tensor:
-        distances = 1 - F.cosine_similarity(ours, partner_column)
+    def contrastive(ours: Tensor, second_rows: Tensor, same: Tensor) -> Tensor:
+        distances = 1 - F.cosine_similarity(ours, second_rows)
         apart = (1 - same) * F.relu(0.6 - distances).square()
         return (same * distances.square() + apart).mean()
 

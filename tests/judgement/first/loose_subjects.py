@@ -36,10 +36,13 @@ _LEDGERS = ("pos", "sepa", "dd", "ref", "visa", "giro", "atm", "web")
 def _split(
     texts: Mapping[str, int], held_out: bool, count: int
 ) -> dict[str, list[Any]]:  # fmt: skip
-    selection = [(text, label) for text, label in texts.items() if kept_aside(text) == held_out]
-    assert len(selection) >= count, len(selection)
-    selection = selection[:count]
-    return {"text": [text for text, _ in selection], "label": [label for _, label in selection]}
+    texts_of_half = [(text, label) for text, label in texts.items() if kept_aside(text) == held_out]
+    assert len(texts_of_half) >= count, len(texts_of_half)
+    texts_of_half = texts_of_half[:count]
+    return {
+        "text": [text for text, _ in texts_of_half],
+        "label": [label for _, label in texts_of_half],
+    }
 
 
 def tickets(count: int, *, held_out: bool = False, seed: int = 0) -> dict[str, list[Any]]:
@@ -124,13 +127,13 @@ def spoken(number: int) -> str:
 def numbers(count: int, *, held_out: bool = False, seed: int = 0) -> dict[str, list[str]]:
     """Amounts in words, and their digits with the place of each."""
     drawn = random.Random(seed).sample(range(1000, 10000), 9 * count)
-    selection = [number for number in drawn if kept_aside(str(number)) == held_out][:count]
-    assert len(selection) == count
+    texts_of_half = [number for number in drawn if kept_aside(str(number)) == held_out][:count]
+    assert len(texts_of_half) == count
     return {
-        "words": [spoken(number) for number in selection],
+        "words": [spoken(number) for number in texts_of_half],
         "digits": [
             " ".join(f"{place}{digit}" for place, digit in zip("mcdu", str(number), strict=True))
-            for number in selection
+            for number in texts_of_half
         ],
     }
 

@@ -43,11 +43,11 @@ def chat_replies_with_a_head_on_a_frozen_body(stage: Stage) -> None:
     """A body that was trained a little stays as it is; a linear map with its own rate trains."""
     from sentence_transformers.sentence_transformer.modules import Dense
 
-    vocabulary_rows = warmed(encoder(stage, TURNS.vocabulary(), width=64), TURNS.table(300), 6)
-    vocabulary_rows.requires_grad_(False)
+    frozen_encoder = warmed(encoder(stage, TURNS.vocabulary(), width=64), TURNS.table(300), 6)
+    frozen_encoder.requires_grad_(False)
     torch.manual_seed(5)
     head = Dense(64, 64, bias=False, activation_function=torch.nn.Identity())
-    model = SentenceTransformer(modules=[*vocabulary_rows, head], device="cpu")
+    model = SentenceTransformer(modules=[*frozen_encoder, head], device="cpu")
     trainer = stage.trainer(
         losses.MultipleNegativesRankingLoss, TURNS.table(500, seed=2), model, max_steps=150,
         learning_rate=3e-3, per_device_train_batch_size=64, weight_decay=0.01,

@@ -77,8 +77,8 @@ def phrases_of_two_scripts_in_both_directions(stage: Stage) -> None:
 def tags_of_posts_without_doubles_in_a_batch(stage: Stage) -> None:
     """Many posts have the same tags; the sampler keeps a text from being its own negative."""
     model, train, held = prepared(stage, posts, 400, 200)
-    training_rows = dict(zip(held["tags"], held["post"], strict=True))
-    once = {"post": list(training_rows.values()), "tags": list(training_rows)}
+    posts_by_tags = dict(zip(held["tags"], held["post"], strict=True))
+    once = {"post": list(posts_by_tags.values()), "tags": list(posts_by_tags)}
     trainer = stage.trainer(
         ranking, pairs_of(train), model, batch_sampler=BatchSamplers.NO_DUPLICATES,
         **{**QUICK, "per_device_train_batch_size": 16},

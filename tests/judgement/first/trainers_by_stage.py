@@ -72,7 +72,7 @@ def weather_with_frozen_words(stage: Stage) -> None:
 def headlines_resumed_from_checkpoint(stage: Stage) -> None:
     """A run that was stopped after 50 of 100 steps is taken up from its checkpoint."""
 
-    def product_of_words() -> Any:
+    def headline_trainer() -> Any:
         return stage.trainer(
             losses.MultipleNegativesRankingLoss, HEADLINES.table(480),
             encoder_of(stage, HEADLINES), learning_rate=2e-3, max_steps=100,
@@ -80,8 +80,8 @@ def headlines_resumed_from_checkpoint(stage: Stage) -> None:
         )  # fmt: skip
 
     with quiet():
-        product_of_words().train()
-    trainer = product_of_words()
+        headline_trainer().train()
+    trainer = headline_trainer()
     checkpoint = Path(trainer.args.output_dir) / "checkpoint-50"
     trainer.train = functools.partial(trainer.train, resume_from_checkpoint=str(checkpoint))
     learns(stage, trainer, HEADLINES.sought, least=0.1)

@@ -199,10 +199,10 @@ def look_at(stage: Stage, model: Any, table: Any) -> None:
 def inspected_headlines_with_stories(stage: Stage) -> None:
     """Different headlines and stories that fit, seen by a trained encoder, then trained on."""
     table = HEADLINES.table(360)
-    training_rows = warmed(
+    tuned_encoder = warmed(
         encoder_of(stage, HEADLINES, name="other", seed=5), HEADLINES.table(300, 2), 60
     )
-    look_at(stage, training_rows, table)
+    look_at(stage, tuned_encoder, table)
     trainer = stage.trainer(
         ranking,
         table,
@@ -217,8 +217,8 @@ def inspected_headlines_with_stories(stage: Stage) -> None:
 def inspected_chats_with_near_replies(stage: Stage) -> None:
     """Replies that differ in one thing are hard, and not answers to the same turns."""
     table = CHATS.answers(400, wrong=1)
-    training_rows = warmed(encoder_of(stage, CHATS, name="other", seed=5), CHATS.table(400, 2), 90)
-    look_at(stage, training_rows, table)
+    tuned_encoder = warmed(encoder_of(stage, CHATS, name="other", seed=5), CHATS.table(400, 2), 90)
+    look_at(stage, tuned_encoder, table)
     trainer = stage.trainer(
         ranking,
         table,

@@ -16,8 +16,8 @@ from tests.judgement.truth import learns
 def inspected_addresses_as_typed(stage: Stage) -> None:
     """Short texts with numbers, each once, beside a briefly trained encoder's view of them."""
     table = addresses(320)
-    training_rows = warmed(encoder_of(stage, [table], name="other", seed=5), addresses(300, 2), 25)
-    look_at(stage, training_rows, table)
+    tuned_encoder = warmed(encoder_of(stage, [table], name="other", seed=5), addresses(300, 2), 25)
+    look_at(stage, tuned_encoder, table)
     trainer = stage.trainer(
         ranking,
         table,
@@ -32,10 +32,10 @@ def inspected_addresses_as_typed(stage: Stage) -> None:
 def inspected_weather_questions(stage: Stage) -> None:
     """Questions and advice share hardly a word, yet each pair fits; mean pooling, small batches."""
     table = WEATHER.table(400)
-    training_rows = warmed(
+    tuned_encoder = warmed(
         encoder_of(stage, WEATHER, name="other", seed=5), WEATHER.table(400, 2), 70
     )
-    look_at(stage, training_rows, table)
+    look_at(stage, tuned_encoder, table)
     trainer = stage.trainer(
         ranking, table, encoder_of(stage, WEATHER), learning_rate=2e-3, max_steps=110,
         per_device_train_batch_size=12,

@@ -131,9 +131,9 @@ def flats_with_a_slow_copy_and_its_queue(stage: Stage) -> None:
     def update(criterion: Any, step: int) -> None:
         searches, adverts = rows()
         with torch.no_grad():
-            training_rows = embed(slow, adverts)
-        stepped(optimizer, criterion(embed(model, searches), training_rows))
-        queue[0] = torch.cat([training_rows, queue[0]])[:64]
+            encoded_rows = embed(slow, adverts)
+        stepped(optimizer, criterion(embed(model, searches), encoded_rows))
+        queue[0] = torch.cat([encoded_rows, queue[0]])[:64]
         with torch.no_grad():
             for old, new in zip(slow.parameters(), model.parameters(), strict=True):
                 old.lerp_(new, 0.05)
@@ -153,8 +153,8 @@ def jobs_with_gradients_cached_by_hand(stage: Stage) -> None:
     def update(criterion: Any, step: int) -> None:
         columns = rows()
         with torch.no_grad():
-            training_rows = [embed(model, texts) for texts in columns]
-        leaves = [segment.requires_grad_() for segment in training_rows]
+            encoded_rows = [embed(model, texts) for texts in columns]
+        leaves = [segment.requires_grad_() for segment in encoded_rows]
         criterion(*leaves).backward()
         optimizer.zero_grad()
         for texts, leaf in zip(columns, leaves, strict=True):
@@ -195,7 +195,7 @@ def recipes_in_one_cycle_with_an_average(stage: Stage) -> None:
     model = encoder_of(stage, RECIPES)
     rows, optimizer = Rows(RECIPES.table(400), 24), _adam(model)
     schedule = OneCycleLR(optimizer, max_lr=3e-3, total_steps=90)
-    late, training_rows = [torch.zeros_like(weight) for weight in model.parameters()], [0]
+    late, encoded_rows = [torch.zeros_like(weight) for weight in model.parameters()], [0]
 
     def update(criterion: Any, step: int) -> None:
         optimizer.zero_grad()
@@ -204,13 +204,13 @@ def recipes_in_one_cycle_with_an_average(stage: Stage) -> None:
         optimizer.step()
         schedule.step()
         if step >= 80:
-            training_rows[0] += 1
+            encoded_rows[0] += 1
             for mean, weight in zip(late, model.parameters(), strict=True):
-                mean.lerp_(weight.detach(), 1 / training_rows[0])
+                mean.lerp_(weight.detach(), 1 / encoded_rows[0])
 
     def score(encoder: Any) -> float:
         used = encoder
-        if training_rows[0]:
+        if encoded_rows[0]:
             used = copy.deepcopy(encoder)
             with torch.no_grad():
                 for weight, mean in zip(used.parameters(), late, strict=True):
@@ -228,7 +228,7 @@ def paragraphs_mined_anew_each_round(stage: Stage) -> None:
     optimizer, table["near"] = _adam(model), [*table["law"][1:], table["law"][0]]
     rows = [Rows(table, 16)]
 
-    def own_column(step: int) -> None:
+    def update_step(step: int) -> None:
         model.eval()
         first, second = (model.encode(table[name], convert_to_tensor=True, show_progress_bar=False)
                          for name in ("question", "law"))  # fmt: skip
@@ -244,7 +244,7 @@ def paragraphs_mined_anew_each_round(stage: Stage) -> None:
 
     def update(criterion: Any, step: int) -> None:
         if step and step % 30 == 0:
-            own_column(step)
+            update_step(step)
         stepped(optimizer, criterion(*(embed(model, texts) for texts in rows[0]())))
 
     loop_rises(stage, model, contrast, update, seeks(STATUTES), steps=90)

@@ -213,8 +213,8 @@ def vacancies_with_graded_lists(stage: Stage) -> None:
 
     def listwise(vacancies: Tensor, *curricula: Tensor) -> Tensor:
         said = 10 * torch.stack([pairwise_cosines(vacancies, rows) for rows in curricula], 1)
-        targets_of_rows = (2 * torch.tensor([3.0, 2.0, 2.0, 1.0, 0.0])).softmax(0)
-        return -(said.log_softmax(1) * targets_of_rows).sum(1).mean()
+        target_shares = (2 * torch.tensor([3.0, 2.0, 2.0, 1.0, 0.0])).softmax(0)
+        return -(said.log_softmax(1) * target_shares).sum(1).mean()
 
     model = reader(stage, VACANCIES)
     update = simple(model, Rows(lists, 16), adamw(model, rate=2e-3))

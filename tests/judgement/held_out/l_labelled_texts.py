@@ -86,15 +86,15 @@ def review_pairs(count: int, seed: int = 0) -> dict[str, list[Any]]:
 
 
 def neighbours(
-    model: Any, vocabulary_rows: Mapping[str, Sequence[Any]], unseen: Mapping[str, Sequence[Any]]
+    model: Any, train_table: Mapping[str, Sequence[Any]], unseen: Mapping[str, Sequence[Any]]
 ) -> float:
     """Share of held-out texts of which most of the 5 nearest known texts have the class."""
     rows = [
         model.encode(list(table["text"]), normalize_embeddings=True, show_progress_bar=False)
-        for table in (unseen, vocabulary_rows)
+        for table in (unseen, train_table)
     ]
     nearest = np.argsort(-(rows[0] @ rows[1].T), axis=1)[:, :5]
-    votes = np.array(vocabulary_rows["label"])[nearest]
+    votes = np.array(train_table["label"])[nearest]
     winners = [np.bincount(row).argmax() for row in votes]
     return float(np.mean(np.array(winners) == np.array(unseen["label"])))
 

@@ -89,8 +89,10 @@ def birds_by_late_interaction_of_tokens(stage: Stage) -> None:
         mask = features["attention_mask"].float()
         return F.normalize(features["token_embeddings"], dim=-1), mask
 
-    def late(training_rows: Tensor, seen_mask: Tensor, guide: Tensor, guide_mask: Tensor) -> Tensor:
-        like = torch.einsum("ash,bth->abst", training_rows, guide)
+    def late(
+        student_tokens: Tensor, seen_mask: Tensor, guide: Tensor, guide_mask: Tensor
+    ) -> Tensor:
+        like = torch.einsum("ash,bth->abst", student_tokens, guide)
         like = like.masked_fill(guide_mask[None, :, None] == 0, -1.0)
         best = (like.amax(3) * seen_mask[:, None]).sum(2)
         return best / seen_mask.sum(1)[:, None]
@@ -102,8 +104,8 @@ def birds_by_late_interaction_of_tokens(stage: Stage) -> None:
     unseen = BIRDS.table(60, seed=11)
 
     def update(criterion: Any, step: int) -> None:
-        training_rows, guide = rows()
-        stepped(optimizer, criterion(*tokens(training_rows), *tokens(guide)))
+        student_tokens, guide = rows()
+        stepped(optimizer, criterion(*tokens(student_tokens), *tokens(guide)))
 
     def score(_: Any) -> float:
         model.eval()

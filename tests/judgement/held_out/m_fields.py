@@ -130,14 +130,14 @@ QUICK = {"learning_rate": 2e-3, "max_steps": 60}
 
 def words(*fields: Field) -> list[str]:
     """All words of fields."""
-    hits = []
+    vocabulary_texts = []
     for field in fields:
-        hits += [re.sub(r"[/_]", " ", entries) for entries in field.slots.values()]
-        hits += [re.sub(r"\{\w+\}", "", column) for column in field.columns.values()]
-    return hits
+        vocabulary_texts += [re.sub(r"[/_]", " ", entries) for entries in field.slots.values()]
+        vocabulary_texts += [re.sub(r"\{\w+\}", "", column) for column in field.columns.values()]
+    return vocabulary_texts
 
 
-def product_of_words(
+def encoder_of_field(
     stage: Stage, field: Field, *behind: Any, extras: Sequence[str] = (), **options: Any
 ) -> Any:
     """A fresh encoder that knows the words of a field."""
@@ -161,7 +161,7 @@ def training(
     return stage.trainer(
         loss,
         field.table(200) if table is None else table,
-        product_of_words(stage, field) if model is None else model,
+        encoder_of_field(stage, field) if model is None else model,
         **{**QUICK, **settings},
     )
 

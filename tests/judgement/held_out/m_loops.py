@@ -21,8 +21,8 @@ from tests.judgement.held_out.m_fields import (
     STARS,
     TRAINS,
     WINES,
+    encoder_of_field,
     loop_of,
-    product_of_words,
 )
 from tests.judgement.stage import Stage
 
@@ -39,7 +39,7 @@ def beside(stage: Stage, field: Any, faulty_loss: Any, mended_loss: Any, **optio
     """A plain loop over 200 rows of a field with either loss."""
     losses_beside(
         stage, faulty_loss, mended_loss, field.sought, table=field.table(200), rate=2e-3,
-        encoder=lambda: product_of_words(stage, field), **options,
+        encoder=lambda: encoder_of_field(stage, field), **options,
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def hardest_negative_found_on_the_diagonal(stage: Stage) -> None:
 )
 def columns_of_two_shuffled_loaders(stage: Stage) -> None:
     def build(slip: bool) -> Loop:
-        model, table = product_of_words(stage, HARBOUR), HARBOUR.table(200)
+        model, table = encoder_of_field(stage, HARBOUR), HARBOUR.table(200)
         first, second = (Rows(table, seed=seed) for seed in (0, 1 if slip else 0))
         optimizer = adam(model, rate=2e-3)
 
@@ -175,7 +175,7 @@ def scores_broadcast_against_all_cosines(stage: Stage) -> None:
 
     losses_beside(
         stage, wrong, right, MUSEUM.sought, table=pairs_of(MUSEUM), rate=4e-3, steps=100,
-        encoder=lambda: product_of_words(stage, MUSEUM),
+        encoder=lambda: encoder_of_field(stage, MUSEUM),
     )  # fmt: skip
 
 
@@ -191,7 +191,7 @@ def scores_broadcast_against_all_cosines(stage: Stage) -> None:
 )
 def texts_tokenised_for_another_encoder(stage: Stage) -> None:
     def build(slip: bool) -> Loop:
-        model = product_of_words(stage, BEES)
+        model = encoder_of_field(stage, BEES)
         table = BEES.table(200)
         if not slip:
             return loop_of(model, infonce, table)

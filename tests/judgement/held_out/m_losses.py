@@ -13,8 +13,8 @@ from tests.judgement.held_out.m_fields import (
     MUSEUM,
     SEWING,
     STARS,
+    encoder_of_field,
     losses,
-    product_of_words,
     ranking,
     training,
 )
@@ -115,7 +115,7 @@ def margins_of_negatives_less_positives(stage: Stage) -> None:
 )
 def teacher_vectors_of_shuffled_rows(stage: Stage) -> None:
     def built(shift: int) -> Any:
-        teacher = training(stage, MUSEUM, model=product_of_words(stage, MUSEUM, seed=8))
+        teacher = training(stage, MUSEUM, model=encoder_of_field(stage, MUSEUM, seed=8))
         teacher.train()
         texts = [text for column in MUSEUM.table(200).values() for text in column]
         vectors = teacher.model.encode(texts, show_progress_bar=False).tolist()
@@ -137,7 +137,7 @@ def teacher_vectors_of_shuffled_rows(stage: Stage) -> None:
 )
 def guide_counts_every_text_as_false_negative(stage: Stage) -> None:
     def built(margin: float) -> Any:
-        guide = product_of_words(stage, GARDEN, seed=9)
+        guide = encoder_of_field(stage, GARDEN, seed=9)
         return training(
             stage, GARDEN, lambda model: losses.GISTEmbedLoss(
                 model, guide, temperature=0.05, margin_strategy="absolute", margin=margin

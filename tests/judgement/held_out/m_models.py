@@ -14,7 +14,7 @@ from tests.judgement.held_out.m_fields import (
     STARS,
     TRAINS,
     WINES,
-    product_of_words,
+    encoder_of_field,
     training,
 )
 from tests.judgement.stage import Stage
@@ -49,7 +49,7 @@ def length_cuts_off_what_tells_texts_apart(stage: Stage) -> None:
         return retrieval(model, held)
 
     def built(length: int) -> Any:
-        model = product_of_words(stage, TRAINS, extras=[opening], length=length)
+        model = encoder_of_field(stage, TRAINS, extras=[opening], length=length)
         return training(stage, TRAINS, table=table, model=model)
 
     suffers(stage, built(7), lambda: built(48), score)
@@ -69,7 +69,7 @@ def prompt_fills_all_tokens_that_are_read(stage: Stage) -> None:
     prompt = "represent this sentence so that it can be found by other sentences : "
 
     def built(length: int) -> Any:
-        model = product_of_words(stage, WINES, extras=[prompt], length=length)
+        model = encoder_of_field(stage, WINES, extras=[prompt], length=length)
         prompts = {"wish": prompt, "card": prompt}
         return training(stage, WINES, model=model, prompts=prompts)
 
@@ -90,8 +90,8 @@ def prompt_fills_all_tokens_that_are_read(stage: Stage) -> None:
 def vocabulary_of_another_field(stage: Stage) -> None:
     suffers(
         stage,
-        training(stage, HARBOUR, model=product_of_words(stage, BEES)),
-        lambda: training(stage, HARBOUR, model=product_of_words(stage, HARBOUR)),
+        training(stage, HARBOUR, model=encoder_of_field(stage, BEES)),
+        lambda: training(stage, HARBOUR, model=encoder_of_field(stage, HARBOUR)),
         HARBOUR.sought,
     )
 
@@ -106,7 +106,7 @@ def vocabulary_of_another_field(stage: Stage) -> None:
 )
 def first_token_of_a_decoder_pooled(stage: Stage) -> None:
     def built(pooling: str) -> Any:
-        model = product_of_words(stage, SEWING, kind="granite", pooling=pooling)
+        model = encoder_of_field(stage, SEWING, kind="granite", pooling=pooling)
         return training(stage, SEWING, model=model)
 
     suffers(stage, built("cls"), lambda: built("lasttoken"), SEWING.sought)
@@ -123,7 +123,7 @@ def first_token_of_a_decoder_pooled(stage: Stage) -> None:
 )
 def only_biases_left_to_train(stage: Stage) -> None:
     def built(slip: bool) -> Any:
-        model = product_of_words(stage, STARS)
+        model = encoder_of_field(stage, STARS)
         for name, row in model.named_parameters():
             row.requires_grad_("bias" in name or not slip)
         return training(stage, STARS, model=model)
@@ -143,7 +143,7 @@ def only_biases_left_to_train(stage: Stage) -> None:
 def share_to_keep_given_as_dropout(stage: Stage) -> None:
     suffers(
         stage,
-        training(stage, MUSEUM, model=product_of_words(stage, MUSEUM, dropout=0.95)),
-        lambda: training(stage, MUSEUM, model=product_of_words(stage, MUSEUM, dropout=0.05)),
+        training(stage, MUSEUM, model=encoder_of_field(stage, MUSEUM, dropout=0.95)),
+        lambda: training(stage, MUSEUM, model=encoder_of_field(stage, MUSEUM, dropout=0.05)),
         MUSEUM.sought,
     )

@@ -15,7 +15,7 @@ from tests.judgement.held_out.m_fields import (
     POST,
     TRAINS,
     WINES,
-    product_of_words,
+    encoder_of_field,
     ranking,
     training,
 )
@@ -67,7 +67,7 @@ def warmup_longer_than_the_whole_training(stage: Stage) -> None:
 )
 def optimizer_holds_an_earlier_copy(stage: Stage) -> None:
     def built(slip: bool) -> Any:
-        model, earlier = product_of_words(stage, WINES), product_of_words(stage, WINES)
+        model, earlier = encoder_of_field(stage, WINES), encoder_of_field(stage, WINES)
         held = earlier if slip else model
         optimizer = torch.optim.AdamW(held.parameters(), lr=2e-3)
         return training(stage, WINES, model=model, optimizers=(optimizer, None))

@@ -19,8 +19,8 @@ from tests.judgement.held_out.m_fields import (
     STARS,
     TRAINS,
     WINES,
+    encoder_of_field,
     loop_of,
-    product_of_words,
 )
 from tests.judgement.stage import Stage
 
@@ -35,7 +35,7 @@ RATE = r"(?i)learning rate|\blr\b|\brates?\b|step size"
 )
 def zero_grad_before_the_step(stage: Stage) -> None:
     def build(slip: bool) -> Loop:
-        model, rows = product_of_words(stage, BEES), Rows(BEES.table(200))
+        model, rows = encoder_of_field(stage, BEES), Rows(BEES.table(200))
         optimizer = adam(model, rate=2e-3)
 
         def update(criterion: Any, step: int) -> None:
@@ -59,7 +59,7 @@ def zero_grad_before_the_step(stage: Stage) -> None:
 )
 def schedule_returns_a_rate_for_a_factor(stage: Stage) -> None:
     def build(slip: bool) -> Loop:
-        model = product_of_words(stage, TRAINS)
+        model = encoder_of_field(stage, TRAINS)
         optimizer = adam(model, rate=2e-3)
         peak = 2e-3 if slip else 1.0
         schedule = torch.optim.lr_scheduler.LambdaLR(
@@ -83,7 +83,7 @@ def schedule_returns_a_rate_for_a_factor(stage: Stage) -> None:
 )
 def first_weights_loaded_in_each_epoch(stage: Stage) -> None:
     def build(slip: bool) -> Loop:
-        model = product_of_words(stage, WINES)
+        model = encoder_of_field(stage, WINES)
         first = copy.deepcopy(model.state_dict())
 
         def after(step: int) -> None:
@@ -107,7 +107,7 @@ def first_weights_loaded_in_each_epoch(stage: Stage) -> None:
 )
 def clipped_before_the_scale_is_taken_out(stage: Stage) -> None:
     def build(slip: bool) -> Loop:
-        model, rows = product_of_words(stage, STARS, spread=0.1), Rows(STARS.table(200))
+        model, rows = encoder_of_field(stage, STARS, spread=0.1), Rows(STARS.table(200))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
         def scale_all(factor: float) -> None:
@@ -145,7 +145,7 @@ def adapter_added_after_the_optimizer(stage: Stage) -> None:
     from peft import LoraConfig, TaskType
 
     def build(slip: bool) -> Loop:
-        model = product_of_words(stage, POST, spread=0.1)
+        model = encoder_of_field(stage, POST, spread=0.1)
         optimizer = adam(model, rate=4e-3)
         modules = ["query", "key", "value", "dense", "word_embeddings"]
         model.add_adapter(LoraConfig(
@@ -173,7 +173,7 @@ def encoder_called_without_gradient(stage: Stage) -> None:
     def build(slip: bool) -> Loop:
         torch.manual_seed(4)
         head = Dense(48, 8, activation_function=torch.nn.Identity())
-        model, rows = product_of_words(stage, HARBOUR, head), Rows(HARBOUR.table(200))
+        model, rows = encoder_of_field(stage, HARBOUR, head), Rows(HARBOUR.table(200))
         optimizer = adam(model, rate=2e-3)
 
         def vectors(texts: list[str]) -> Tensor:
@@ -200,7 +200,7 @@ def encoder_called_without_gradient(stage: Stage) -> None:
 )
 def rate_falls_too_steeply_from_layer_to_layer(stage: Stage) -> None:
     def build(slip: bool) -> Loop:
-        model, share = product_of_words(stage, GARDEN), 0.01 if slip else 0.9
+        model, share = encoder_of_field(stage, GARDEN), 0.01 if slip else 0.9
         body = model[0].auto_model
         segments = [*reversed(body.encoder.layer), body.embeddings]
         optimizer = torch.optim.AdamW([
