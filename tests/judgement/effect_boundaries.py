@@ -191,6 +191,9 @@ EFFECT_RUNS = [
         | {"ranking_accuracy": ranking(0.575, 0.56)}, "Pairs", ""),
     Run("views that are less near", IN_A_CONE | {"ranking_accuracy": ranking(0.59, 0.56)},
         "Pairs", "watch"),
+    Run("views that are surely nearer in a wider cone", dict.fromkeys(
+        ("positive_cosine", "negative_cosine"), 0.97) | {"effective_rank": 20.0,
+        "ranking_accuracy": ranking(0.5, 0.56)}, "Pairs", "watch"),
     Run("views that are surely nearer outside of a cone", UNRELATED_VIEWS
         | {"ranking_accuracy": ranking(0.5, 0.56)}, "Pairs", "watch"),
     Run("words near chance", WORDS_AT_CHANCE | {"overlap_rank": 0.55}, "Pairs", "watch"),

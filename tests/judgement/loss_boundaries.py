@@ -321,7 +321,7 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("unrelated_rows", UNRELATED_ROWS | {"without": 0.3}, "watch"),
     ("unrelated_rows", UNRELATED_ROWS | {"without": 0.7}, "watch"),
     ("unrelated_rows", UNRELATED_ROWS | {"without": 0.86}, ""),
-    ("unrelated_rows", UNRELATED_ROWS | {"rank_with": 0.6}, ""),
+    ("unrelated_rows", UNRELATED_ROWS | {"rank_with": 0.7}, ""),
     ("unrelated_rows", UNRELATED_ROWS | {"rank_with": 0.85}, "watch"),
     ("unrelated_rows", UNRELATED_ROWS | {"rank_without": 0.8}, ""),
     ("mixed", {"rows": 32, "apart": 0.035}, ""),

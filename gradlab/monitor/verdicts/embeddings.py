@@ -114,7 +114,7 @@ def collapse(records: Records) -> Verdict | None:
         )
         evidence = {name: cosine, rank: dimensions}
         return Verdict("Spread", NOT_JUDGED, finding, name="narrow cone", evidence=evidence)
-    if score_suffers is None and records.nearer_in_a_cone:
+    if score_suffers is None and narrower and records.nearer_in_a_cone:
         finding = (
             f"The embeddings lie in a narrow cone (mean cosine {cosine:.3f}{rank_text}), in which "
             "dropout hides most of what tells them apart; positives are surely nearer than others "
@@ -133,7 +133,7 @@ def collapse(records: Records) -> Verdict | None:
     if ranks_first:
         in_order = " Positives rank first all the same."
     # Dropout may hide in training what tells texts apart in use: a score that suffers is proof.
-    is_proven = records.config is not None or score_suffers is not None
+    is_proven = records.config is not None or score_suffers is not None or not narrower
     if not (is_proven or in_order):
         in_order = " An evaluator would show whether texts are told apart in use."
     return Verdict(
