@@ -50,9 +50,11 @@ def evaluator(observation: Observation) -> Numbers | None:
     texts = [
         text for inner in evaluators for name in EVALUATED for text in evaluated_texts(inner, name)
     ]
-    rows = {_row(row) for table in observation.tables.values() for row in zip(
-        *table.values(), strict=True
-    )}  # fmt: skip
+    trained = [
+        row for table in observation.tables.values()
+        for row in zip(*(map(signed, column) for column in table.values()), strict=True)
+    ]  # fmt: skip
+    rows = {tuple(sorted(row)) for row in trained}
     written = [] if prompts else _written(observation)
     in_texts = any(
         text.startswith(prompt) for prompt in written for inner in evaluators
@@ -66,7 +68,7 @@ def evaluator(observation: Observation) -> Numbers | None:
         "has_prompt": any(evaluated),
         "other_prompt": "" if prompts or in_texts else _missing_prompt(used, observation),
         "texts": len(texts),
-        "in_training": sum(_in_training(evaluators, observation.tables)) / max(1, len(texts)),
+        "in_training": sum(_in_training(evaluators, trained)) / max(1, len(texts)),
         "rows": len(held_out),
         "rows_in_training": sum(_row(row) in rows for row in held_out) / max(1, len(held_out)),
     }
@@ -259,22 +261,14 @@ def _missing_prompt(evaluated: list[str], observation: Observation) -> str:
     )  # fmt: skip
 
 
-def _in_training(
-    evaluators: Sequence[Any], tables: Mapping[str, Mapping[str, Sequence[str]]]
-) -> list[bool]:
-    """Return for each evaluated text whether it stands in the training data.
+def _in_training(evaluators: Sequence[Any], rows: Sequence[tuple[str, ...]]) -> list[bool]:
+    """Return for each evaluated text whether it stands in rows of training, of `signed` texts.
 
-    Texts that are compared in pairs are known if both stand in one row: where texts are few, they
-    come again with other partners.
+    Texts that are compared in pairs do if both stand in one row: where texts are few, they come
+    again with other partners.
     """
-    trained = {
-        signed(text) for table in tables.values() for column in table.values() for text in column
-    }
-    together = {
-        frozenset(map(signed, pair))
-        for table in tables.values() if len(table) > 1
-        for row in zip(*table.values(), strict=True) for pair in itertools.combinations(row, 2)
-    }  # fmt: skip
+    trained = {text for row in rows for text in row}
+    together = {frozenset(pair) for row in rows for pair in itertools.combinations(row, 2)}
     in_training = []
     for inner in evaluators:
         pairs = [evaluated_texts(inner, name) for name in PAIRED]

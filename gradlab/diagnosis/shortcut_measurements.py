@@ -88,12 +88,10 @@ def contained(
     words = [[words_of(text) for text in column] for column in texts[:2]]
     rows = list(zip(*words, strict=True))
     runs = [
-        [
-            () if _are_views(first, second) else _common_numbers(first, second, end)
-            for end in (1, -1)
-        ]
+        [(), ()] if _are_views(first, second)
+        else [_common_numbers(first, second, end) for end in (1, -1)]
         for first, second in rows
-    ]
+    ]  # fmt: skip
     holders = [Counter(run[at] for run in runs) for at in range(2)]
     marked = [
         next((" ".join(run[at]) for at in range(2) if run[at] and holders[at][run[at]] == 1), "")

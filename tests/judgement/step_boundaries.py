@@ -87,6 +87,8 @@ STEP_RUNS = [
         STEPS | dict.fromkeys(("embedding_gradient", "second_view_gradient"), MET), "Gradient", ""),
     Run("steps without gradients where a margin is met", STEPS | {
         "empty_step": [0.0] * 6 + [1.0] * 34, "batch_loss": MET}, "Gradient", ""),
+    Run("steps without gradients, and few losses", STEPS | {
+        "empty_step": 1.0, "batch_loss": [1.0] * 3}, "Gradient", "bad"),
     Run("a gradient of something else", ARRIVES | {"arriving_cosine": 0.07}, "Gradient", "watch",
         "another loss or term"),
     Run("a loss among others", ARRIVES | {"arriving_cosine": 0.14}, "Gradient", ""),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 
-from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, Records
+from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, Records, mean_and_error
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
 # Share of comparisons in the right order from which on labels or triplets are told apart, and below
@@ -75,11 +75,8 @@ def order(records: Records) -> Verdict | None:
 
 def _falls_clearly(records: Records) -> bool:
     """Whether the last third of the records is below the first by more than chance."""
-    early, late = records.outer_thirds("order")
-    error = math.hypot(
-        *(statistics.pstdev(third) / math.sqrt(len(third)) for third in (early, late))
-    )
-    return statistics.fmean(late) + CLEARLY * error < statistics.fmean(early)
+    (early, early_error), (late, late_error) = map(mean_and_error, records.outer_thirds("order"))
+    return late + CLEARLY * math.hypot(early_error, late_error) < early
 
 
 def _stays_at_chance(records: Records) -> bool:
@@ -92,7 +89,7 @@ def _stays_at_chance(records: Records) -> bool:
         return False
     if statistics.fmean(late) > statistics.fmean(early) + NARROW:
         return False
-    mean, error = statistics.fmean(late), statistics.pstdev(late) / math.sqrt(len(late))
+    mean, error = mean_and_error(late)
     return mean < AT_CHANCE and mean - OF_CHANCE * error <= 0.5
 
 
@@ -101,7 +98,7 @@ def _wanders(records: Records) -> bool:
     late = records.outer_thirds("order")[1]
     if not late:
         return True
-    mean, error = statistics.fmean(late), statistics.pstdev(late) / math.sqrt(len(late))
+    mean, error = mean_and_error(late)
     return mean <= IN_ORDER or mean - CLEARLY * error <= 0.5
 
 

@@ -171,7 +171,7 @@ class Records:
         early, late = self.outer_thirds("ranking_accuracy")
         if len(late) < PERSISTENT:
             return False
-        mean, error = statistics.fmean(late), statistics.pstdev(late) / math.sqrt(len(late))
+        mean, error = mean_and_error(late)
         return mean > RANKED and mean - SURELY * error > statistics.fmean(early)
 
     @property
@@ -189,7 +189,7 @@ class Records:
         early, late = values[: len(values) // 3], values[len(values) // 2 :]
         if len(early) < PERSISTENT or not self.end("negative_cosine") > CONE:
             return False
-        mean, error = statistics.fmean(late), statistics.pstdev(late) / math.sqrt(len(late))
+        mean, error = mean_and_error(late)
         return mean - QUITE_SURELY * error > 0.5 and mean > statistics.fmean(early) - LESS
 
     @property
@@ -201,8 +201,8 @@ class Records:
         early, late = self.outer_thirds("ranking_accuracy")
         if len(early) < PERSISTENT:
             return False
-        error = statistics.pstdev(early) / math.sqrt(len(early))
-        begins_above = statistics.fmean(early) - SURELY * error > 0.5
+        mean, error = mean_and_error(early)
+        begins_above = mean - SURELY * error > 0.5
         return begins_above and statistics.fmean(late) > NEARER_THAN_MOST
 
     @property
@@ -213,7 +213,7 @@ class Records:
         late = values[len(values) - len(values) // 3 :]
         if len(late) < PERSISTENT:
             return False
-        mean, error = statistics.fmean(late), statistics.pstdev(late) / math.sqrt(len(late))
+        mean, error = mean_and_error(late)
         return mean > FOLLOWED and mean - SURELY * error > 0.5
 
     def score_suffers(self) -> bool | None:
@@ -256,6 +256,11 @@ def lost_half(score: Score) -> bool:
     if score.best is None or score.last is None or score.before is None:
         return False
     return not score.last[1] > (score.best[1] + score.before) / 2
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """Return the mean of values and its standard error."""
+    return statistics.fmean(values), statistics.pstdev(values) / math.sqrt(len(values))
 
 
 def ends_of(values: Sequence[float]) -> tuple[float, float] | None:

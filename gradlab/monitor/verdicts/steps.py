@@ -72,10 +72,10 @@ def own_gradient(history: History) -> Verdict | None:
 
 def second_view(history: History) -> Verdict | None:
     """Judge whether the second view is part of the loss."""
-    sizes, seconds = values_of(history, OWN_GRADIENT), values_of(history, SECOND_GRADIENT)
-    if len(seconds) < ENOUGH_RECORDS or not any(sizes):
+    pairs = _noted_together(history, OWN_GRADIENT, SECOND_GRADIENT)
+    if len(pairs) < ENOUGH_RECORDS:
         return None
-    beside = [second for size, second in zip(sizes, seconds, strict=False) if size > 0]
+    beside = [second for size, second in pairs if size > 0]
     none = sum(size == 0 for size in beside)
     if len(beside) < PERSISTENT or none < MOSTLY * len(beside):
         return None
@@ -177,9 +177,9 @@ def empty_steps(history: History) -> Verdict | None:
     own = values_of(history, OWN_GRADIENT)
     if own and not any(own):
         return None  # `own_gradient` says why
-    if values_of(history, BATCH_LOSS):  # where a margin is met, no gradient is due
-        losses = late_values(history, BATCH_LOSS)
-        empty = [share for share, loss in zip(empty, losses, strict=True) if loss]
+    # Where the loss is 0, as once a margin is met, no gradient is due.
+    losses = late_values(history, BATCH_LOSS, missing=math.nan)
+    empty = [share for share, loss in zip(empty, losses, strict=True) if loss]
     if len(empty) < PERSISTENT or not min(empty) > 0:
         return None
     finding = "At the steps of the optimizer all gradients are 0 or missing."
@@ -386,17 +386,29 @@ def values_of(history: History, name: str) -> list[float]:
     return [value for entry in names for value in history.points(TRAIN, entry).values()]
 
 
-def late_values(history: History, name: str) -> list[float]:
-    """Return the values of the second half of the records; 0 where a number was not noted."""
+def late_values(history: History, name: str, missing: float = 0.0) -> list[float]:
+    """Return the values of the second half of the records; ``missing`` where none was noted."""
     names = {entry.partition(" ")[2] for entry in history.names(TRAIN)
              if entry.split(" ")[0] == RATE}  # fmt: skip
     values = []
     for dataset in names:
         steps = [*history.points(TRAIN, of_dataset(RATE, dataset))]
         points = history.points(TRAIN, of_dataset(name, dataset))
-        values += [points.get(step, 0.0) for step in steps[len(steps) // 2 :]]
+        values += [points.get(step, missing) for step in steps[len(steps) // 2 :]]
     return values
 
 
 def _losses(history: History) -> list[float]:
     return [value for value in values_of(history, BATCH_LOSS) if math.isfinite(value)]
+
+
+def _noted_together(history: History, first: str, second: str) -> list[tuple[float, float]]:
+    """Return the values of two numbers at the steps at which both were noted."""
+    pairs = []
+    for entry in history.names(TRAIN):
+        name, _, dataset = entry.partition(" ")
+        if name == first:
+            points = history.points(TRAIN, of_dataset(second, dataset))
+            values = history.points(TRAIN, entry)
+            pairs += [(value, points[step]) for step, value in values.items() if step in points]
+    return pairs
