@@ -17,9 +17,11 @@ from gradlab.scale.processes import several_processes
 from gradlab.seeds import undisturbed
 
 # Names of what is known of a loss's labels: whether rows have any, whether the loss keeps its value
-# where they are exchanged, whether classes have places of their own in it, and its values where
-# cosines are its scores, all 0, and the reverse.
+# where they are exchanged, whether classes have places of their own in it, its values where
+# cosines are its scores, all 0, and the reverse, and whether rows with these cosines may exchange
+# their scores without a change of it.
 HAS_LABELS, IGNORED, PLACED = "rows_have_labels", "labels_ignored", "classes_have_places"
+EXCHANGEABLE = "scores_exchangeable"
 EQUAL = 1e-9  # relative difference of two values that is rounding
 AS_SCORED, AT_RIGHT_ANGLES, REVERSED = "as_scored", "at_right_angles", "against_scores"
 
@@ -78,10 +80,17 @@ def label_trials(
     views = [entry for entry in arguments if isinstance(entry, Tensor) and entry.ndim == 2]
     if len(labels) == 1 and labels[0].is_floating_point() and len(views) == 2:
         with contextlib.suppress(Exception), undisturbed(), torch.no_grad():
-            return {
+            pairs = _pairs(views[0].shape, labels[0])
+            values = {
                 name: value(functools.partial(_replaced, views=views, pair=pair))
-                for name, pair in _pairs(views[0].shape, labels[0]).items()
+                for name, pair in pairs.items()
             }
+            fitting = functools.partial(_replaced, views=views, pair=pairs[AS_SCORED])
+            exchange = relabelled(lambda entry: entry.roll(1))
+            change = abs(value(lambda entry: exchange(fitting(entry))) - values[AS_SCORED])
+            # Of a loss that is 0, as beyond its margin, equal values say nothing.
+            is_equal = change <= EQUAL * abs(values[AS_SCORED]) and values[AS_SCORED] != 0
+            return values | ({EXCHANGEABLE: 1.0} if is_equal else {})
     return {}
 
 

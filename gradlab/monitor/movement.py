@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -91,16 +92,20 @@ class Movement:
 
 def trained_weights(value: Tensor) -> list[Tensor]:
     """Return the parameters that a loss was computed from, by its graph."""
-    waiting, seen, weights = [value.grad_fn], set(), list[Tensor]()
+    variables = (getattr(node, "variable", None) for node in nodes_of(value))
+    return [weight for weight in variables if isinstance(weight, nn.Parameter)]
+
+
+def nodes_of(value: Tensor) -> Iterator[Any]:
+    """Yield the nodes of the graph of a value, once each."""
+    waiting, visited = [value.grad_fn], set[Any]()
     while waiting:
         node = waiting.pop()
-        if node is None or node in seen:
+        if node is None or node in visited:
             continue
-        seen.add(node)
-        weight = getattr(node, "variable", None)
-        weights += [weight] if isinstance(weight, nn.Parameter) else []
+        visited.add(node)
+        yield node
         waiting += [following for following, _ in node.next_functions]
-    return weights
 
 
 def look_at_next_gradients(

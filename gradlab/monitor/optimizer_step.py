@@ -24,14 +24,17 @@ from gradlab.monitor.weak_hooks import weakly
 # `FEWEST_RATES`; the share of the weights with a gradient that stay exactly as they are while
 # others move, and of those which no optimizer holds; the share of a step that is undone before the
 # next batch; how far weights have moved between the batch and the step, relative to the step, if
-# they stay there; steps of the optimizer's state; its settings; and whether all gradients are 0 at
-# the step. All but rates are noted where they are unusual.
+# they stay there; steps of the optimizer's state; its settings; whether all gradients are 0 at the
+# step; what is left at the step of the gradient that the backward pass brought; and whether an
+# optimizer that holds none of the weights makes steps instead. All but rates are noted where they
+# are unusual.
 RATE, RATE_SHARE, RATE_FACTOR = "optimizer_rate", "rate_share", "rate_factor"
 STILL_WEIGHTS, NOT_HELD = "still_weights", "weights_not_held"
 UNDONE, BY_HAND, STATE_STEPS = "step_undone", "moved_before_step", "state_steps"
 DECAY, EPSILON, EMPTY = "weight_decay", "epsilon", "empty_step"
+GRADIENT_LEFT, OTHER_OPTIMIZER = "gradient_left", "other_optimizer"
 STEP_NUMBERS = (RATE, RATE_SHARE, RATE_FACTOR, STILL_WEIGHTS, NOT_HELD, UNDONE, BY_HAND,
-                STATE_STEPS, DECAY, EPSILON, EMPTY)  # fmt: skip
+                STATE_STEPS, DECAY, EPSILON, EMPTY, GRADIENT_LEFT, OTHER_OPTIMIZER)  # fmt: skip
 FEWEST_RATES = 3
 # Share of a step that is undone, and settings of the optimizer, from which on they are noted.
 NOTED, LEAST = 0.1, {DECAY: 0.4, EPSILON: 2e-5}
@@ -74,7 +77,14 @@ class NextStep:
         self._effect: StepEffect | None = None
         self._is_over = False  # whether the step has been made
         self.waited = 0  # batches since the record, none of which was followed by a step
+        self._foreign_steps = 0  # steps of optimizers that hold none of the weights
+        self._brought: dict[int, Tensor] = {}  # gradients that the latest backward pass has left
         self._hooks = [
+            *(
+                weight.register_post_accumulate_grad_hook(weakly(self._after_backward))
+                for weight in map(weights.__getitem__, places)
+                if weight.is_leaf
+            ),
             register_optimizer_step_pre_hook(weakly(self._before_step)),
             register_optimizer_step_post_hook(weakly(self._after_step)),
         ]
@@ -122,21 +132,39 @@ class NextStep:
     def give_up(self) -> None:
         """Tell after how many batches there is still no step."""
         if not self._after:
-            self._tell({WAITED: float(self.waited)})
+            foreign = {OTHER_OPTIMIZER: 1.0} if self._foreign_steps else {}
+            self._tell({WAITED: float(self.waited)} | foreign)
 
     def end(self) -> None:
         """Stop looking."""
         for hook in self._hooks:
             hook.remove()
 
+    def _after_backward(self, weight: Tensor) -> None:
+        if not self._before and isinstance(weight.grad, Tensor) and not weight.grad.is_sparse:
+            self._brought[id(weight)] = sample_of(weight.grad)
+
+    def _gradient_left(self, weights: Sequence[Tensor]) -> dict[str, float]:
+        """Return what is left of the gradient of the backward pass, if that is little."""
+        pairs = [(sample_of(weight.grad), self._brought[id(weight)]) for weight in weights
+                 if id(weight) in self._brought and isinstance(weight.grad, Tensor)]  # fmt: skip
+        if not pairs:
+            return {}
+        left, brought = (_norm(samples) for samples in zip(*pairs, strict=True))
+        return {GRADIENT_LEFT: left / brought} if 0 < left < NOTED * brought < math.inf else {}
+
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if self._is_over or self._before or not self._holds(optimizer):
+        if self._is_over or self._before:
+            return
+        if not self._holds(optimizer):
+            self._foreign_steps += 1
             return
         self._before = self._samples()
         self._effect = StepEffect([weight() for weight in self._weights])
         compared = [weight for reference in self._weights if (weight := reference()) is not None]
         if not any(weight.grad is not None and bool(weight.grad.any()) for weight in compared):
             self._numbers[EMPTY] = 1.0
+        self._numbers |= self._gradient_left(compared)
         weights = (reference() for reference in self._still)
         self._unmoved = {
             id(weight) for weight in weights
@@ -185,7 +213,11 @@ def _distance(first: Sequence[Tensor], second: Sequence[Tensor]) -> float:
     """Return the norm of the difference of samples; NaN where they are not of the same weights."""
     if [len(rows) for rows in first] != [len(rows) for rows in second]:
         return math.nan
-    squares = [(new - old).square().sum() for old, new in zip(first, second, strict=True)]
+    return _norm([new - old for old, new in zip(first, second, strict=True)])
+
+
+def _norm(samples: Sequence[Tensor]) -> float:
+    squares = [rows.square().sum() for rows in samples]
     return math.sqrt(float(sum(square.to(squares[0].device) for square in squares)))
 
 

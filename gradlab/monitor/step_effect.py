@@ -15,14 +15,18 @@ from gradlab.monitor.movement import sample_of
 # learning rate, for optimizers like Adam, whose steps are of about that size; its cosine with the
 # negative gradient; the root mean square of the gradient at the step; the share of the numbers with
 # a gradient that stay exactly as they are, and of the weights in half precision; the share of the
-# encoder's weights at less than a thousandth of its largest rate; and batches without a step after
-# the record. The last four are noted where they are not 0.
+# encoder's weights at less than a thousandth of its largest rate; batches without a step after the
+# record; and whether steps are multiples of the gradient, or shrink from step to step. The last
+# five are noted where they are not 0.
 STEP_SIZE, STEP_OF_RATE, STEP_COSINE = "step_size", "step_of_rate", "step_cosine"
 STEP_GRADIENT, UNCHANGED, HALF = "step_gradient", "step_unchanged", "weights_in_half"
 WITHOUT_RATE, WAITED = "weights_without_rate", "batches_without_step"
+DESCENDS = "steps_of_gradient"
 EFFECT_NUMBERS = (STEP_SIZE, STEP_OF_RATE, STEP_COSINE, STEP_GRADIENT, UNCHANGED, HALF,
-                  WITHOUT_RATE, WAITED)  # fmt: skip
+                  WITHOUT_RATE, WAITED, DESCENDS)  # fmt: skip
 NO_RATE = 1e-3
+# Settings by which SGD, Adagrad and Adadelta are known.
+OF_DESCENT = ("dampening", "lr_decay", "rho")
 
 
 class StepEffect:
@@ -36,11 +40,13 @@ class StepEffect:
         self._half = [weight.dtype in (torch.float16, torch.bfloat16) for weight in present]
         self._sizes: dict[int, int] = {}
         self._adaptive: set[int] = set()
+        self._descends = False
 
     def note(self, groups: Iterable[tuple[Mapping[str, Any], Sequence[Tensor]]]) -> None:
         """Take in the settings of the groups of an optimizer, with their weights."""
         for group, weights in groups:
             self._sizes |= {id(weight): weight.numel() for weight in weights}
+            self._descends |= any(name in group for name in OF_DESCENT)
             if "eps" in group and ("betas" in group or "alpha" in group):  # Adam, RMSprop
                 self._adaptive |= {id(weight) for weight in weights}
 
@@ -60,7 +66,9 @@ class StepEffect:
             return {}
         encoder_rates = {weight: rate for weight, rate in rates.items() if weight not in own}
         share = self._share_without_rate(encoder_rates)
-        numbers = {WITHOUT_RATE: share} if share else {}
+        numbers = ({WITHOUT_RATE: share} if share else {}) | (
+            {DESCENDS: 1.0} if self._descends else {}
+        )
         samples = [
             (new - old, old, gradient, weight_id, is_half)
             for new, old, gradient, weight_id, is_half in zip(

@@ -23,6 +23,7 @@ from gradlab.monitor.replayed_gradient import REPLAY_NUMBERS, Replay, are_cached
 from gradlab.monitor.row_gradients import ROW_NUMBERS, RowGradients
 from gradlab.monitor.step_effect import EFFECT_NUMBERS
 from gradlab.monitor.token_signs import TOKEN_NUMBERS, TokenGradients, looked_up
+from gradlab.monitor.trained_part import PART_NUMBERS, trained_part_by_graph, trained_part_of
 from gradlab.monitor.view_texts import TEXT_NUMBERS, ViewTexts
 from gradlab.scale.processes import several_processes
 
@@ -32,7 +33,7 @@ LENGTH_LEFT = "length_left"
 NUMBERS_OF_WEIGHTS = (
     LENGTH_LEFT,
     *(*WEIGHT_NUMBERS, *GRADIENT_NUMBERS, *STEP_NUMBERS, *EFFECT_NUMBERS),
-    *(*TOKEN_NUMBERS, *TEXT_NUMBERS, *REPLAY_NUMBERS, *ROW_NUMBERS),
+    *(*TOKEN_NUMBERS, *TEXT_NUMBERS, *REPLAY_NUMBERS, *ROW_NUMBERS, *PART_NUMBERS),
 )
 
 
@@ -73,9 +74,10 @@ class WeightsWatch:
         self.end()
         weights: list[Tensor] = [w for model in self._encoders() for w in model.parameters()]
         has_graph = isinstance(value, Tensor) and value.requires_grad
-        texts: dict[str, float] = {}
+        texts = dict[str, float]()
+        trained = trained_part_of(self._encoders()) if weights else {}
         if not weights and isinstance(value, Tensor):
-            weights = trained_weights(value)
+            weights, trained = trained_weights(value), trained_part_by_graph(value, own)
             if has_graph:
                 of_loss = {id(weight) for weight in own}
                 look_at_next_gradients([w for w in weights if id(w) not in of_loss], tell)
@@ -84,7 +86,7 @@ class WeightsWatch:
                 texts = self._view_texts.numbers(sources)
                 if are_cached(sources):
                     self._replay = Replay(sources, tell)
-        numbers = self._moved(weights) | texts | self._shortened(sources)
+        numbers = self._moved(weights) | texts | trained | self._shortened(sources)
         if self._movement is None or not isinstance(value, Tensor) or not has_graph:
             return numbers
         # A backward pass through gathered rows would wait for the other processes for ever.

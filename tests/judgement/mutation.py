@@ -194,6 +194,7 @@ def rows(tool: str) -> list[Row]:
             pairing_boundaries,
             row_boundaries,
             run_boundaries,
+            small_step_boundaries,
             step_boundaries,
             titled_runs,
         )
@@ -205,6 +206,7 @@ def rows(tool: str) -> list[Row]:
             effect_boundaries,
             pairing_boundaries,
             row_boundaries,
+            small_step_boundaries,
         )
         return [row for module in modules for row in module.rows()]
     if tool == "doctor":

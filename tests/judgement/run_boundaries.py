@@ -20,6 +20,7 @@ from gradlab.monitor.replayed_gradient import REPLAY_NUMBERS
 from gradlab.monitor.row_gradients import ROW_NUMBERS
 from gradlab.monitor.step_effect import EFFECT_NUMBERS
 from gradlab.monitor.token_signs import TOKEN_NUMBERS
+from gradlab.monitor.trained_part import PART_NUMBERS
 from gradlab.monitor.view_texts import TEXT_NUMBERS
 from gradlab.monitor.weights_watch import LENGTH_LEFT
 from tests.judgement.case import Row
@@ -37,7 +38,8 @@ GROUPS = {"loss": "train", "learning_rate": "train", "weights_moved": "train", "
           "learned_temperature": "train", "learned_logit_scale": "train", "learned_scale": "train",
           **dict.fromkeys(("batch_loss", "new_weights", FROZEN, FOLLOWING_STALE, *GRADIENT_NUMBERS,
                            WEIGHTS_NORM, *STEP_NUMBERS, *EFFECT_NUMBERS, *TOKEN_NUMBERS,
-                           *TEXT_NUMBERS, *LABEL_SIGNS, *REPLAY_NUMBERS, *ROW_NUMBERS), "train"),
+                           *TEXT_NUMBERS, *LABEL_SIGNS, *REPLAY_NUMBERS, *ROW_NUMBERS,
+                           *PART_NUMBERS, "learned_margin"), "train"),
           }  # fmt: skip
 NAMES = {"stale": "stale_gradient"}
 APART = {"positive_cosine": 0.8, "negative_cosine": 0.1, "effective_rank": 20.0}

@@ -24,6 +24,7 @@ from gradlab.monitor.verdicts import (
     order,
     pairing,
     rows,
+    small_steps,
     step_effects,
     steps,
     tokens,
@@ -154,13 +155,14 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         yield from _of_formula(run, dataset, spread_out.get(dataset, False))
         of_outcome.append(judge_loss(run, dataset))
         yield of_outcome[-1].of(dataset)
-    yield from _of_weights(run, running)
+    of_weights = _of_weights(run, running)
+    yield from of_weights
     of_scores = judge_scores(run.history, running, failures.background)
     yield of_scores
     of_outcome.append(of_scores)
     suffers = any(verdict.name in SUFFERING for verdict in of_outcome)
-    if (fast := step_effects.too_fast(run.history, suffers)) is not None:
-        yield fast
+    is_explained = any(verdict.symptom == small_steps.STILL for verdict in of_weights)
+    yield from _of_suffering(run, suffers, is_explained)
     if of_scores.name in ("training hurts", "score fell"):
         for dataset, records in failures.records.items():
             at_chance = None if batches.unrelated(records) else embeddings.pairs_at_chance(records)
@@ -201,6 +203,7 @@ def _of_weights(run: Recording, running: bool) -> list[Verdict]:
         weights.leap(run.history),
         weights.of_the_loss(run.history),
         weights.learned_temperature(run.history),
+        weights.learned_margin(run.history),
         batches.set_back(run.history),
         steps.own_gradient(run.history),
         steps.second_view(run.history),
@@ -230,6 +233,20 @@ def _of_weights(run: Recording, running: bool) -> list[Verdict]:
         step_effects.moved_by_hand(run.history),
         step_effects.cut_shorter(run.history),
     )
+    return [verdict for verdict in questions if verdict is not None]
+
+
+def _of_suffering(run: Recording, suffers: bool, is_explained: bool) -> list[Verdict]:
+    """Return causes of a bad outcome, most of which are no alarm by themselves.
+
+    ``is_explained`` says whether another verdict says why weights do not move.
+    """
+    questions = [step_effects.too_fast(run.history, suffers)]
+    if not is_explained:
+        questions += [
+            small_steps.few_trained(run.history, suffers),
+            small_steps.too_slow(run.history, run.manifest.get("config", {}), suffers),
+        ]
     return [verdict for verdict in questions if verdict is not None]
 
 

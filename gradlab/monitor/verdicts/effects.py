@@ -47,12 +47,17 @@ EFFECTS: dict[str, tuple[str, ...]] = {
             *(
                 "no gradient",
                 "scores in other units",
+                "scores broadcast",
                 "positive as negative",
                 "easiest negative",
                 "target is spread",
             ),
         )
     },
+    "gradient not finite": (
+        *("batches without step", "no progress", "pairs unrelated", "hardly told apart"),
+        *("loss of guessing", "score does not improve"),
+    ),
     **{
         name: (
             *("no gradient", "no gradient at embeddings", "one-sided gradient", "loss is 0"),
@@ -77,6 +82,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
             *("batches without step", "weights frozen later", "weights shrink", "few updates"),
             *("gradient at padding", "one token everywhere", "rate of 0", "classes counted anew"),
             *("texts repeated", "texts joined", "one class in a batch", "labels change"),
+            *("few weights trained", "steps too small", "margin learned away"),
         )
     },
     "texts cut shorter": (

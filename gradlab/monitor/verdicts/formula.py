@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from gradlab.monitor.label_trials import AS_SCORED, AT_RIGHT_ANGLES, REVERSED
+from gradlab.monitor.label_trials import AS_SCORED, AT_RIGHT_ANGLES, EXCHANGEABLE, REVERSED
 from gradlab.monitor.verdicts import pairing
 from gradlab.monitor.verdicts.weights import COLDEST
 from gradlab.numbers import short
@@ -125,6 +125,18 @@ SAME = 1e-6
 
 def labels(values: Mapping[str, Any]) -> Verdict | None:
     """Judge whether the labels that a loss is given have a part in it."""
+    if values.get(EXCHANGEABLE):
+        return Verdict(
+            "Formula",
+            BAD,
+            "The loss has the same value where rows exchange their scores, even where each row's "
+            "cosine is its score: each cosine is compared with the scores of all rows, as where "
+            "scores of shape (n, 1) are broadcast against cosines of shape (n,).",
+            "Give both the same shape, by squeeze(1) or view(-1), and assert it.",
+            name="scores broadcast",
+            symptom="labels-do-not-fit",
+            evidence={EXCHANGEABLE: 1.0},
+        )
     if not values.get("labels_ignored"):
         return None
     return Verdict(

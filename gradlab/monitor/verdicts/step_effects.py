@@ -27,6 +27,7 @@ from gradlab.monitor.step_effect import (
     WITHOUT_RATE,
 )
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT
+from gradlab.monitor.verdicts.small_steps import rate_for_factor
 from gradlab.monitor.verdicts.steps import late_values, values_of
 from gradlab.monitor.verdicts.weights import warm_up
 from gradlab.monitor.weights_watch import LENGTH_LEFT
@@ -208,6 +209,9 @@ def unreached(history: History) -> Verdict | None:
     shares, rates = values_of(history, RATE_SHARE), values_of(history, RATE)
     if len(shares) < ENOUGH_RECORDS or not 0 < max(shares) < REACHED:
         return None
+    if (factor := rate_for_factor(history)) is not None:
+        return Verdict("Schedule", WATCH, *factor, "rate not reached", STILL,
+                       {"reached": max(shares)})  # fmt: skip
     largest = max(rates)
     if largest / max(shares) >= FACTOR or max(shares[len(shares) // 2 :]) < max(shares):
         return None
@@ -257,10 +261,10 @@ def goes_back(history: History, resumed: int = 0) -> Verdict | None:
             return Verdict(
                 "Weights",
                 BAD,
-                f"The weights went back: their distance from the beginning fell from "
+                "The weights went back to earlier ones, as if these were loaded again or they were "
+                "reset: their distance from the beginning fell from "
                 f"{points[before]:.2g} of their size at step {before} to {points[step]:.2g} at "
-                f"step {step}{times}. They were loaded or set back to earlier ones, and what was "
-                "learned is lost.",
+                f"step {step}{times}. What was learned is lost.",
                 "Load weights, a checkpoint or a moving average once, before the loop, and not in "
                 "each epoch; keep an average in a second model.",
                 name="weights go back",

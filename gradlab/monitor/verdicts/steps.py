@@ -107,6 +107,12 @@ def arriving(history: History) -> Verdict | None:
     if len(cosines) < ENOUGH_RECORDS:
         return None
     cosine, evidence = statistics.median(cosines), {"cosine": statistics.median(cosines)}
+    infinite = [size for size in sizes if not math.isfinite(size)]
+    if 2 * len(infinite) > len(sizes):
+        own = values_of(history, OWN_GRADIENT)
+        if not all(map(math.isfinite, own)):
+            return None  # the loss itself is NaN or infinite, which `failures` says
+        return _infinite(len(infinite) / len(sizes), max(values_of(history, RATE), default=0.0))
     if cosine < REVERSED:
         finding = (
             "The gradient that arrives at the embeddings points the other way than that of the "
@@ -250,7 +256,7 @@ def still(history: History) -> Verdict | None:
 def made_anew(history: History) -> Verdict | None:
     """Judge whether weights are made again with each step."""
     new, count = values_of(history, NEW_WEIGHTS), len(values_of(history, RATE))
-    if len(new) < PERSISTENT or len(new) < MOSTLY * (count - 1):
+    if not count or len(new) < PERSISTENT or len(new) < MOSTLY * (count - 1):
         return None
     return Verdict(
         "Weights",
@@ -396,6 +402,22 @@ def late_values(history: History, name: str, missing: float = 0.0) -> list[float
         points = history.points(TRAIN, of_dataset(name, dataset))
         values += [points.get(step, missing) for step in steps[len(steps) // 2 :]]
     return values
+
+
+def _infinite(share: float, rate: float) -> Verdict:
+    finding = (
+        f"In {percent(share)} of the records the gradient that arrives at the embeddings is "
+        "infinite or NaN, though that of the loss is not: it overflows, as in half precision "
+        "(float16) under a large loss scale."
+    )
+    if not rate:
+        finding += " No optimizer makes a step: the scaler skips all of them."
+    change = (
+        "Make torch.amp.GradScaler once, before the loop, so that its scale can fall, or begin "
+        "with a smaller init_scale; compute in bfloat16 where you can, which needs no scale."
+    )
+    return Verdict("Gradient", WATCH, finding, change, "gradient not finite", "weights-do-not-move",
+                   {"share": share})  # fmt: skip
 
 
 def _losses(history: History) -> list[float]:

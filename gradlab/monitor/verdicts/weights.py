@@ -10,9 +10,11 @@ from typing import Any
 
 from gradlab.monitor.history import BATCH_LOSS, TRAIN, History
 from gradlab.monitor.movement import STALE_GRADIENT, WEIGHTS_MOVED
-from gradlab.monitor.optimizer_step import RATE, RATE_SHARE
-from gradlab.monitor.setting_advice import USUAL_RATES
+from gradlab.monitor.optimizer_step import OTHER_OPTIMIZER, RATE, RATE_SHARE
+from gradlab.monitor.step_effect import WAITED
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, Records
+from gradlab.monitor.verdicts.small_steps import GIVE_WEIGHTS, why_still
+from gradlab.monitor.verdicts.steps import values_of
 from gradlab.numbers import percent, short
 from gradlab.settings.module import LEARNED
 from gradlab.verdict import BAD, WATCH, Verdict
@@ -20,15 +22,11 @@ from gradlab.verdict import BAD, WATCH, Verdict
 # Movement of all weights, relative to their size, that is none. Sound runs of the tests move by
 # 1e-2 and more, a last polish by 2e-4, and SGD at the rate of Adam by 2e-5.
 STANDSTILL = 1e-4
-# Gradients that are clipped to less than this share move nothing in plain SGD.
-CLIPPED = 0.01
 
 
-# Why weights stand still whose gradients add up, and what to change.
+# Why weights stand still whose gradients add up.
 NOT_HELD = (
-    "Their gradients add up from step to step: the optimizer neither clears nor updates them.",
-    "Give the optimizer the parameters of the encoder that is called: make it after the encoder is "
-    "copied, loaded, or given heads or adapters.",
+    "Their gradients add up from step to step: the optimizer neither clears nor updates them."
 )
 
 
@@ -40,16 +38,24 @@ def progress(history: History, settings: Mapping[str, Any]) -> Verdict | None:
         if name.startswith(WEIGHTS_MOVED)
     ]
     moved = [value for values in series for value in values]
-    if len(moved) < ENOUGH_RECORDS or not max(moved) < STANDSTILL:
+    # Of models that are loaded anew no movement is recorded: that no optimizer has them is enough.
+    of_others = len(values_of(history, OTHER_OPTIMIZER)) >= ENOUGH_RECORDS
+    is_free = of_others and not values_of(history, RATE)
+    if len(moved) < ENOUGH_RECORDS and not is_free:
         return None
-    largest = max(moved)
+    largest = max(moved, default=0.0)
+    if not largest < STANDSTILL:
+        return None
     finding = "No trained weight has changed since the beginning."
     if largest:
         finding = (
             f"The trained weights have hardly moved: by {largest:.1g} of their size since the "
             "beginning."
         )
-    reason, change = NOT_HELD if _adds_up(history) else _reason(history, settings, largest)
+    reason, change = why_still(history, settings, largest)
+    if _adds_up(history):
+        reason = f"{reason} {NOT_HELD}".strip()
+        change = change if values_of(history, WAITED) else GIVE_WEIGHTS
     return Verdict(
         "Progress",
         WATCH,
@@ -270,6 +276,31 @@ def learned_temperature(history: History) -> Verdict | None:
     return None
 
 
+# Share of its first value below which a margin that is learned has been given up.
+GIVEN_UP = 0.5
+
+
+def learned_margin(history: History) -> Verdict | None:
+    """Judge whether a loss lowers its own margin, by which it falls without any learning."""
+    for name in history.names(TRAIN):
+        values = list(history.points(TRAIN, name).values()) if name.startswith(LEARNED) else []
+        setting = name.removeprefix(LEARNED)
+        if len(values) < PERSISTENT or "margin" not in setting or setting.endswith("_gradient"):
+            continue
+        if values[0] > 0 and max(values[-PERSISTENT:]) < GIVEN_UP * values[0]:
+            return Verdict(
+                "Weights",
+                WATCH,
+                f"The loss learns {setting!r}, which fell from {short(values[0])} to "
+                f"{short(values[-1])}: a lower margin lowers the loss, whatever the encoder does.",
+                "Keep the margin out of the optimizer: make it a number, not an nn.Parameter.",
+                name="margin learned away",
+                symptom="loss-zero",
+                evidence={setting: values[-1]},
+            )
+    return None
+
+
 # Fewest records that show a trend, and the largest movement that is no trend: a slope of 3 standard
 # errors, or a first record 4 standard deviations away from the others.
 TREND, NO_TREND = 12, 3.0
@@ -299,40 +330,6 @@ def standstill(records: Records) -> Verdict | None:
     )
 
 
-def _reason(history: History, settings: Mapping[str, Any], moved: float) -> tuple[str, str]:
-    """Return why weights stand still, as far as the trainer's logs tell, and what to change."""
-    rate = max(_finite(history, "learning_rate"), default=math.nan)
-    norms, plain_sgd = _finite(history, "grad_norm"), str(settings.get("optim", "")) == "sgd"
-    clip = settings.get("max_grad_norm")
-    norm = statistics.median(norms) if norms else math.nan
-    if norms and not any(norms):
-        return (
-            "The norm of the gradient is 0.",
-            "Let a gradient reach the encoder: look for detach, torch.no_grad and frozen weights.",
-        )
-    if plain_sgd and isinstance(clip, int | float) and 0 < clip < CLIPPED * norm:
-        return (
-            f"Gradients of norm {short(norm)} are clipped to max_grad_norm={clip:g} before SGD.",
-            "Set max_grad_norm=1, or use AdamW, which rescales gradients.",
-        )
-    if plain_sgd:
-        return (
-            f"SGD multiplies the gradient by the learning rate, at most {rate:.1g} here.",
-            "Use AdamW at that learning rate, or raise the learning rate of SGD to 0.01 or more.",
-        )
-    if moved:
-        own = ", and by SGD at 0.01 or more; check what clipping leaves of the gradient"
-        return (
-            f"The learning rate was at most {rate:.1g}." if rate == rate else "",
-            f"Raise the learning rate: {USUAL_RATES}{'' if 'optim' in settings else own}.",
-        )
-    return (
-        f"The learning rate was at most {rate:.1g}." if rate == rate else "",
-        "Check that the learning rate is above 0, that the encoder's weights require gradients and "
-        "are in the optimiser, and that the embeddings are not detached.",
-    )
-
-
 def _temperature(setting: str, first: float, value: float) -> float | None:
     """Return a learned setting as a temperature; None for other settings."""
     if "temperature" in setting or setting == "tau":
@@ -348,10 +345,6 @@ def _rates(history: History) -> tuple[list[int], list[float]]:
     """Return steps and learning rates, logged by a trainer or seen at steps of the optimizer."""
     logged = history.series(TRAIN, "learning_rate")
     return logged if logged[0] else history.series(TRAIN, RATE)
-
-
-def _finite(history: History, name: str) -> list[float]:
-    return [value for value in history.series(TRAIN, name)[1] if math.isfinite(value)]
 
 
 def _adds_up(history: History) -> bool:
