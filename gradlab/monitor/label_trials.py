@@ -18,8 +18,8 @@ from gradlab.seeds import undisturbed
 
 # Names of what is known of a loss's labels: whether rows have any, whether the loss keeps its value
 # where they are exchanged, whether classes have places of their own in it, its values where
-# cosines are its scores, all 0, and the reverse, and whether rows with these cosines may exchange
-# their scores without a change of it.
+# cosines are its scores, all 0, and the reverse, and whether rows whose cosines are the scores or
+# the reverse may exchange their scores without a change of it.
 HAS_LABELS, IGNORED, PLACED = "rows_have_labels", "labels_ignored", "classes_have_places"
 EXCHANGEABLE = "scores_exchangeable"
 EQUAL = 1e-9  # relative difference of two values that is rounding
@@ -85,11 +85,15 @@ def label_trials(
                 name: value(functools.partial(_replaced, views=views, pair=pair))
                 for name, pair in pairs.items()
             }
-            fitting = functools.partial(_replaced, views=views, pair=pairs[AS_SCORED])
             exchange = relabelled(lambda entry: entry.roll(1))
-            change = abs(value(lambda entry: exchange(fitting(entry))) - values[AS_SCORED])
+            changes = [
+                abs(value(lambda entry, fit=fit: exchange(fit(entry))) - values[name])
+                for name in (AS_SCORED, REVERSED)
+                for fit in [functools.partial(_replaced, views=views, pair=pairs[name])]
+            ]
             # Of a loss that is 0, as beyond its margin, equal values say nothing.
-            is_equal = change <= EQUAL * abs(values[AS_SCORED]) and values[AS_SCORED] != 0
+            scale = max(map(abs, values.values()))
+            is_equal = max(changes) <= EQUAL * scale and scale > 0
             return values | ({EXCHANGEABLE: 1.0} if is_equal else {})
     return {}
 

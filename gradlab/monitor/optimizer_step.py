@@ -25,16 +25,17 @@ from gradlab.monitor.weak_hooks import weakly
 # others move, and of those which no optimizer holds; the share of a step that is undone before the
 # next batch; how far weights have moved between the batch and the step, relative to the step, if
 # they stay there; steps of the optimizer's state; its settings; whether all gradients are 0 at the
-# step; what is left at the step of the gradient that the backward pass brought; and whether an
-# optimizer that holds none of the weights makes steps instead. All but rates are noted where they
-# are unusual.
+# step, and were as the backward pass brought them; what is left at the step of the gradient that it
+# brought; and whether an optimizer that holds none of the weights makes steps instead. All but
+# rates are noted where they are unusual.
 RATE, RATE_SHARE, RATE_FACTOR = "optimizer_rate", "rate_share", "rate_factor"
 STILL_WEIGHTS, NOT_HELD = "still_weights", "weights_not_held"
 UNDONE, BY_HAND, STATE_STEPS = "step_undone", "moved_before_step", "state_steps"
-DECAY, EPSILON, EMPTY = "weight_decay", "epsilon", "empty_step"
+DECAY, EPSILON, EMPTY, LOST = "weight_decay", "epsilon", "empty_step", "gradient_lost"
 GRADIENT_LEFT, OTHER_OPTIMIZER = "gradient_left", "other_optimizer"
 STEP_NUMBERS = (RATE, RATE_SHARE, RATE_FACTOR, STILL_WEIGHTS, NOT_HELD, UNDONE, BY_HAND,
-                STATE_STEPS, DECAY, EPSILON, EMPTY, GRADIENT_LEFT, OTHER_OPTIMIZER)  # fmt: skip
+                STATE_STEPS, DECAY, EPSILON, EMPTY, LOST, GRADIENT_LEFT,
+                OTHER_OPTIMIZER)  # fmt: skip
 FEWEST_RATES = 3
 # Share of a step that is undone, and settings of the optimizer, from which on they are noted.
 NOTED, LEAST = 0.1, {DECAY: 0.4, EPSILON: 2e-5}
@@ -164,6 +165,8 @@ class NextStep:
         compared = [weight for reference in self._weights if (weight := reference()) is not None]
         if not any(weight.grad is not None and bool(weight.grad.any()) for weight in compared):
             self._numbers[EMPTY] = 1.0
+            if self._brought and not any(bool(row.any()) for row in self._brought.values()):
+                self._numbers[LOST] = 1.0
         self._numbers |= self._gradient_left(compared)
         weights = (reference() for reference in self._still)
         self._unmoved = {

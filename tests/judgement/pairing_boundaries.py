@@ -23,6 +23,19 @@ def indifferent(change: float, **values: Any) -> Series:
     return tried(**numbers | {"drawn": 4.5, "exchanged": 4.5, "halfway": 0.5} | values)
 
 
+def of_means(loss: float, **values: Any) -> Series:
+    """A loss that is nearly 0 for right and for wrong pairs, and 1 for random ones."""
+    numbers = {"solved": -loss, "wrong": loss, "after_next": 0.0, "alike": 0.0, "halfway": 0.5}
+    return tried(**numbers | {"drawn": 1.0, "exchanged": 1.0, "turned": [0.0, loss]} | values)
+
+
+def masked(loss: float) -> Series:
+    """A loss that is so large for right pairs, and hardly larger for wrong ones."""
+    numbers = {"solved": loss, "wrong": loss + 10, "after_next": loss + 10, "alike": loss + 20}
+    return tried(**numbers | {"drawn": loss + 5, "exchanged": loss + 6, "halfway": loss + 4,
+                              "reordered": loss + 5, "shorter": loss + 10})  # fmt: skip
+
+
 def misdirected(times: float, **values: Any) -> Series:
     """A loss that is so many times as large for right pairs as for random ones."""
     numbers = {"solved": 9.0, "wrong": 9.1, "after_next": 9.1, "alike": 9.1, "halfway": 9.0}
@@ -53,6 +66,12 @@ PAIRING_RUNS = [
     Run("a loss that heeds pairs by .7e-6", indifferent(0.49e-6), "Formula", "bad",
         "does not depend on which rows are pairs"),
     Run("a loss that heeds pairs by 1.4e-6", indifferent(0.98e-6), "Formula", "watch"),
+    Run("a loss of means that is 0.7e-6 for pairs", of_means(0.7e-6), "Formula", "bad",
+        "does not depend on which rows are pairs"),
+    Run("a loss of means that is 1.4e-6 for pairs", of_means(1.4e-6), "Formula", ""),
+    Run("a loss of means that heeds random pairs", of_means(0.0, exchanged=4.6), "Formula", ""),
+    Run("a positive that is masked with 1400", masked(1400.0), "Formula", "bad", "is masked"),
+    Run("pairs with a loss of 700", masked(700.0), "Formula", "watch", "so low"),
     Run("a loss of rows with labels", indifferent(0.0, **LABELLED), "Formula", ""),
     Run("a loss that heeds random pairs", indifferent(0.0, exchanged=4.6), "Formula", ""),
     Run("a distance of two sets of rows", indifferent(0.7), "Formula", ""),

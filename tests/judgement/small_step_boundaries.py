@@ -32,6 +32,11 @@ def falling_from(share: float, rate: float) -> Series:
     return APART | {"rate_share": shares, "optimizer_rate": [rate * part for part in shares]}
 
 
+def scaled_down(share: float) -> Series:
+    """A rate that falls from a small share of the one that was set, 0.3, and small steps."""
+    return slow() | falling_from(share, 0.3)
+
+
 def overflowing(count: int) -> Series:
     """Gradients of which so many are infinite as they arrive."""
     return APART | OWN | {
@@ -94,6 +99,11 @@ SMALL_STEP_RUNS = [
     Run("a step after 2 records", ARRIVES | {"weights_moved": 0.0, "optimizer_rate": [],
                                              "batches_without_step": [1.0] * 2},
         "Progress", "watch", "Check that the learning rate"),
+    Run("gradients that are lost on their way", ARRIVES | {"empty_step": 1.0, "gradient_lost": 1.0},
+        "Gradient", "bad", "zeros to the weights"),
+    Run("a schedule that leaves 3.5% of the rate", scaled_down(0.035), "Optimizer", "watch",
+        "3.5% of the one that was set"),
+    Run("a schedule that leaves 7% of the rate", scaled_down(0.07), "Optimizer", ""),
     Run("scores that may be exchanged", of_scores(at_right_angles=2.5, scores_exchangeable=1.0),
         "Formula", "bad", "broadcast"),
 ]  # fmt: skip

@@ -97,6 +97,10 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         *("no gradient", "loss is 0", "no progress", "hardly told apart", "loss of guessing"),
         *("score does not improve", "nothing to learn", "gradient has vanished", "none learns"),
     ),
+    "pairs without a part": (
+        *("easiest negative", "no negatives", "loss of guessing", "hardly told apart", "collapse"),
+        *("none learns", "nothing to learn", "score does not improve", "pairs unrelated"),
+    ),
     "loss is 0": (
         *("hardly told apart", "score does not improve", "no progress", "gradient has vanished"),
         "none learns",

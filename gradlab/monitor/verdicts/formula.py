@@ -131,8 +131,10 @@ def labels(values: Mapping[str, Any]) -> Verdict | None:
             BAD,
             "The loss has the same value where rows exchange their scores, even where each row's "
             "cosine is its score: each cosine is compared with the scores of all rows, as where "
-            "scores of shape (n, 1) are broadcast against cosines of shape (n,).",
-            "Give both the same shape, by squeeze(1) or view(-1), and assert it.",
+            "scores of shape (n, 1) are broadcast against cosines of shape (n,), or only means "
+            "are compared.",
+            "Give both the same shape, by squeeze(1) or view(-1), and assert it; take the mean "
+            "over rows last.",
             name="scores broadcast",
             symptom="labels-do-not-fit",
             evidence={EXCHANGEABLE: 1.0},
@@ -264,8 +266,9 @@ def _target(values: Mapping[str, Any]) -> Verdict | None:
     )
 
 
-# Loss of pairs that fit perfectly, relative to equal embeddings, of a target that is spread.
-SPREAD_TARGET = 1.5
+# Loss of pairs that fit perfectly, relative to equal embeddings, of a target that is spread; the
+# same alone, of a softmax whose positive is masked: temperatures as low as 0.005 leave 400.
+SPREAD_TARGET, MASKED = 1.5, 1000.0
 
 
 def _direction(
@@ -305,6 +308,15 @@ def _direction(
         return None
     if not (0 < solved < wrong < FLAT * solved and solved < alike):
         return None
+    if solved > MASKED:
+        finding = (
+            f"Pairs that fit perfectly have a loss of {short(solved)}: the logit of the positive "
+            "seems to be masked by a large negative number, as where the diagonal between two "
+            "views is masked."
+        )
+        change = "Mask the diagonal only where rows are compared with themselves."
+        return Verdict("Formula", BAD, finding, change, "other row as target", "loss-at-chance",
+                       evidence)  # fmt: skip
     return Verdict(
         "Formula",
         WATCH,

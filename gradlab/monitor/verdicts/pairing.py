@@ -33,11 +33,14 @@ def pairing(values: Mapping[str, Any]) -> Verdict | None:
         return None
     solved, wrong, following, halfway, alike, drawn, exchanged = numbers.values()
     is_among_columns = bool(values.get("further"))
-    if solved > 0 and _equal(solved, wrong, following):
-        if _equal(drawn, exchanged):
-            return _indifferent(numbers)
-        if is_among_columns and _equal(solved, halfway):
-            return _over_queries(numbers)
+    of_pairs = (solved, wrong, following)
+    # Beside that of random pairs, a loss of pairs may be 0 apart from rounding.
+    is_zero = all(abs(number) <= EQUAL * abs(drawn) for number in of_pairs) and drawn != 0
+    is_same = solved > 0 and _equal(*of_pairs)
+    if (is_same or is_zero) and _equal(drawn, exchanged):
+        return _indifferent(numbers)
+    if is_same and is_among_columns and _equal(solved, halfway):
+        return _over_queries(numbers)
     of_random = max(drawn, exchanged)
     # Smoothed targets also have a large loss at right pairs, but a small one at equal embeddings.
     # Other columns may be positives as well.
@@ -158,7 +161,8 @@ def _indifferent(numbers: Mapping[str, float]) -> Verdict:
         f"The loss is {short(numbers['solved'])} where positives equal their anchors, and the same "
         "where they equal the next row or the one after: it does not depend on which rows are "
         "pairs. Targets (labels) or an axis (dim) are wrong: each row may be its own target, "
-        "targets may point into a queue, or rows are compared along an axis of the batch."
+        "targets may point into a queue, or rows are compared along an axis of the batch or by "
+        "their mean."
     )
     change = (
         "Look at the shape of the logits, (anchors, candidates), and at what each target points "

@@ -59,6 +59,13 @@ def why_still(history: History, settings: Mapping[str, Any], moved: float) -> tu
         return clipped
     if (factor := rate_for_factor(history)) is not None:
         return factor
+    if _scaled_down(history):
+        share = max(values_of(history, RATE_SHARE))
+        return (
+            f"The learning rate is at most {rate:.1g}, {percent(share)} of the one that was set: "
+            "the schedule multiplies it by a small factor.",
+            "Let the factors of the schedule be 1 at the most, and reach 1 after the warm-up.",
+        )
     if plain_sgd or (moved and values_of(history, DESCENDS)):
         name = "SGD" if plain_sgd else "An optimizer such as SGD or Adagrad"
         return (
@@ -112,7 +119,8 @@ def too_slow(history: History, settings: Mapping[str, Any], suffers: bool) -> Ve
         return None  # `steps.own_gradient` says why
     is_low = max(values_of(history, RATE), default=math.inf) < LOW_RATE
     descends = bool(values_of(history, DESCENDS))
-    if not suffers and not (descends and (is_low or _clipped(history) is not None)):
+    is_sure = descends and (is_low or _clipped(history) is not None)
+    if not (suffers or is_sure or _scaled_down(history)):
         return None
     sizes = [size for size in sizes if math.isfinite(size)]
     total = statistics.fmean(sizes or [math.inf]) * history.last_step()
@@ -194,6 +202,16 @@ def _without_step(history: History) -> tuple[str, str] | None:
         "batches than an epoch has; a scaler of half precision leaves steps out where gradients "
         "are infinite.",
     )
+
+
+# Share of the rate that was set which is hardly any, where it is all that a schedule leaves.
+HARDLY_ANY = 0.05
+
+
+def _scaled_down(history: History) -> bool:
+    """Whether a schedule leaves hardly any of the rate that was set, in the whole run."""
+    shares = values_of(history, RATE_SHARE)
+    return len(shares) >= ENOUGH_RECORDS and 0 < max(shares) < HARDLY_ANY
 
 
 def _clipped(history: History) -> tuple[str, str] | None:

@@ -18,6 +18,7 @@ from gradlab.monitor.optimizer_step import (
     DECAY,
     EMPTY,
     EPSILON,
+    LOST,
     NOT_HELD,
     RATE,
     RATE_FACTOR,
@@ -190,7 +191,14 @@ def empty_steps(history: History) -> Verdict | None:
         return None
     finding = "At the steps of the optimizer all gradients are 0 or missing."
     change = "Call backward() on the loss of the embeddings before optimizer.step()."
-    if sizes and min(sizes) > 0:
+    if sizes and min(sizes) > 0 and min(late_values(history, LOST)) > 0:
+        finding += (
+            " The backward pass brings one to the embeddings, and zeros to the weights: a layer "
+            "between them has no derivative, such as a ReLU whose inputs are all below 0, a "
+            "saturated activation, or a product with 0."
+        )
+        change = "Look at the outputs of each layer behind the pooling, and at how it begins."
+    elif sizes and min(sizes) > 0:
         finding += " The backward pass brings one, and it is cleared before the step."
         change = "Call optimizer.zero_grad() before backward(), or after optimizer.step()."
     return Verdict("Gradient", BAD, finding, change, "empty steps", "weights-do-not-move",
