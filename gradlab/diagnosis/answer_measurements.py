@@ -15,10 +15,13 @@ from gradlab.data.words import plain, word_overlap
 from gradlab.diagnosis.evaluation_measurements import (
     COMPARED,
     GOLD,
+    PAIRED,
     ROWS_OF_PROMPT,
+    _triplets,
     evaluated_texts,
     evaluators_of,
 )
+from gradlab.diagnosis.foretold_measurements import foretold_gold
 from gradlab.diagnosis.observation import Observation
 from gradlab.inspection.texts import prompt_of
 
@@ -56,13 +59,15 @@ def unanswered(observation: Observation) -> Numbers | None:
     """Return for each evaluator the share of queries without a right document, and of one gold.
 
     Of retrieval also ``ranks``: how often words prefer the right document, the one before it and
-    the one after it to others, for ``ranked`` queries.
+    the one after it to others, for ``ranked`` queries. For ``foretold``, ``fitting`` and
+    ``contrary`` see `foretold_gold`.
     """
     answers = []
     for inner in evaluators_of(observation):
         relevant = getattr(inner, "relevant_docs", None)
         cells = next((v for n in GOLD if isinstance(v := getattr(inner, n, None), list)), [])
         queries = evaluated_texts(inner, "queries")
+        rated = [*(evaluated_texts(inner, name) for name in PAIRED), cells]
         empty = 0.0
         if isinstance(relevant, Mapping) and relevant:
             empty = sum(not documents for documents in relevant.values()) / len(relevant)
@@ -71,6 +76,7 @@ def unanswered(observation: Observation) -> Numbers | None:
             "commonest": max(Counter(map(str, cells)).values()) / len(cells) if cells else 0.0,
             "repeated": 1 - len(set(queries)) / len(queries) if queries else 0.0,
             **_ranks_of_neighbours(inner, relevant),
+            **foretold_gold(observation.tables.values(), rated, _triplets(inner)[:COMPARED]),
         })  # fmt: skip
     return {"answers": answers} if answers else None
 
