@@ -45,6 +45,27 @@ def foretold_ranks(
     return ranks
 
 
+def foretold_numbers(
+    first_texts: Texts, second_texts: Texts, labels: Sequence[float]
+) -> dict[str, float]:
+    """Return the mean of `foretold_ranks`, and their rank correlation with labels of the rows.
+
+    They are ``foretold`` and ``fitting``; nothing of few rows.
+    """
+    if len(labels) < FEWEST_ROWS:
+        return {}
+    ranks = foretold_ranks(first_texts, second_texts)
+    return {"foretold": float(ranks.mean()), "fitting": correlation(labels, ranks)}
+
+
+def correlation(labels: Sequence[float], numbers: Sequence[float] | np.ndarray) -> float:
+    """Return a rank correlation; 0 where either side does not vary."""
+    from scipy.stats import spearmanr
+
+    sides = [np.asarray(side, dtype=float) for side in (labels, numbers)]
+    return float(spearmanr(*sides)[0]) if all(side.std() > 0 for side in sides) else 0.0
+
+
 def foretold_scores(learnt: Sequence[Texts], first_texts: Texts, candidates: Texts) -> np.ndarray:
     """Return how far words of first texts foretell those of candidates, (first texts, candidates).
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
-from gradlab.data.cooccurrence import FEWEST_ROWS, foretold_ranks, rank_of_partners
+from gradlab.data.cooccurrence import FEWEST_ROWS, Texts, foretold_ranks, rank_of_partners
 from gradlab.data.words import words_of
 
 MOST_ROWS = 512  # that are compared
@@ -35,30 +35,34 @@ def partner_numbers(first: Sequence[str], second: Sequence[str]) -> dict[str, fl
         that is sorted where the other one is not, else 0.
     """
     places = range(0, len(first), -(-len(first) // MOST_ROWS) if first else 1)
-    columns = [[column[place] for place in places] for column in (first, second)]
-    if len(places) < FEWEST_ROWS:
+    texts, partners = ([set(words_of(column[place])) for place in places]
+                       for column in (first, second))  # fmt: skip
+    numbers = numbers_of_words(texts, partners)
+    if not numbers:
         return {}
-    texts, partners = ([set(words_of(text)) for text in column] for column in columns)
-    shared, foretold = _ranks_of_shared(texts, partners), foretold_ranks(texts, partners)
+    is_sorted = [all(a <= b for a, b in itertools.pairwise(c)) for c in (first, second)]
+    alone = sum(is_sorted) == 1 and all(column[0] != column[-1] for column in (first, second))
+    return numbers | {"sorted_column": is_sorted.index(True) + 1 if alone else 0}
+
+
+def numbers_of_words(first: Texts, second: Texts) -> dict[str, float]:
+    """Return the same of the words, or tokens, of texts, without what is sorted."""
+    if len(first) < FEWEST_ROWS:
+        return {}
+    shared, foretold = _ranks_of_shared(first, second), foretold_ranks(first, second)
     ranks, told = shared, float(shared.mean())
     if foretold.mean() > shared.mean():
         teaching = np.flatnonzero(foretold > TEACHES)
-        ranks, told = foretold_ranks(texts, partners, teaching), float(foretold.mean())
-    is_sorted = [all(a <= b for a, b in itertools.pairwise(c)) for c in (first, second)]
-    differ = [column[0] != column[-1] for column in (first, second)]
-    alone = sum(is_sorted) == 1 and all(differ)
+        ranks, told = foretold_ranks(first, second, teaching), float(foretold.mean())
     return {
         "rows": len(ranks), "told": told, "strangers": float((ranks < STRANGER).mean()),
         "matched": float((ranks > MATCH).mean()),
         "between": float(((ranks >= STRANGER) & (ranks < BETWEEN)).mean()),
-        "recurring": min(_recurring(texts), _recurring(partners)),
-        "sorted_column": is_sorted.index(True) + 1 if alone else 0,
+        "recurring": min(_recurring(first), _recurring(second)),
     }  # fmt: skip
 
 
-def _ranks_of_shared(
-    first: Sequence[Collection[str]], second: Sequence[Collection[str]]
-) -> np.ndarray:
+def _ranks_of_shared(first: Texts, second: Texts) -> np.ndarray:
     """Return each row's share of other second texts with fewer words of its first, rare ones more.
 
     Shares are of the words of both texts.
@@ -77,7 +81,7 @@ def _ranks_of_shared(
     return rank_of_partners(torch.from_numpy(shares)).numpy()
 
 
-def _recurring(texts: Sequence[Collection[str]]) -> float:
+def _recurring(texts: Texts) -> float:
     """Return the mean number of words of a text that some other texts hold, and not most."""
     times = Counter(word for text in texts for word in text)
     most = COMMON * len(texts)

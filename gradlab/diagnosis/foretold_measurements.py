@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from gradlab.data.cooccurrence import FEWEST_ROWS, foretold_ranks, foretold_scores
+from gradlab.data.cooccurrence import (
+    FEWEST_ROWS,
+    correlation,
+    foretold_numbers,
+    foretold_scores,
+)
 from gradlab.data.words import words_of
 
 MOST_ROWS = 512  # whose words are compared
@@ -28,11 +31,8 @@ def foretold_labels(texts: Sequence[Sequence[str]], labels: Sequence[float]) -> 
         ``foretold``, the mean of `gradlab.data.cooccurrence.foretold_ranks`, and ``fitting``, the
         rank correlation of these ranks with the labels; nothing of few rows.
     """
-    if len(labels) < FEWEST_ROWS:
-        return {}
     first, second = _words(texts)
-    ranks = foretold_ranks(first, second)
-    return {"foretold": float(ranks.mean()), "fitting": _correlation(labels, ranks)}
+    return foretold_numbers(first, second, labels)
 
 
 def foretold_gold(
@@ -64,7 +64,7 @@ def foretold_gold(
         values = foretold_scores(learnt, *_words([first, second]))
         own, count = values.diagonal()[:, None], len(values)
         ranks = ((values < own).sum(1) + ((values == own).sum(1) - 1) / 2) / (count - 1)
-        fitting = _correlation(scores[:count], ranks)
+        fitting = correlation(scores[:count], ranks)
         return {"foretold": float(ranks.mean()), "fitting": fitting}
     if triplets:
         anchors, *others = _words(list(zip(*triplets, strict=True)))
@@ -76,11 +76,3 @@ def foretold_gold(
 
 def _words(columns: Sequence[Sequence[str]]) -> list[list[set[str]]]:
     return [[set(words_of(text)) for text in column[:MOST_ROWS]] for column in columns]
-
-
-def _correlation(labels: Sequence[float], ranks: np.ndarray) -> float:
-    """Return the rank correlation of labels and ranks; 0 where either does not vary."""
-    from scipy.stats import spearmanr
-
-    varies = len(set(labels)) > 1 and ranks.std() > 0
-    return float(spearmanr(np.asarray(labels, dtype=float), ranks)[0]) if varies else 0.0
