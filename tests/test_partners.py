@@ -64,6 +64,26 @@ def test_a_part_of_the_pairs_is_unrelated(same_words: bool) -> None:
     assert verdict.name == "part of the pairs unrelated"
 
 
+def test_positives_in_the_third_column_are_named() -> None:
+    first, second = table()
+    verdict = partners(**partner_numbers(first, mixed(second, range(COUNT)), second))
+    assert verdict is not None
+    assert verdict.name == "positives and negatives exchanged"
+
+
+def test_right_documents_of_an_evaluator_are_asked_of_the_words_of_training() -> None:
+    learnt = dict(zip(("first", "second"), table(), strict=True))
+    queries, documents = table(seed=1)
+    right = [{row} for row in range(COUNT)]
+    numbers = foretold_gold([learnt], [[], [], []], [], (queries, documents, right))
+    assert numbers["mutual"] > COUNT / 2
+    assert numbers["right"] > 0.8
+    later = [{row + 1} for row in range(COUNT)]
+    numbers = foretold_gold([learnt], [[], [], []], [], (queries, documents, later))
+    assert numbers["right"] < 0.05
+    assert numbers["beside"] > 0.8
+
+
 def test_few_rows_tell_nothing() -> None:
     first, second = table()
     assert partner_numbers(first[:40], second[:40]) == {}

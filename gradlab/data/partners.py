@@ -20,19 +20,28 @@ MOST_ROWS = 512  # that are compared
 # Ranks above which a row has taught which words go together, below which its partner is a stranger,
 # above which it is a match, and between which there are few of either.
 TEACHES, STRANGER, MATCH, BETWEEN = 0.75, 0.5, 0.95, 0.9
+BY_CHANCE = 0.7  # mean rank of partners below which the next column is asked
 # Fewest texts, and largest share of them, that hold a word which can tell partners.
 RECURS, COMMON = 4, 0.25
 
 
-def partner_numbers(first: Sequence[str], second: Sequence[str]) -> dict[str, float]:
+def partner_numbers(
+    first: Sequence[str], second: Sequence[str], third: Sequence[str] = ()
+) -> dict[str, float]:
     """Return how the texts of rows go together; nothing of few rows.
+
+    Args:
+        first: texts of a column.
+        second: their partners.
+        third: the next column, which is asked where the second one goes together by chance only.
 
     Returns:
         ``rows``; ``told``, the mean share of other rows' second texts that go less with a first
         text than its own; ``strangers``, ``matched`` and ``between``, the shares of rows below 0.5,
         above 0.95, and from 0.5 to 0.9; ``recurring``, the words of a text that stand in other rows
         as well, and not in most, of the column with fewer; ``sorted_column``, 1 or 2 for a column
-        that is sorted where the other one is not, else 0.
+        that is sorted where the other one is not, else 0; ``third``, what ``told`` is with the next
+        column.
     """
     places = range(0, len(first), -(-len(first) // MOST_ROWS) if first else 1)
     texts, partners = ([set(words_of(column[place])) for place in places]
@@ -42,7 +51,11 @@ def partner_numbers(first: Sequence[str], second: Sequence[str]) -> dict[str, fl
         return {}
     is_sorted = [all(a <= b for a, b in itertools.pairwise(c)) for c in (first, second)]
     alone = sum(is_sorted) == 1 and all(column[0] != column[-1] for column in (first, second))
-    return numbers | {"sorted_column": is_sorted.index(True) + 1 if alone else 0}
+    numbers |= {"sorted_column": is_sorted.index(True) + 1 if alone else 0}
+    if len(third) and numbers["told"] < BY_CHANCE:
+        further = [set(words_of(third[place])) for place in places]
+        numbers |= {"third": numbers_of_words(texts, further)["told"]}
+    return numbers
 
 
 def numbers_of_words(first: Texts, second: Texts) -> dict[str, float]:

@@ -39,6 +39,7 @@ def foretold_gold(
     tables: Iterable[Mapping[str, Sequence[str]]],
     rated: Sequence[Sequence[Any]],
     triplets: Sequence[tuple[str, ...]],
+    sought: tuple[Sequence[str], Sequence[str], Sequence[set[int]]] = ((), (), ()),
 ) -> dict[str, float]:
     """Return how gold goes with what the words of training foretell.
 
@@ -47,12 +48,15 @@ def foretold_gold(
             rows of two texts is learnt from.
         rated: first and second texts of an evaluator, and their scores.
         triplets: its anchors, each with a positive and a negative.
+        sought: its queries, its documents, and the places of each query's right ones.
 
     Returns:
         Of rated pairs ``foretold``, the mean share of other partners that are foretold less than a
         pair's own, and ``fitting``, the rank correlation of these shares with the scores. Of
         triplets ``triplets``, their number, and ``contrary``, the share of those whose negative is
-        foretold more than the positive.
+        foretold more than the positive. Of queries ``mutual``, the number of those whose most
+        foretold document is foretold most by them in turn, and ``right`` and ``beside``, the shares
+        of these whose document is a right one, and stands next to a right one.
     """
     columns = [list(table.values())[:2] for table in tables if len(table) > 1]
     learnt = next((_words(c) for c in columns if len(c[0]) >= FEWEST_ROWS), None)
@@ -71,7 +75,18 @@ def foretold_gold(
         right, wrong = (foretold_scores(learnt, anchors, texts).diagonal() for texts in others)
         contrary = (right < wrong) + (right == wrong) / 2
         return {"triplets": len(contrary), "contrary": float(contrary.mean())}
-    return {}
+    queries, documents, places = sought
+    if len(queries) < 2 or len(documents) < 2:
+        return {}
+    values = foretold_scores(learnt, *_words([queries, documents]))
+    best = values.argmax(1)
+    mutual = [(int(best[row]), places[row]) for row in range(len(best))
+              if values[:, best[row]].argmax() == row]  # fmt: skip
+    beside = [not right.isdisjoint({place - 1, place + 1}) for place, right in mutual]
+    return {
+        "mutual": len(mutual), "beside": sum(beside) / max(1, len(mutual)),
+        "right": sum(place in right for place, right in mutual) / max(1, len(mutual)),
+    }  # fmt: skip
 
 
 def _words(columns: Sequence[Sequence[str]]) -> list[list[set[str]]]:

@@ -26,6 +26,10 @@ ENOUGH_ROWS, ENOUGH_GOLD = 96, 32
 # Share of triplets whose negative is foretold more: up to .08 in sound ones, .97 and more where
 # columns are exchanged.
 MOST_CONTRARY = 0.8
+# Fewest queries that a document finds in turn, and share of them whose document may be right where
+# gold is of other texts: sound gold has .56 and more, wrong ids have 0; share of those beside it
+# where ids are shifted.
+FEWEST_MUTUAL, FEW_RIGHT, SHIFTED = 12, 0.2, 0.6
 
 
 def labels_foretold(
@@ -86,6 +90,22 @@ def gold_foretold(answer: Mapping[str, Any]) -> Iterator[Verdict]:
         change = "Check the order of the evaluator's columns: anchors, positives, negatives."
         yield Verdict("evaluation", BAD, finding, change, "gold reversed", OF_SCORE,
                       {"contrary": answer["contrary"]})  # fmt: skip
+    mutual, right = answer.get("mutual", 0), answer.get("right", 1.0)
+    if mutual >= FEWEST_MUTUAL and right <= FEW_RIGHT:
+        finding = (
+            f"By the words that go together in training, {mutual:.0f} queries of {name!r} and a "
+            f"document each belong together, and of these documents {percent(right)} are the right "
+            "ones: ids of relevant documents, or translations, belong to other texts"
+        )
+        finding += (
+            ". They stand next to them: ids are shifted by one, as where one file counts from 0 "
+            "and the other from 1."
+            if answer["beside"] >= SHIFTED
+            else ", and are in another order."
+        )
+        change = "Join queries, relevant documents and the corpus by their ids, not by their order."
+        yield Verdict("evaluation", BAD, finding, change, "gold unrelated", OF_SCORE,
+                      {"right": right, "mutual": float(mutual)})  # fmt: skip
     foretold, fitting = answer.get("foretold", 0.5), answer.get("fitting", 0.0)
     if pairs < ENOUGH_GOLD or answer["commonest"] == 1 or foretold < TELLS:
         return

@@ -56,7 +56,8 @@ def strays(observation: Observation, dataset: str, batches: list[ObservedBatch])
     mean share of first texts that fit such a text less than that of its own row. ``partners`` are
     the numbers of `partner_numbers`.
     """
-    columns = [column for column in observation.table_of(dataset).values() if column][:2]
+    columns = [column for column in observation.table_of(dataset).values() if column]
+    columns, third = columns[:2], columns[2:3]
     if len(columns) < 2 or batches[0].labelled or len(columns[0]) != len(columns[1]):
         return None
     first, second = (column[:COMPARED_ROWS] for column in columns)
@@ -71,7 +72,7 @@ def strays(observation: Observation, dataset: str, batches: list[ObservedBatch])
     fits &= ~np.array(same)
     ranks = [float((common[:, row] < own[row]).mean()) for row in np.flatnonzero(fits)]
     return {
-        "partners": partner_numbers(*columns),
+        "partners": partner_numbers(*columns, *third),
         "rows": len(own), "share": float(fits.mean()), "median": median,
         "own_rank": sum(ranks) / len(ranks) if ranks else 0.0,
     }  # fmt: skip

@@ -83,7 +83,7 @@ def contained(
 
     ``cut`` is the share whose anchor stands in a longer positive, wherever and however long.
     """
-    texts = _texts(observation, dataset)
+    texts, names = _texts(observation, dataset), list(observation.table_of(dataset))
     if len(texts) < 2 or batches[0].labelled:
         return None
     words = [[words_of(text) for text in column] for column in texts[:2]]
@@ -107,6 +107,7 @@ def contained(
             for (first, second), row in zip(rows, zip(*texts[:2], strict=True), strict=True)
         ) / len(rows),
         "same": sum(len(set(row)) == 1 for row in zip(*texts[:2], strict=True)) / len(rows),
+        "names": names[:2],
     }  # fmt: skip
 
 

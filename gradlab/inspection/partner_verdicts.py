@@ -15,7 +15,8 @@ ENOUGH_ROWS, ABOVE_CHANCE, ENOUGH_WORDS = 96, 2.5, 2.0
 # rows are between them at most: by chance four fifths as many as strangers, and more where words
 # tell all rows a little.
 SOME_STRANGERS, SOME_MATCHES, FEW_BETWEEN = 0.12, 0.12, 1.25
-SYMPTOM = "loss-at-chance"
+# What the third column reaches where it holds the partners: .95 and more.
+FITS, SYMPTOM = 0.85, "loss-at-chance"
 CHANGE = (
     "Print some rows, and join columns by an id in place of their order; do not sort, shuffle or "
     "filter one column without the other."
@@ -24,7 +25,7 @@ CHANGE = (
 
 def partners(
     rows: int, told: float, strangers: float, matched: float, between: float, recurring: float,
-    sorted_column: int,
+    sorted_column: int, third: float = 0.5,
 ) -> Verdict | None:  # fmt: skip
     """Judge whether the second text of a row belongs to its first.
 
@@ -39,6 +40,15 @@ def partners(
             f"better than {told:.0%} of others, and chance gives 50%"
         )
         evidence = {"told": told, "rows": float(rows)}
+        if third >= FITS:
+            finding += (
+                ". The texts of the third column, taken for hard negatives, do: they fit better "
+                f"than {third:.0%}. Positives and negatives are exchanged, or another column "
+                "stands between the texts of a pair."
+            )
+            change = "Order the columns: anchor, positive, then negatives (select_columns)."
+            return Verdict("pairs", BAD, finding, change, "positives and negatives exchanged",
+                           SYMPTOM, evidence | {"third": third})  # fmt: skip
         if recurring < ENOUGH_WORDS:
             return None
         finding += ". The pairs seem wrong: mixed, shifted or shuffled."

@@ -165,7 +165,10 @@ class Texts:
     @functools.cached_property
     def partners(self) -> dict[str, float]:
         """How sentences and positives go together; see `gradlab.data.partners.partner_numbers`."""
-        return {} if self.positives is None else partner_numbers(self.anchors, self.positives)
+        if self.positives is None:
+            return {}
+        further = [*self.negatives.values()][:1]
+        return partner_numbers(self.anchors, self.positives, *further)
 
     @property
     def count(self) -> int:

@@ -30,7 +30,7 @@ SELDOM = MIXED | {"same": 0.15}
 TARGETS = {"rows": 160, "equal": 0.0, "example": ["a b", "c d"], "cosine": 0.3, "rank": 20.0}
 PLACED = TARGETS | {"rows": 280, "near": 0.6, "far": 0.05, "spread": 0.9}
 CONTAINED = {"rows": 100, "in_anchor": 0.0, "marked": 0.0, "mark": ""}
-UNRELATED = {
+BY_CHANCE_ALONE = {
     "rows": 160, "told": 0.5, "strangers": 0.5, "matched": 0.05, "between": 0.4, "recurring": 3.0,
     "sorted_column": 0,
 }  # fmt: skip
@@ -58,6 +58,7 @@ RATED = {
     "name": "a", "empty": 0.0, "gold": 48, "commonest": 0.3, "repeated": 0.0, "foretold": 0.75,
     "fitting": 0.1,
 }  # fmt: skip
+SOUGHT = RATED | {"gold": 0, "foretold": 0.5, "mutual": 18, "right": 0.14, "beside": 0.1}
 CONTRARY = RATED | {"gold": 0, "foretold": 0.5, "triplets": 48, "contrary": 0.85}
 OF_FORETOLD: list[tuple[Any, ...]] = [
     ("relation", FORETOLD, "watch", "no relation to the texts"),
@@ -186,12 +187,27 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("targets", TARGETS | {"cosine": 0.97}, ""),
     ("targets", TARGETS | {"cosine": 0.985, "rank": 4.0}, "watch", "nearly all the same"),
     ("contained", CONTAINED | {"cut": 0.86}, ""),
+    (
+        "contained",
+        CONTAINED | {"same": 1.0, "names": ["english", "german"]},
+        "watch",
+        "their names say that they are different",
+    ),
+    ("contained", CONTAINED | {"same": 1.0, "names": ["Question", "answers"]}, "watch"),
+    ("contained", CONTAINED | {"same": 1.0, "names": ["text", "copy"]}, ""),
+    ("contained", CONTAINED | {"same": 1.0, "names": ["question1", "question2"]}, ""),
+    ("contained", CONTAINED | {"same": 1.0, "names": ["question", "again"]}, ""),
     ("contained", CONTAINED | {"cut": 0.93}, "watch", "stands in its positive word by word"),
     ("strays", STRAYS | {"share": 0.06}, ""),
     ("strays", STRAYS | {"share": 0.12}, "watch", "misaligned"),
     ("strays", STRAYS | {"share": 0.3}, "watch"),
-    ("strays", STRAYS | {"share": 0.0, "partners": UNRELATED}, "watch", "shifted or shuffled"),
-    ("strays", STRAYS | {"share": 0.0, "partners": UNRELATED | {"told": 0.9}}, ""),
+    (
+        "strays",
+        STRAYS | {"share": 0.0, "partners": BY_CHANCE_ALONE},
+        "watch",
+        "shifted or shuffled",
+    ),
+    ("strays", STRAYS | {"share": 0.0, "partners": BY_CHANCE_ALONE | {"told": 0.9}}, ""),
     ("strays", STRAYS | {"share": 0.3, "own_rank": 0.85}, "watch"),
     ("strays", STRAYS | {"share": 0.3, "own_rank": 0.93}, ""),
     ("strays", STRAYS | {"share": 0.3, "rows": 24}, ""),
@@ -259,6 +275,11 @@ OF_HEADS: list[tuple[Any, ...]] = [
     ("unanswered", {"answers": [RATED | {"foretold": 0.55}]}, ""),
     ("unanswered", {"answers": [RATED | {"fitting": -0.7}]}, "bad", "fall where texts belong"),
     ("unanswered", {"answers": [CONTRARY]}, "bad", "exchanged"),
+    ("unanswered", {"answers": [SOUGHT]}, "bad", "in another order"),
+    ("unanswered", {"answers": [SOUGHT | {"mutual": 9}]}, ""),
+    ("unanswered", {"answers": [SOUGHT | {"right": 0.3}]}, ""),
+    ("unanswered", {"answers": [SOUGHT | {"beside": 0.5}]}, "bad", "in another order"),
+    ("unanswered", {"answers": [SOUGHT | {"beside": 0.7}]}, "bad", "shifted by one"),
     ("unanswered", {"answers": [CONTRARY | {"contrary": 0.7}]}, ""),
     ("unanswered", {"answers": [CONTRARY | {"triplets": 24}]}, ""),
     ("head", HEAD, ""),
