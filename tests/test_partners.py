@@ -84,6 +84,23 @@ def test_right_documents_of_an_evaluator_are_asked_of_the_words_of_training() ->
     assert numbers["beside"] > 0.8
 
 
+def test_partners_of_a_category_are_named() -> None:
+    first, second = table()
+    draw, groups = random.Random(2), dict[int, list[str]]()
+    kinds = [ord(text[1]) % 3 for text in first]  # the first letter of the first word
+    for kind, text in zip(kinds, second, strict=True):
+        groups.setdefault(kind, []).append(text)
+    firsts = [f"kind{kind} {text}" for kind, text in zip(kinds, first, strict=True)]
+    seconds = [f"{'abc'[kind]}sort {draw.choice(groups[kind])}" for kind in kinds]
+    drawn = draw.sample(first, COUNT)
+    verdict = partners(
+        **partner_numbers([f"k{k} {t}" for k, t in zip(kinds, drawn, strict=True)], seconds)
+    )
+    assert verdict is not None
+    assert verdict.name == "positives of a group"
+    assert partners(**partner_numbers(firsts, second)) is None
+
+
 def test_few_rows_tell_nothing() -> None:
     first, second = table()
     assert partner_numbers(first[:40], second[:40]) == {}

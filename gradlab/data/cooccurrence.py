@@ -9,6 +9,7 @@ import torch
 
 # Fewest rows that tell; weight of a word's usual frequency; how often rows are halved by chance.
 FEWEST_ROWS, SMOOTHING, HALVINGS = 64, 0.1, 2
+SMALLEST_GROUP = 3  # other rows with a word
 Texts = Sequence[Collection[Hashable]]
 
 
@@ -78,6 +79,31 @@ def foretold_scores(learnt: Sequence[Texts], first_texts: Texts, candidates: Tex
     first = _words_in_rows([*learnt[0], *first_texts])
     second = _words_in_rows([*learnt[1], *candidates])
     return _scores(first[:count], second[:count], first[count:], second[count:])
+
+
+def rank_within_group(first_texts: Texts, second_texts: Texts) -> float:
+    """Return the mean rank of partners among those of rows with the same telling word.
+
+    The telling word of a row is the word of its first text that foretells its partner most. Where
+    all words tell, a partner fits its own row better than the others of that group; where partners
+    are of a category, any of them fits as well, and the rank is 0.5. It is 1 without groups.
+    """
+    first, second = map(_words_in_rows, (first_texts, second_texts))
+    ranks, draw = list[float](), np.random.default_rng(0)
+    order = draw.permutation(len(first))
+    halves = (order[::2], order[1::2]) if first.any() else ()
+    for learnt, asked in (halves, halves[::-1]) if halves else ():
+        one_word = np.eye(first.shape[1])
+        alone = _scores(first[learnt], second[learnt], one_word, second[asked])
+        scores = _scores(first[learnt], second[learnt], first[asked], second[asked])
+        telling = np.where(first[asked] > 0, alone.T, -np.inf).argmax(1)
+        for row, word in enumerate(telling):
+            others = first[asked][:, word] * first[asked][row, word] > 0
+            others[row] = False
+            if others.sum() >= SMALLEST_GROUP:
+                of_group, own = scores[row, others], scores[row, row]
+                ranks.append(float(((of_group < own) + (of_group == own) / 2).mean()))
+    return float(np.mean(ranks)) if ranks else 1.0
 
 
 def _scores(

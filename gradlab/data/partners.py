@@ -13,14 +13,21 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from gradlab.data.cooccurrence import FEWEST_ROWS, Texts, foretold_ranks, rank_of_partners
+from gradlab.data.cooccurrence import (
+    FEWEST_ROWS,
+    Texts,
+    foretold_ranks,
+    rank_of_partners,
+    rank_within_group,
+)
 from gradlab.data.words import words_of
 
 MOST_ROWS = 512  # that are compared
 # Ranks above which a row has taught which words go together, below which its partner is a stranger,
 # above which it is a match, and between which there are few of either.
 TEACHES, STRANGER, MATCH, BETWEEN = 0.75, 0.5, 0.95, 0.9
-BY_CHANCE = 0.7  # mean rank of partners below which the next column is asked
+# Mean ranks of partners below which the next column is asked, and whether they are of a category.
+BY_CHANCE, UNSURE = 0.7, 0.9
 # Fewest texts, and largest share of them, that hold a word which can tell partners.
 RECURS, COMMON = 4, 0.25
 
@@ -40,8 +47,9 @@ def partner_numbers(
         text than its own; ``strangers``, ``matched`` and ``between``, the shares of rows below 0.5,
         above 0.95, and from 0.5 to 0.9; ``recurring``, the words of a text that stand in other rows
         as well, and not in most, of the column with fewer; ``sorted_column``, 1 or 2 for a column
-        that is sorted where the other one is not, else 0; ``third``, what ``told`` is with the next
-        column.
+        that is sorted where the other one is not, else 0; ``within``, what ``told`` is among rows
+        with the same telling word, 1 where partners are told; ``third``, the same as ``told`` with
+        the next column.
     """
     places = range(0, len(first), -(-len(first) // MOST_ROWS) if first else 1)
     texts, partners = ([set(words_of(column[place])) for place in places]
@@ -72,6 +80,7 @@ def numbers_of_words(first: Texts, second: Texts) -> dict[str, float]:
         "matched": float((ranks > MATCH).mean()),
         "between": float(((ranks >= STRANGER) & (ranks < BETWEEN)).mean()),
         "recurring": min(_recurring(first), _recurring(second)),
+        "within": rank_within_group(first, second) if told < UNSURE else 1.0,
     }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ FORETOLD_RANK = "foretold_rank"
 # Numbers of `gradlab.data.partners.numbers_of_words` of the rows of all records, by their names.
 PARTNERS = {
     name: f"partners_{name}"
-    for name in ("rows", "told", "strangers", "matched", "between", "recurring")
+    for name in ("rows", "told", "strangers", "matched", "between", "recurring", "within")
 }
 TEXT_NUMBERS = (EQUAL_TEXTS, JOINED_TEXTS, OVERLAP_RANK, FORETOLD_RANK, *PARTNERS.values())
 FEWEST_OF_BATCH = 4

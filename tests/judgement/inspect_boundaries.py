@@ -73,6 +73,12 @@ def _partners(**numbers: float) -> Numbers:
     return {"partners": UNRELATED | numbers}
 
 
+def _grouped(**numbers: float) -> Numbers:
+    """Numbers of partners of a few categories."""
+    usual = {"told": 0.8, "strangers": 0.0, "between": 0.8, "within": 0.55}
+    return {"partners": UNRELATED | usual | numbers}
+
+
 def _strangers(**numbers: float) -> Numbers:
     """Numbers of partners of which a part are strangers."""
     return {"partners": UNRELATED | {"told": 0.7, "strangers": 0.2, "matched": 0.2} | numbers}
@@ -151,6 +157,10 @@ ROWS: list[tuple[Numbers, str, str, str]] = [
     (_partners(third=0.8), "pairs", "watch", "mixed"),
     (_partners(third=0.9), "pairs", "bad", "Positives and negatives are exchanged"),
     (_partners(third=0.9, recurring=1.5), "pairs", "bad", "select_columns"),
+    (_grouped(), "pairs", "watch", "any row of a group, about 40% of all"),
+    (_grouped(told=0.85), "pairs", "watch", "any row of a group"),
+    (_grouped(told=0.9), "pairs", "", ""),
+    (_grouped(within=0.75), "pairs", "", ""),
     (_strangers(), "pairs", "watch", "In about 40% of the rows .* strangers"),
     (_strangers(strangers=0.09, between=0.05), "pairs", "", ""),
     (_strangers(matched=0.09), "pairs", "", ""),

@@ -69,7 +69,7 @@ def unbroken(last: float, sentences: int = 16) -> Series:
 def partners(**numbers: float) -> Series:
     """Partners that go together as by chance, by their words, unless numbers say otherwise."""
     usual = {"rows": 160, "told": 0.5, "strangers": 0.5, "matched": 0.05, "between": 0.4,
-             "recurring": 3.0}  # fmt: skip
+             "recurring": 3.0, "within": 1.0}  # fmt: skip
     return APART | {f"partners_{name}": number for name, number in (usual | numbers).items()}
 
 
