@@ -15,10 +15,13 @@ from gradlab.data.words import plain, word_overlap
 from gradlab.diagnosis.evaluation_measurements import (
     COMPARED,
     GOLD,
+    PAIRED,
     ROWS_OF_PROMPT,
+    _triplets,
     evaluated_texts,
     evaluators_of,
 )
+from gradlab.diagnosis.foretold_measurements import foretold_gold
 from gradlab.diagnosis.observation import Observation
 from gradlab.inspection.texts import prompt_of
 
@@ -56,13 +59,15 @@ def unanswered(observation: Observation) -> Numbers | None:
     """Return for each evaluator the share of queries without a right document, and of one gold.
 
     Of retrieval also ``ranks``: how often words prefer the right document, the one before it and
-    the one after it to others, for ``ranked`` queries.
+    the one after it to others, for ``ranked`` queries. For the
+    others see `foretold_gold`.
     """
     answers = []
     for inner in evaluators_of(observation):
         relevant = getattr(inner, "relevant_docs", None)
         cells = next((v for n in GOLD if isinstance(v := getattr(inner, n, None), list)), [])
         queries = evaluated_texts(inner, "queries")
+        rated = [*(evaluated_texts(inner, name) for name in PAIRED), cells]
         empty = 0.0
         if isinstance(relevant, Mapping) and relevant:
             empty = sum(not documents for documents in relevant.values()) / len(relevant)
@@ -71,6 +76,8 @@ def unanswered(observation: Observation) -> Numbers | None:
             "commonest": max(Counter(map(str, cells)).values()) / len(cells) if cells else 0.0,
             "repeated": 1 - len(set(queries)) / len(queries) if queries else 0.0,
             **_ranks_of_neighbours(inner, relevant),
+            **foretold_gold(observation.tables.values(), rated, _triplets(inner)[:COMPARED],
+                            _sought(inner, relevant)),
         })  # fmt: skip
     return {"answers": answers} if answers else None
 
@@ -179,6 +186,25 @@ def _ranks_of_neighbours(evaluator: Any, relevant: Any) -> Numbers:
             below = sum((size < own) + (size == own) / 2 for size in sizes) - 0.5
             sums[at] += below / (len(sizes) - 1)
     return {"ranked": len(due), "ranks": [total / len(due) for total in sums]}
+
+
+def _sought(
+    evaluator: Any, relevant: Any
+) -> tuple[Sequence[str], Sequence[str], Sequence[set[int]]]:
+    """Return queries, documents and the places of each query's right ones; of translations too."""
+    translations = evaluated_texts(evaluator, "target_sentences")
+    if translations:
+        sources = evaluated_texts(evaluator, "source_sentences")
+        return sources, translations, [{row} for row in range(len(sources))]
+    queries, documents = (evaluated_texts(evaluator, name) for name in ("queries", "corpus"))
+    keys = list(getattr(evaluator, "queries_ids", None) or [])
+    places = {key: at for at, key in enumerate(getattr(evaluator, "corpus_ids", None) or [])}
+    if not isinstance(relevant, Mapping) or len(keys) != len(queries):
+        return (), (), ()
+    return queries, documents, [
+        {places[document] for document in relevant.get(key) or () if document in places}
+        for key in keys
+    ]  # fmt: skip
 
 
 def _name(evaluator: Any) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gradlab.diagnosis.data_verdicts import is_above_chance
+from gradlab.diagnosis.foretold_verdicts import gold_foretold
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, WATCH, Verdict
 
@@ -65,6 +66,7 @@ def unanswered(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
     """
     for answer in answers:
         yield from _shifted(answer)
+        yield from gold_foretold(answer)
         name, change = answer["name"], ""
         if MANY_EMPTY < answer["empty"] < 1:
             finding = (

@@ -282,7 +282,9 @@ def hard_negatives(
     subject, symptom = "hard negatives", "false-negatives"
     if same > 0:
         grade = BAD if same >= MANY_SAME else WATCH
-        finding = f"{same:.1%} of the hard negatives in a column are the positive's own text."
+        finding = (
+            f"{same:.1%} of the hard negatives in a column are the same text as their positive."
+        )
         change = "Drop such rows, or mine again with mine_hard_negatives(relative_margin=0.05)."
         yield Verdict(subject, grade, finding, change, "negatives are positives", symptom)
         return

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from gradlab.data.words import word_overlap, words_of
+from gradlab.diagnosis.foretold_measurements import foretold_labels
 from gradlab.diagnosis.label_measurements import label_cells, name_of_loss
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 
@@ -99,7 +100,10 @@ def contradictions(
 def relation(
     observation: Observation, dataset: str, batches: list[ObservedBatch]
 ) -> Numbers | None:
-    """Return how labels of pairs go with common words and cosines, and how much these vary."""
+    """Return how labels of pairs go with common words and cosines, and how much these vary.
+
+    For ``foretold`` and ``fitting`` see `foretold_labels`.
+    """
     cells, texts = _labels(observation, dataset), _texts(observation, dataset)
     if name_of_loss(batches[0].loss) not in RATING or len(texts) != 2 or not cells:
         return None
@@ -113,6 +117,7 @@ def relation(
             labels += batch.labels.double().flatten().tolist()
     values = [float(cell) for cell in cells[: len(words)]]
     return {
+        **foretold_labels(texts, values),
         "rows": len(words),
         "distinct": len(set(cells)),
         "words": rank_correlation(values, words),

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from gradlab.diagnosis.data_verdicts import is_above_chance
+from gradlab.diagnosis.foretold_verdicts import labels_foretold
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 
@@ -100,6 +101,7 @@ FITS_NEIGHBOUR = 5.0
 def relation(
     rows: int, distinct: int, words: float, low: float, high: float,
     embedded: int, embeddings: float, before: float = 0.0, after: float = 0.0,
+    foretold: float = 0.5, fitting: float = 0.0,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether labels have to do with the texts, or with those of a neighbouring row.
 
@@ -116,6 +118,8 @@ def relation(
         embeddings: rank correlation of labels with the cosines of the encoder as it is.
         before: rank correlation of the share of common words with the label of the row before.
         after: the same with the label of the row after.
+        foretold: see `gradlab.diagnosis.foretold_verdicts.labels_foretold`.
+        fitting: see there.
     """
     neighbour, place = max((before, "before"), (after, "after"))
     # Labels that are reversed and take turns fit those of a neighbour as well.
@@ -130,6 +134,8 @@ def relation(
         yield Verdict("labels", BAD, finding, change, "labels shifted", SYMPTOM,
                       {"words": words, "neighbour": neighbour})  # fmt: skip
         return
+    if high - low < WIDE_RANGE:
+        yield from labels_foretold(rows, distinct, words, foretold, fitting)
     if rows < ROWS_TO_RELATE or distinct < 2 or not embedded or high - low < WIDE_RANGE:
         return
     if distinct == 2 and low > NOTHING_COMMON:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradlab.data.partners import partner_numbers
 from gradlab.data.words import plain, word_overlap, words_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 
@@ -52,9 +53,11 @@ def strays(observation: Observation, dataset: str, batches: list[ObservedBatch])
     It has at least as many words of that text as half of all rows have of their own, and at least
     twice as many as of its own row's, and that other row has lost its own text as well. Texts that
     are equal, as of sentences that are paired with the next one, are left out. ``own_rank`` is the
-    mean share of first texts that fit such a text less than that of its own row.
+    mean share of first texts that fit such a text less than that of its own row. ``partners`` are
+    the numbers of `partner_numbers`.
     """
-    columns = [column for column in observation.table_of(dataset).values() if column][:2]
+    columns = [column for column in observation.table_of(dataset).values() if column]
+    columns, third = columns[:2], columns[2:3]
     if len(columns) < 2 or batches[0].labelled or len(columns[0]) != len(columns[1]):
         return None
     first, second = (column[:COMPARED_ROWS] for column in columns)
@@ -69,6 +72,7 @@ def strays(observation: Observation, dataset: str, batches: list[ObservedBatch])
     fits &= ~np.array(same)
     ranks = [float((common[:, row] < own[row]).mean()) for row in np.flatnonzero(fits)]
     return {
+        "partners": partner_numbers(*columns, *third),
         "rows": len(own), "share": float(fits.mean()), "median": median,
         "own_rank": sum(ranks) / len(ranks) if ranks else 0.0,
     }  # fmt: skip

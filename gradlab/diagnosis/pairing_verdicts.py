@@ -7,9 +7,11 @@ Arguments are measured by the functions of the same names in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from gradlab.diagnosis.data_verdicts import is_above_chance
+from gradlab.inspection.partner_verdicts import partners as of_partners
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, NOT_JUDGED, WATCH, Verdict
 
@@ -20,7 +22,10 @@ from gradlab.verdict import BAD, NOT_JUDGED, WATCH, Verdict
 SOME_STRAY, ENOUGH_ROWS, OWN_FITS, TOLD_BY_WORDS = 0.08, 32, 0.9, 0.3
 
 
-def strays(rows: int, share: float, median: float, own_rank: float = 0.0) -> Iterator[Verdict]:
+def strays(
+    rows: int, share: float, median: float, own_rank: float = 0.0,
+    partners: Mapping[str, Any] | None = None,
+) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether the second texts of some rows belong to other rows.
 
     Args:
@@ -28,9 +33,12 @@ def strays(rows: int, share: float, median: float, own_rank: float = 0.0) -> Ite
         share: share of them whose second text fits the first text of another row, which has lost
             its own.
         median: median share of common words of a row.
+        partners: see `gradlab.data.partners.partner_numbers`.
         own_rank: mean share of other rows that fit such a text less than its own row.
     """
     if rows < ENOUGH_ROWS or share < SOME_STRAY or own_rank >= OWN_FITS or median < TOLD_BY_WORDS:
+        verdict = of_partners(**partners) if partners else None
+        yield from [] if verdict is None else [verdict]
         return
     finding = (
         f"In {percent(share)} of {rows:,} rows the second text has at least twice as many words of "

@@ -40,6 +40,7 @@ MARKUP = re.compile(
 # How many times as often as other single words one that stands for a missing text repeats.
 MANY_TIMES = 4
 TAG = re.compile(r"<[^<>]*>")
+NUMBERED = re.compile(r"\d")  # in a word of an identifier
 # Entries of a list or of JSON that hold code or data, and not a text that was wrapped.
 FEWEST_HELD = 3
 # Share of the words of the longer of two texts that views of one text have in common.
@@ -82,7 +83,7 @@ def contained(
 
     ``cut`` is the share whose anchor stands in a longer positive, wherever and however long.
     """
-    texts = _texts(observation, dataset)
+    texts, names = _texts(observation, dataset), list(observation.table_of(dataset))
     if len(texts) < 2 or batches[0].labelled:
         return None
     words = [[words_of(text) for text in column] for column in texts[:2]]
@@ -92,11 +93,9 @@ def contained(
         else [_common_numbers(first, second, end) for end in (1, -1)]
         for first, second in rows
     ]  # fmt: skip
-    holders = [Counter(run[at] for run in runs) for at in range(2)]
-    marked = [
-        next((" ".join(run[at]) for at in range(2) if run[at] and holders[at][run[at]] == 1), "")
-        for run in runs
-    ]
+    marked = [opening or ending for opening, ending in zip(
+        *(_marks([run[at] for run in runs]) for at in range(2)), strict=True
+    )]  # fmt: skip
     return {
         "rows": len(rows),
         "in_anchor": sum(_holds(first, second) for first, second in rows) / len(rows),
@@ -108,6 +107,7 @@ def contained(
             for (first, second), row in zip(rows, zip(*texts[:2], strict=True), strict=True)
         ) / len(rows),
         "same": sum(len(set(row)) == 1 for row in zip(*texts[:2], strict=True)) / len(rows),
+        "names": names[:2],
     }  # fmt: skip
 
 
@@ -310,10 +310,27 @@ OF_LOSS = (markers, parts, contained, template, remains, beginning, brevity)
 
 
 def _common_numbers(first: Sequence[str], second: Sequence[str], step: int) -> tuple[str, ...]:
-    """Return the numbers with which both texts begin, or end (``step`` of -1)."""
-    pairs = itertools.takewhile(
-        lambda pair: pair[0] == pair[1] and re.search(r"\d", pair[0]),
-        zip(first[::step], second[::step], strict=False),
-    )
-    numbers = tuple(word for word, _ in pairs)
-    return numbers if len(numbers) < min(len(first), len(second)) else ()
+    """Return the words with which both texts begin, or end (``step`` of -1), up to a number.
+
+    Words between numbers, as in "case 4711 :", belong to them.
+    """
+    pairs = zip(first[::step], second[::step], strict=False)
+    words = [word for word, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)]
+    while words and not NUMBERED.search(words[-1]):
+        words.pop()
+    return tuple(words) if len(words) < min(len(first), len(second)) else ()
+
+
+def _marks(runs: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return for each row its numbers with the words around them, which stand around most numbers.
+
+    Empty where another row has the numbers as well: words that differ from row to row are of the
+    texts themselves, as names of a product with its number are.
+    """
+    forms = [tuple("" if NUMBERED.search(word) else word for word in run) for run in runs]
+    times, holders = Counter(map(frozenset, filter(None, forms))), Counter(runs)
+    usual = times.most_common(1)[0][0] if times else frozenset()
+    return [
+        " ".join(run) if run and holders[run] == 1 and frozenset(form) <= usual | {""} else ""
+        for run, form in zip(runs, forms, strict=True)
+    ]

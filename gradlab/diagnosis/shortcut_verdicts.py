@@ -6,7 +6,8 @@ Arguments are measured by the functions of the same names in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from gradlab.diagnosis.data_verdicts import is_above_chance
 from gradlab.numbers import percent
@@ -70,11 +71,21 @@ MANY_ROWS = 0.5
 SOME_SAME, MOST_SAME = 0.25, 0.9
 # Share of rows whose anchor was cut out of its positive: of 600 sound tables none has one in seven.
 MOSTLY_CUT = 0.9
+ROLES = ("anchor", "positive")
+# Names of columns by the kind of their texts: two texts of different kinds are never the same.
+KINDS = [re.compile(rf"({names})([-_ ]?(text|sentence|column))?s?") for names in (
+    "question|query|querie|ask|request|headline|title", "answer|reply|replie|response|solution",
+    "passage|document|doc|article|abstract|body|context", "code", "summary|summarie",
+    "source|src", "target|translation|tgt", "english|eng?", "german|deu?|ger", "french|fra?",
+    "spanish|spa|es", "italian|ita?", "dutch|nld?", "portuguese|por|pt", "polish|pol|pl",
+    "russian|rus?", "chinese|zh", "japanese|jpn|ja", "korean|kor?", "arabic|ara?", "turkish|tur|tr",
+    "swedish|swe|sv", "czech|ces|cs", "greek|ell|el", "hindi|hin|hi", "finnish|fin?",
+)]  # fmt: skip
 
 
 def contained(
     rows: int, in_anchor: float, marked: float, mark: str, alike: float = 0.0, same: float = 0.0,
-    cut: float = 0.0,
+    cut: float = 0.0, names: Sequence[str] = (),
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether rows can be matched without their meaning.
 
@@ -86,6 +97,7 @@ def contained(
         alike: share of rows whose texts differ by letter case and punctuation only.
         same: share of rows whose texts are equal.
         cut: share of rows whose anchor stands in a longer positive word by word.
+        names: names of both columns.
     """
     if rows < ENOUGH_ROWS:
         return
@@ -115,6 +127,15 @@ def contained(
         change = "Leave these rows out."
         yield Verdict(subject, WATCH, finding, change, "part of the rows equal", SHORTCUT,
                       {"share": same})  # fmt: skip
+    elif same >= MOST_SAME and len({*map(_kind_of, names)} - {-1}) == len(ROLES):
+        finding = (
+            f"Columns {names[0]!r} and {names[1]!r} hold the same text in {percent(same)} of the "
+            "rows, where their names say that they are different ones: one column was written over "
+            "the other, or handed back as it was, and nothing but dropout tells two views apart."
+        )
+        change = "Fill the second column with its own texts: look at the function that made it."
+        yield Verdict(subject, WATCH, finding, change, "columns equal", SHORTCUT,
+                      {"share": same})  # fmt: skip
     elif in_anchor > MANY_ROWS:
         finding = (
             f"In {percent(in_anchor)} of the rows the anchor contains the positive word by word: "
@@ -135,6 +156,12 @@ def contained(
         )
         yield Verdict(subject, WATCH, finding, change, "anchor cut out of positive", SHORTCUT,
                       {"share": cut})  # fmt: skip
+
+
+def _kind_of(name: str) -> int:
+    """Return the number of the kind of text that a column's name says; -1 for none."""
+    lower = name.strip().lower()
+    return next((at for at, kind in enumerate(KINDS) if kind.fullmatch(lower)), -1)
 
 
 # Share of different texts of a column that begin with the same words from which on they are no

@@ -12,6 +12,7 @@ from typing import Any
 
 from gradlab.errors import counted
 from gradlab.inspection.candidate_pairs import TRUST
+from gradlab.inspection.partner_verdicts import partners
 from gradlab.inspection.text_findings import unreadable
 from gradlab.numbers import percent, percent_exactly, short
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Grade, Verdict
@@ -44,6 +45,7 @@ def findings_of(numbers: Numbers, steps: Steps = ()) -> list[Verdict]:
     copies = _copies(numbers, steps)
     findings = (
         unreadable(numbers),
+        partners(**numbers["partners"]) if numbers.get("partners") else None,
         _sample(numbers, steps),
         copies,
         _shared(numbers, steps if copies is None else ()),

@@ -145,6 +145,7 @@ class Inspection(Drawable):
             "unreadable": {} if self.texts is None else self.texts.unreadable,
             "damaged": {} if self.texts is None else self.texts.damaged,
             "blanks": {} if self.texts is None else self.texts.blanks,
+            "partners": {} if self.texts is None else self.texts.partners,
             "mask_above": candidates.mask_above,
             "mask_removes": self.push_above(candidates.mask_above),
             "cosine_levels": self._cosine_levels(),

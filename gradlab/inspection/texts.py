@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.data.partners import partner_numbers
 from gradlab.data.training_file import TrainingFile
 from gradlab.data.words import blanks, broken, misread, shares_of_identifiers, spaced_wrongly
 from gradlab.errors import GradlabError
@@ -160,6 +161,14 @@ class Texts:
     def blanks(self) -> dict[str, tuple[float, str]]:
         """For each column the share of texts with words replaced by placeholders, and one text."""
         return {name: blanks(column[:READ_ROWS]) for name, column in self.columns.items()}
+
+    @functools.cached_property
+    def partners(self) -> dict[str, float]:
+        """How sentences and positives go together; see `gradlab.data.partners.partner_numbers`."""
+        if self.positives is None:
+            return {}
+        further = [*self.negatives.values()][:1]
+        return partner_numbers(self.anchors, self.positives, *further)
 
     @property
     def count(self) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gradlab.data.cooccurrence import correlation, foretold_numbers
 from gradlab.monitor.token_signs import looked_up
 from gradlab.monitor.view_texts import texts_of
 
@@ -20,11 +22,17 @@ COUNTED = "classes_counted"  # number of classes of a batch, where they are 0, 1
 ALONE = "rows_alone_in_class"
 # Of two pairs with different labels, how often the one with the higher label has the higher cosine.
 LABEL_ORDER = "label_order"
-LABEL_SIGNS = (CLASS_SHARE, CLASS_CHANCE, RELABELLED, COUNTED, ALONE, LABEL_ORDER)
+# Of the scores of pairs in all records so far: their rows and different scores, and what
+# `gradlab.diagnosis.foretold_verdicts.labels_foretold` asks.
+SCORED = {name: f"scores_{name}" for name in ("rows", "distinct", "words", "foretold", "fitting")}
+LABEL_SIGNS = (
+    *(CLASS_SHARE, CLASS_CHANCE, RELABELLED, COUNTED, ALONE, LABEL_ORDER), *SCORED.values(),
+)  # fmt: skip
 # Shares of rows of one class, and alone with theirs, from which on they are noted; fewest texts
 # that came again; by how many standard deviations a score differs from what it was; texts that are
 # remembered.
 ONE_CLASS, MOST_ALONE, FEWEST_TEXTS, ANOTHER_SCORE, MOST_TEXTS = 0.6, 0.8, 4, 0.25, 50_000
+MOST_SCORED = 512  # pairs whose scores are compared with their tokens
 
 
 def order_of_labels(labels: Sequence[Tensor], views: Sequence[Tensor]) -> dict[str, float]:
@@ -85,14 +93,32 @@ class LabelSigns:
             return {}
         values = labels.detach().double().cpu()
         least = ANOTHER_SCORE * float(values.std()) if labels.is_floating_point() else 0.0
-        changes = list[bool]()
+        changes, count = list[bool](), len(self._labels)
         for texts, value in zip(zip(*rows, strict=True), values.tolist(), strict=True):
             key = tuple(map(tuple, texts))
             if key in self._labels:
                 changes.append(abs(self._labels[key] - value) > least)
             elif len(self._labels) < MOST_TEXTS:
                 self._labels[key] = value
-        return {RELABELLED: sum(changes) / len(changes)} if len(changes) >= FEWEST_TEXTS else {}
+        again = {RELABELLED: sum(changes) / len(changes)} if len(changes) >= FEWEST_TEXTS else {}
+        is_new = len(self._labels) > count and count < MOST_SCORED
+        is_scored = labels.is_floating_point() and len(rows) == 2
+        return again | (self._scored() if is_new and is_scored else {})
+
+    def _scored(self) -> dict[str, float]:
+        """Return how the scores of pairs go with their tokens, in the records so far."""
+        pairs = list(itertools.islice(self._labels.items(), MOST_SCORED))
+        scores = [score for _, score in pairs]
+        first, second = ([set(texts[at]) for texts, _ in pairs] for at in range(2))
+        numbers = foretold_numbers(first, second, scores)
+        if not numbers:
+            return {}
+        universal = set.intersection(*first, *second)
+        shares = [len(a & b - universal) / max(1, len((a | b) - universal))
+                  for a, b in zip(first, second, strict=True)]  # fmt: skip
+        numbers |= {"rows": len(scores), "distinct": len(set(scores)),
+                    "words": correlation(scores, shares)}  # fmt: skip
+        return {SCORED[name]: number for name, number in numbers.items()}
 
 
 def _are_places(labels: Tensor) -> bool:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from gradlab.data.cooccurrence import FEWEST_ROWS, foretold_rank
+from gradlab.data.partners import numbers_of_words
 from gradlab.monitor.token_signs import looked_up
 
 # Numbers of the records: share of the rows of a view whose tokens another row has as well; share of
@@ -20,7 +21,12 @@ from gradlab.monitor.token_signs import looked_up
 # less by those of a row, learnt from half of the rows of all records.
 EQUAL_TEXTS, JOINED_TEXTS, OVERLAP_RANK = "equal_texts", "joined_texts", "overlap_rank"
 FORETOLD_RANK = "foretold_rank"
-TEXT_NUMBERS = (EQUAL_TEXTS, JOINED_TEXTS, OVERLAP_RANK, FORETOLD_RANK)
+# Numbers of `gradlab.data.partners.numbers_of_words` of the rows of all records, by their names.
+PARTNERS = {
+    name: f"partners_{name}"
+    for name in ("rows", "told", "strangers", "matched", "between", "recurring", "within")
+}
+TEXT_NUMBERS = (EQUAL_TEXTS, JOINED_TEXTS, OVERLAP_RANK, FORETOLD_RANK, *PARTNERS.values())
 FEWEST_OF_BATCH = 4
 MOST_ROWS = 64  # of a batch that are compared
 KEPT_ROWS = 512  # of all batches, whose tokens are remembered
@@ -61,8 +67,11 @@ class ViewTexts:
                 self._rows[row] = None
         if len(self._rows) == count or len(self._rows) < FEWEST_ROWS:
             return {}
-        first, second = zip(*self._rows, strict=True)
-        return {FORETOLD_RANK: foretold_rank(list(map(set, first)), list(map(set, second)))}
+        first, second = (list(map(set, column)) for column in zip(*self._rows, strict=True))
+        numbers = numbers_of_words(first, second)
+        return {FORETOLD_RANK: foretold_rank(first, second)} | {
+            PARTNERS[name]: number for name, number in numbers.items()
+        }
 
 
 def texts_of(rows: Tensor) -> list[list[int]]:

@@ -30,6 +30,10 @@ SELDOM = MIXED | {"same": 0.15}
 TARGETS = {"rows": 160, "equal": 0.0, "example": ["a b", "c d"], "cosine": 0.3, "rank": 20.0}
 PLACED = TARGETS | {"rows": 280, "near": 0.6, "far": 0.05, "spread": 0.9}
 CONTAINED = {"rows": 100, "in_anchor": 0.0, "marked": 0.0, "mark": ""}
+BY_CHANCE_ALONE = {
+    "rows": 160, "told": 0.5, "strangers": 0.5, "matched": 0.05, "between": 0.4, "recurring": 3.0,
+    "sorted_column": 0,
+}  # fmt: skip
 STRAYS = {"rows": 160, "median": 0.3}
 EXCHANGED = {"rows": 160, "words": 0.95, "embedded": 32, "embeddings": 0.75, "column": "c"}
 COPIES = {"rows": 32, "share": 0.0, "in_data": 0.0, "meant": 16, "size": 16}
@@ -44,7 +48,35 @@ def _form(kind: str, share: float) -> dict[str, Any]:
 
 # A loss that is far above guessing.
 LOUD = {"values": {"alike": 2.0}, "value": 60.0, "longer": 1.0, "length": 1.0}
+# Labels of texts whose words go together without being equal, and an evaluator's gold.
+FORETOLD = {
+    "rows": 145, "distinct": 3, "words": 0.0, "low": 0.1, "high": 0.1, "embedded": 32,
+    "embeddings": 0.0, "foretold": 0.75, "fitting": 0.14,
+}  # fmt: skip
+FALLING = FORETOLD | {"rows": 257, "fitting": -0.4}
+RATED = {
+    "name": "a", "empty": 0.0, "gold": 48, "commonest": 0.3, "repeated": 0.0, "foretold": 0.75,
+    "fitting": 0.1,
+}  # fmt: skip
+SOUGHT = RATED | {"gold": 0, "foretold": 0.5, "mutual": 18, "right": 0.14, "beside": 0.1}
+CONTRARY = RATED | {"gold": 0, "foretold": 0.5, "triplets": 48, "contrary": 0.85}
+OF_FORETOLD: list[tuple[Any, ...]] = [
+    ("relation", FORETOLD, "watch", "no relation to the texts"),
+    ("relation", FORETOLD | {"fitting": 0.2}, ""),
+    ("relation", FORETOLD | {"rows": 70}, ""),
+    ("relation", FORETOLD | {"distinct": 1}, ""),
+    ("relation", FORETOLD | {"words": 0.4}, ""),
+    ("relation", FORETOLD | {"words": 0.2}, "watch"),
+    ("relation", FORETOLD | {"foretold": 0.55}, ""),
+    ("relation", FORETOLD | {"foretold": 0.95}, "watch"),
+    ("relation", FORETOLD | {"foretold": 0.98}, ""),
+    ("relation", FALLING, "bad", "the labels fall where texts belong together"),
+    ("relation", FALLING | {"foretold": 0.98}, "bad"),
+    ("relation", FALLING | {"fitting": -0.25}, ""),
+    ("relation", FALLING | {"rows": 100, "fitting": -0.32}, ""),
+]
 OF_FORMS: list[tuple[Any, ...]] = [
+    *OF_FORETOLD,
     ("forms", _form("object", 0.06), ""),
     ("forms", _form("object", 0.12), "watch", r"printed form \(repr\) of an object"),
     ("forms", _form("identifier", 0.12), "watch", "identifiers, numbers or links"),
@@ -155,10 +187,27 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("targets", TARGETS | {"cosine": 0.97}, ""),
     ("targets", TARGETS | {"cosine": 0.985, "rank": 4.0}, "watch", "nearly all the same"),
     ("contained", CONTAINED | {"cut": 0.86}, ""),
+    (
+        "contained",
+        CONTAINED | {"same": 1.0, "names": ["english", "german"]},
+        "watch",
+        "their names say that they are different",
+    ),
+    ("contained", CONTAINED | {"same": 1.0, "names": ["Question", "answers"]}, "watch"),
+    ("contained", CONTAINED | {"same": 1.0, "names": ["text", "copy"]}, ""),
+    ("contained", CONTAINED | {"same": 1.0, "names": ["question1", "question2"]}, ""),
+    ("contained", CONTAINED | {"same": 1.0, "names": ["question", "again"]}, ""),
     ("contained", CONTAINED | {"cut": 0.93}, "watch", "stands in its positive word by word"),
     ("strays", STRAYS | {"share": 0.06}, ""),
     ("strays", STRAYS | {"share": 0.12}, "watch", "misaligned"),
     ("strays", STRAYS | {"share": 0.3}, "watch"),
+    (
+        "strays",
+        STRAYS | {"share": 0.0, "partners": BY_CHANCE_ALONE},
+        "watch",
+        "shifted or shuffled",
+    ),
+    ("strays", STRAYS | {"share": 0.0, "partners": BY_CHANCE_ALONE | {"told": 0.9}}, ""),
     ("strays", STRAYS | {"share": 0.3, "own_rank": 0.85}, "watch"),
     ("strays", STRAYS | {"share": 0.3, "own_rank": 0.93}, ""),
     ("strays", STRAYS | {"share": 0.3, "rows": 24}, ""),
@@ -219,6 +268,20 @@ OF_HEADS: list[tuple[Any, ...]] = [
     ("flat", {"share": 0.002, "module": "Signs"}, "bad", "no gradient passes"),
     ("flat", {"share": -0.002, "module": "Signs"}, "bad"),
     ("flat", {"share": 0.0045, "module": "Signs"}, ""),
+    ("unanswered", {"answers": [RATED]}, "watch", "gold scores have no relation"),
+    ("unanswered", {"answers": [RATED | {"fitting": 0.4}]}, ""),
+    ("unanswered", {"answers": [RATED | {"gold": 24, "commonest": 0.3}]}, ""),
+    ("unanswered", {"answers": [RATED | {"commonest": 1}]}, ""),
+    ("unanswered", {"answers": [RATED | {"foretold": 0.55}]}, ""),
+    ("unanswered", {"answers": [RATED | {"fitting": -0.7}]}, "bad", "fall where texts belong"),
+    ("unanswered", {"answers": [CONTRARY]}, "bad", "exchanged"),
+    ("unanswered", {"answers": [SOUGHT]}, "bad", "in another order"),
+    ("unanswered", {"answers": [SOUGHT | {"mutual": 9}]}, ""),
+    ("unanswered", {"answers": [SOUGHT | {"right": 0.3}]}, ""),
+    ("unanswered", {"answers": [SOUGHT | {"beside": 0.5}]}, "bad", "in another order"),
+    ("unanswered", {"answers": [SOUGHT | {"beside": 0.7}]}, "bad", "shifted by one"),
+    ("unanswered", {"answers": [CONTRARY | {"contrary": 0.7}]}, ""),
+    ("unanswered", {"answers": [CONTRARY | {"triplets": 24}]}, ""),
     ("head", HEAD, ""),
     ("head", HEAD | {"rate": 1.4e-3}, ""),
     ("head", HEAD | {"rate": 0.7e-3}, "watch", "The learning rate of the loss's own weights"),

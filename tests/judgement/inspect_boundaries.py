@@ -35,6 +35,10 @@ CUT = {"cut": 9}
 EQUAL = {"positives_that_repeat": 950}
 FALSE = {"hard_negatives_false": 6}
 HUBS = {"hubs": 10, "hub_share": 0.2}
+UNRELATED = {
+    "rows": 160, "told": 0.54, "strangers": 0.4, "matched": 0.05, "between": 0.2, "recurring": 3.0,
+    "sorted_column": 0,
+}  # fmt: skip
 SAMPLED = {"sampled_from": 63_250, "pairs_seen": 0.00025}
 
 
@@ -62,6 +66,22 @@ def _masks(level: float, above: float = NAN, share: float = 0.05) -> Numbers:
     """Numbers of a mask above 0.9, where a share of the pairs are near-duplicates by words."""
     levels = [{"cosine": 0.9, "candidates": level, "share_of_push": share}]
     return {"cosine_levels": levels, "mask_above": above, "mask_removes": 0.02}
+
+
+def _partners(**numbers: float) -> Numbers:
+    """Numbers of partners that go together as by chance."""
+    return {"partners": UNRELATED | numbers}
+
+
+def _grouped(**numbers: float) -> Numbers:
+    """Numbers of partners of a few categories."""
+    usual = {"told": 0.8, "strangers": 0.0, "between": 0.8, "within": 0.55}
+    return {"partners": UNRELATED | usual | numbers}
+
+
+def _strangers(**numbers: float) -> Numbers:
+    """Numbers of partners of which a part are strangers."""
+    return {"partners": UNRELATED | {"told": 0.7, "strangers": 0.2, "matched": 0.2} | numbers}
 
 
 ROWS: list[tuple[Numbers, str, str, str]] = [
@@ -127,6 +147,24 @@ ROWS: list[tuple[Numbers, str, str, str]] = [
     (_damaged(misread=0.14), "texts", "watch", "wrong encoding, such as 'sÃ©'"),
     (_damaged(broken=0.17), "texts", "", ""),
     (_damaged(broken=0.35), "texts", "watch", "a hyphen breaks.* such as 'aka- bi'"),
+    (_partners(), "pairs", "watch", "pairs seem wrong: mixed, shifted or shuffled"),
+    (_partners(rows=70), "pairs", "", ""),
+    (_partners(told=0.6), "pairs", "", ""),
+    (_partners(recurring=1.5), "pairs", "", ""),
+    (_partners(sorted_column=1), "pairs", "bad", "Indeed the first column is sorted"),
+    (_partners(sorted_column=2), "pairs", "bad", "Indeed the second column is sorted"),
+    (_partners(sorted_column=2, recurring=1.5), "pairs", "", ""),
+    (_partners(third=0.8), "pairs", "watch", "mixed"),
+    (_partners(third=0.9), "pairs", "bad", "Positives and negatives are exchanged"),
+    (_partners(third=0.9, recurring=1.5), "pairs", "bad", "select_columns"),
+    (_grouped(), "pairs", "watch", "any row of a group, about 40% of all"),
+    (_grouped(told=0.85), "pairs", "watch", "any row of a group"),
+    (_grouped(told=0.9), "pairs", "", ""),
+    (_grouped(within=0.75), "pairs", "", ""),
+    (_strangers(), "pairs", "watch", "In about 40% of the rows .* strangers"),
+    (_strangers(strangers=0.09, between=0.05), "pairs", "", ""),
+    (_strangers(matched=0.09), "pairs", "", ""),
+    (_strangers(between=0.32), "pairs", "", ""),
     ({"alike_when_cut": 3}, "length", "watch", "differ only behind the 64 tokens"),
     ({"alike_behind_prompts": 1, "prompts": ["query: "]}, "prompts", "watch", "1 text repeats"),
 ]  # fmt: skip

@@ -66,7 +66,35 @@ def unbroken(last: float, sentences: int = 16) -> Series:
     return APART | {"batch_loss": at_once(2.7, last), "watch": options}
 
 
+def partners(**numbers: float) -> Series:
+    """Partners that go together as by chance, by their words, unless numbers say otherwise."""
+    usual = {"rows": 160, "told": 0.5, "strangers": 0.5, "matched": 0.05, "between": 0.4,
+             "recurring": 3.0, "within": 1.0}  # fmt: skip
+    return APART | {f"partners_{name}": number for name, number in (usual | numbers).items()}
+
+
+def by_score(fitting: float, fits: float = 0.1, against: float = 0.5) -> Series:
+    """Scores of pairs, and a loss where cosines are the scores and where they are the reverse."""
+    usual = {"rows": 160, "distinct": 5, "words": 0.0, "foretold": 0.75, "fitting": fitting}
+    trial = {"rows_have_labels": 1.0, "as_scored": fits, "at_right_angles": 0.4,
+             "against_scores": against}  # fmt: skip
+    watch = {"watch": {"trials": {"": trial}, "known": {"": False}}}
+    return APART | watch | {f"scores_{name}": number for name, number in usual.items()}
+
+
 ROW_RUNS = [
+    Run("pairs of a loop that were mixed", partners(), "Pairs", "watch", "mixed, shifted"),
+    Run("pairs of a loop, with labels", partners() | LABELLED, "Pairs", ""),
+    Run("pairs of a loop that belong together", partners(told=0.9, strangers=0.0), "Pairs", ""),
+    Run("strangers among the pairs of a loop",
+        partners(told=0.7, strangers=0.3, matched=0.4, between=0.2), "Pairs", "watch",
+        "60% of the rows"),
+    Run("scores that go with the texts", by_score(0.7), "Labels", ""),
+    Run("scores that fall with the texts", by_score(-0.7), "Labels", "bad", "reversed"),
+    Run("distances for a loss of distances", by_score(-0.7, 0.5, 0.1), "Labels", ""),
+    Run("scores for a loss of distances", by_score(0.7, 0.5, 0.1), "Labels", "bad", "reversed"),
+    Run("scores of other pairs", by_score(0.0), "Labels", "watch", "no relation to the texts"),
+    Run("scores of a loss that heeds none", by_score(-0.7, 0.4, 0.4), "Labels", ""),
     Run("a scale that has grown", unbroken(2.0), "Formula", ""),
     Run("a scale that has not grown", unbroken(2.3), "Formula", "watch", "temperature is too high"),
     Run("a scale that is low for few rows", unbroken(2.0, 8), "Formula", "watch"),

@@ -23,6 +23,7 @@ from gradlab.monitor.verdicts import (
     gradient,
     order,
     pairing,
+    partners,
     rows,
     small_steps,
     step_effects,
@@ -145,6 +146,7 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         records.has_no_negatives = trial.get("nearer") == 0 == trial.get("all_nearer")
         records.compares_structures = pairing.compares_structures(trial)
         of_records = _of_records(records, unmeasured, running)
+        of_records += filter(None, [partners.scores(records, trial)])
         spread_out |= {dataset: any(v.subject == "Spread" and v.grade == GOOD for v in of_records)}
         of_outcome += of_records
         for verdict in of_records:
@@ -270,7 +272,7 @@ def _of_records(records: Records, unmeasured: str, running: bool) -> list[Verdic
         rows.alone_in_class(records),
         rows.texts(records),
         batches.alternating(records),
-        batches.unrelated(records) or tokens.unrelated(records),
+        batches.unrelated(records) or tokens.unrelated(records) or partners.unrelated(records),
         batches.opposed(records),
         batches.constant(records),
         batches.detached(records),

@@ -1,0 +1,110 @@
+"""Do the two texts of a row go together: by the words they share, or by words that foretell others?
+
+Texts in other words, or in two languages, share none; then the words of one text foretell those of
+the other. The way that tells more of a table is asked.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from gradlab.data.cooccurrence import (
+    FEWEST_ROWS,
+    Texts,
+    foretold_ranks,
+    rank_of_partners,
+    rank_within_group,
+)
+from gradlab.data.words import words_of
+
+MOST_ROWS = 512  # that are compared
+# Ranks above which a row has taught which words go together, below which its partner is a stranger,
+# above which it is a match, and between which there are few of either.
+TEACHES, STRANGER, MATCH, BETWEEN = 0.75, 0.5, 0.95, 0.9
+# Mean ranks of partners below which the next column is asked, and whether they are of a category.
+BY_CHANCE, UNSURE = 0.7, 0.9
+# Fewest texts, and largest share of them, that hold a word which can tell partners.
+RECURS, COMMON = 4, 0.25
+
+
+def partner_numbers(
+    first: Sequence[str], second: Sequence[str], third: Sequence[str] = ()
+) -> dict[str, float]:
+    """Return how the texts of rows go together; nothing of few rows.
+
+    Args:
+        first: texts of a column.
+        second: their partners.
+        third: the next column, which is asked where the second one goes together by chance only.
+
+    Returns:
+        ``rows``; ``told``, the mean share of other rows' second texts that go less with a first
+        text than its own; ``strangers``, ``matched`` and ``between``, the shares of rows below 0.5,
+        above 0.95, and from 0.5 to 0.9; ``recurring``, the words of a text that stand in other rows
+        as well, and not in most, of the column with fewer; ``sorted_column``, 1 or 2 for a column
+        that is sorted where the other one is not, else 0; ``within``, what ``told`` is among rows
+        with the same telling word, 1 where partners are told; ``third``, the same as ``told`` with
+        the next column.
+    """
+    places = range(0, len(first), -(-len(first) // MOST_ROWS) if first else 1)
+    texts, partners = ([set(words_of(column[place])) for place in places]
+                       for column in (first, second))  # fmt: skip
+    numbers = numbers_of_words(texts, partners)
+    if not numbers:
+        return {}
+    is_sorted = [all(a <= b for a, b in itertools.pairwise(c)) for c in (first, second)]
+    alone = sum(is_sorted) == 1 and all(column[0] != column[-1] for column in (first, second))
+    numbers |= {"sorted_column": is_sorted.index(True) + 1 if alone else 0}
+    if len(third) and numbers["told"] < BY_CHANCE:
+        further = [set(words_of(third[place])) for place in places]
+        numbers |= {"third": numbers_of_words(texts, further)["told"]}
+    return numbers
+
+
+def numbers_of_words(first: Texts, second: Texts) -> dict[str, float]:
+    """Return the same of the words, or tokens, of texts, without what is sorted."""
+    if len(first) < FEWEST_ROWS:
+        return {}
+    shared, foretold = _ranks_of_shared(first, second), foretold_ranks(first, second)
+    ranks, told = shared, float(shared.mean())
+    if foretold.mean() > shared.mean():
+        teaching = np.flatnonzero(foretold > TEACHES)
+        ranks, told = foretold_ranks(first, second, teaching), float(foretold.mean())
+    return {
+        "rows": len(ranks), "told": told, "strangers": float((ranks < STRANGER).mean()),
+        "matched": float((ranks > MATCH).mean()),
+        "between": float(((ranks >= STRANGER) & (ranks < BETWEEN)).mean()),
+        "recurring": min(_recurring(first), _recurring(second)),
+        "within": rank_within_group(first, second) if told < UNSURE else 1.0,
+    }  # fmt: skip
+
+
+def _ranks_of_shared(first: Texts, second: Texts) -> np.ndarray:
+    """Return each row's share of other second texts with fewer words of its first, rare ones more.
+
+    Shares are of the words of both texts.
+    """
+    times = Counter(word for column in (first, second) for text in column for word in text)
+    places = {word: at for at, word in enumerate(times)}
+    weights = np.log(1 + 2 * len(first) / np.array([*times.values()], dtype=float))
+    holds = [np.zeros((len(first), len(places))) for _ in range(2)]
+    for table, column in zip(holds, (first, second), strict=True):
+        for row, text in enumerate(column):
+            table[row, [places[word] for word in text]] = 1.0
+    common = (holds[0] * weights) @ holds[1].T
+    union = (holds[0] @ weights)[:, None] + holds[1] @ weights - common
+    # Rounded, so that equal shares stay equal.
+    shares = np.round(common / np.where(union > 0, union, 1.0), 9)
+    return rank_of_partners(torch.from_numpy(shares)).numpy()
+
+
+def _recurring(texts: Texts) -> float:
+    """Return the mean number of words of a text that some other texts hold, and not most."""
+    times = Counter(word for text in texts for word in text)
+    most = COMMON * len(texts)
+    return sum(RECURS <= times[word] <= most for text in texts for word in text) / len(texts)
