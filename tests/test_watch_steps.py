@@ -17,6 +17,7 @@ import gradlab
 from gradlab.monitor.arriving_gradient import ArrivingGradient
 from gradlab.monitor.library_losses import classes_in_order
 from gradlab.monitor.movement import Movement
+from gradlab.monitor.trained_part import HEAD_ONLY, TRAINED, trained_part_of
 
 STEPS = 12
 
@@ -107,6 +108,59 @@ def test_weights_outside_of_the_optimizer(tmp_path: Path) -> None:
     share = (6 * 8 + 8) / (6 * 8 + 8 + 8 * 8 + 8)
     assert numbers["still_weights"] == pytest.approx([share] * (STEPS - 2))
     assert numbers["weights_not_held"] == pytest.approx([share] * (STEPS - 2))
+
+
+def test_an_optimizer_of_another_encoder(tmp_path: Path) -> None:
+    other = nn.Linear(6, 8)
+    other.weight.grad = torch.ones_like(other.weight)
+    numbers = numbers_of(tmp_path, lambda _: adam(other))
+    assert numbers["other_optimizer"] == [1.0] * (STEPS - 1)
+    assert "optimizer_rate" not in numbers
+
+
+def test_what_clipping_leaves_of_a_gradient_and_a_gradient_that_was_never_there(
+    tmp_path: Path,
+) -> None:
+    def steps_of_clipped(encoder: nn.Module) -> torch.optim.Optimizer:
+        optimizer = torch.optim.SGD(encoder.parameters(), lr=0.01)
+        plain = optimizer.step
+
+        def step() -> None:
+            for weight in encoder.parameters():
+                assert weight.grad is not None
+                weight.grad.mul_(0.01)
+            plain()
+
+        optimizer.step = step  # type: ignore[assignment,method-assign]
+        return optimizer
+
+    numbers = numbers_of(tmp_path / "clipped", steps_of_clipped)
+    assert numbers["gradient_left"] == pytest.approx([0.01] * (STEPS - 1), rel=1e-4)
+    assert numbers["steps_of_gradient"] == [1.0] * (STEPS - 1)
+    numbers = numbers_of(tmp_path / "zero", adam, factor=0.0)
+    assert numbers["gradient_lost"] == numbers["empty_step"] == [1.0] * (STEPS - 1)
+    assert "steps_of_gradient" not in numbers
+
+
+def test_which_weights_and_dimensions_are_trained(tmp_path: Path) -> None:
+    def of_last(anchors: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
+        return infonce(anchors[:, 5:], positives[:, 5:])
+
+    def of_biases(encoder: nn.Module) -> torch.optim.Optimizer:
+        for weight in encoder.parameters():
+            weight.requires_grad_(weight.ndim == 1)
+        return adam(encoder)
+
+    numbers = numbers_of(tmp_path / "last", adam, loss=of_last)
+    assert numbers["idle_dimensions"] == [5 / 8] * STEPS
+    assert numbers["head_only_trained"] == [1.0] * STEPS
+    numbers = numbers_of(tmp_path / "biases", of_biases)
+    assert numbers["no_matrix_trained"] == [1.0] * STEPS
+    assert not {"idle_dimensions", "head_only_trained"} & numbers.keys()
+    head = nn.Sequential(nn.Linear(6, 30).requires_grad_(False), nn.Linear(30, 2))
+    share = 62 / (210 + 62)
+    assert trained_part_of([head]) == {TRAINED: pytest.approx(share), HEAD_ONLY: 1.0}
+    assert trained_part_of([head.requires_grad_()]) == {}
 
 
 def test_a_group_at_a_rate_of_0_is_held(tmp_path: Path) -> None:

@@ -13,12 +13,14 @@ from torch import Tensor
 from gradlab.monitor.row_gradients import RowGradients
 
 # Numbers of the records: norm of the gradient of the loss at its embeddings, and of its part at the
-# second view; whether it does not depend on the embeddings; the gradient that the backward pass
-# brings relative to it, and the cosine of both.
+# second view; whether it does not depend on the embeddings; the share of their first dimensions
+# that have none, where all others have one; the gradient that the backward pass brings relative to
+# it, and the cosine of both.
 OWN_GRADIENT, SECOND_GRADIENT = "embedding_gradient", "second_view_gradient"
-UNUSED = "embeddings_unused"
+UNUSED, IDLE_DIMENSIONS = "embeddings_unused", "idle_dimensions"
 ARRIVING, ARRIVING_COSINE = "arriving_gradient", "arriving_cosine"
-GRADIENT_NUMBERS = (OWN_GRADIENT, SECOND_GRADIENT, UNUSED, ARRIVING, ARRIVING_COSINE)
+GRADIENT_NUMBERS = (OWN_GRADIENT, SECOND_GRADIENT, UNUSED, IDLE_DIMENSIONS, ARRIVING,
+                    ARRIVING_COSINE)  # fmt: skip
 
 
 class ArrivingGradient:
@@ -67,7 +69,20 @@ class ArrivingGradient:
             numbers[UNUSED] = 1.0
         if {0, 1} <= set(self._rows):
             numbers[SECOND_GRADIENT] = norms.get(1, 0.0)
+        idle = self._idle_dimensions()
+        numbers |= {IDLE_DIMENSIONS: idle} if idle else {}
         return numbers | self._by_row.of(self._own, self._views)
+
+    def _idle_dimensions(self) -> float:
+        """Return the share of the first dimensions without gradient; 0 if others have none too."""
+        slopes = [slope for slope in self._own.values() if slope.ndim == 2]
+        if len({slope.shape[1] for slope in slopes}) != 1:
+            return 0.0
+        is_busy = torch.stack([slope.ne(0).any(0) for slope in slopes]).any(0).cpu()
+        views = [self._views[at].cpu() for at, slope in self._own.items() if slope.ndim == 2]
+        varies = torch.stack([(view != view[:1]).any(0) for view in views]).any(0)
+        first = int(is_busy.long().argmax())
+        return first / len(is_busy) if bool(is_busy[first:].all() and varies.all()) else 0.0
 
     @property
     def has_arrived(self) -> bool:

@@ -86,11 +86,11 @@ def label_trials(
                 for name, pair in pairs.items()
             }
             exchange = relabelled(lambda entry: entry.roll(1))
-            changes = [
-                abs(value(lambda entry, fit=fit: exchange(fit(entry))) - values[name])
-                for name in (AS_SCORED, REVERSED)
-                for fit in [functools.partial(_replaced, views=views, pair=pairs[name])]
-            ]
+            changes = []
+            for name in (AS_SCORED, REVERSED):
+                fit = functools.partial(_replaced, views=views, pair=pairs[name])
+                exchanged = value(functools.partial(_in_turn, changes=(fit, exchange)))
+                changes.append(abs(exchanged - values[name]))
             # Of a loss that is 0, as beyond its margin, equal values say nothing.
             scale = max(map(abs, values.values()))
             is_equal = max(changes) <= EQUAL * scale and scale > 0
@@ -134,6 +134,13 @@ def _pairs(shape: torch.Size, scores: Tensor) -> dict[str, tuple[Tensor, Tensor]
 def _replaced(entry: Any, views: Sequence[Tensor], pair: Sequence[Tensor]) -> Tensor:
     """Return the rows of a pair in place of a view, and other tensors as they are."""
     return next((rows for view, rows in zip(views, pair, strict=True) if entry is view), entry)
+
+
+def _in_turn(entry: Any, changes: Sequence[Callable[[Any], Any]]) -> Any:
+    """Return an argument after changes, one after the other."""
+    for change in changes:
+        entry = change(entry)
+    return entry
 
 
 def _in_double(entry: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from gradlab.errors import counted
 from gradlab.monitor.doctor_problems import setup
 from gradlab.monitor.run_reader import RUNNING, Recording, recording_of
 from gradlab.monitor.verdicts import (
+    arriving_gradients,
     batches,
     embeddings,
     formula,
@@ -210,6 +211,8 @@ def _of_weights(run: Recording, running: bool) -> list[Verdict]:
         steps.own_gradient(run.history),
         steps.second_view(run.history),
         steps.arriving(run.history),
+        arriving_gradients.infinite(run.history),
+        arriving_gradients.first_dimensions(run.history),
         steps.replayed(run.history),
         steps.empty_steps(run.history),
         steps.blown_up(run.history),

@@ -25,6 +25,10 @@ EFFECTS: dict[str, tuple[str, ...]] = {
         )
         for name in ("rows left out", "wrong rows left out", "classes once", "texts left out")
     },
+    "first dimensions idle": (
+        *("positive as negative", "no gradient", "loss cannot fall", "hardly told apart"),
+        *("loss of guessing", "score does not improve", "collapse"),
+    ),
     "other row as target": (
         *("push reversed", "ratio too low", "hardly told apart", "loss of guessing", "collapse"),
         *("score does not improve", "training hurts"),

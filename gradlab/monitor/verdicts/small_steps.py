@@ -60,9 +60,9 @@ def why_still(history: History, settings: Mapping[str, Any], moved: float) -> tu
     if (factor := rate_for_factor(history)) is not None:
         return factor
     if _scaled_down(history):
-        share = max(values_of(history, RATE_SHARE))
+        share, rate = max(values_of(history, RATE_SHARE)), max(values_of(history, RATE))
         return (
-            f"The learning rate is at most {rate:.1g}, {percent(share)} of the one that was set: "
+            f"The learning rate is at most {rate:.1g}, {short(share)} of the one that was set: "
             "the schedule multiplies it by a small factor.",
             "Let the factors of the schedule be 1 at the most, and reach 1 after the warm-up.",
         )

@@ -66,11 +66,11 @@ ROUNDED, MANY_WITHOUT = 0.5, 0.5
 
 
 def rounded(history: History) -> Verdict | None:
-    """Judge whether steps are lost by rounding; `without_rate` says of weights without a rate."""
+    """Judge whether steps are lost by rounding, where none of the other verdicts says why."""
     shares = late_values(history, UNCHANGED)
     if len(shares) < PERSISTENT or not statistics.median(shares) > ROUNDED:
         return None
-    if without_rate(history) is not None or rate_of_0(history) is not None:
+    if any(judge(history) is not None for judge in (without_rate, rate_of_0, unreached)):
         return None
     share, half = statistics.median(shares), any(late_values(history, HALF))
     finding = (

@@ -105,15 +105,13 @@ SMALL_PART, LARGER = 0.4, 2.0
 def arriving(history: History) -> Verdict | None:
     """Judge whether the gradient that arrives at the embeddings is that of the watched loss."""
     cosines, sizes = values_of(history, ARRIVING_COSINE), values_of(history, ARRIVING)
+    if not all(map(math.isfinite, sizes)):
+        # Of a gradient that overflows the direction is not known; see `arriving_gradients`.
+        together = _noted_together(history, ARRIVING_COSINE, ARRIVING)
+        cosines = [cosine for cosine, size in together if math.isfinite(size)]
     if len(cosines) < ENOUGH_RECORDS:
         return None
     cosine, evidence = statistics.median(cosines), {"cosine": statistics.median(cosines)}
-    infinite = [size for size in sizes if not math.isfinite(size)]
-    if 2 * len(infinite) > len(sizes):
-        own = values_of(history, OWN_GRADIENT)
-        if not all(map(math.isfinite, own)):
-            return None  # the loss itself is NaN or infinite, which `failures` says
-        return _infinite(len(infinite) / len(sizes), max(values_of(history, RATE), default=0.0))
     if cosine < REVERSED:
         finding = (
             "The gradient that arrives at the embeddings points the other way than that of the "
@@ -410,22 +408,6 @@ def late_values(history: History, name: str, missing: float = 0.0) -> list[float
         points = history.points(TRAIN, of_dataset(name, dataset))
         values += [points.get(step, missing) for step in steps[len(steps) // 2 :]]
     return values
-
-
-def _infinite(share: float, rate: float) -> Verdict:
-    finding = (
-        f"In {percent(share)} of the records the gradient that arrives at the embeddings is "
-        "infinite or NaN, though that of the loss is not: it overflows, as in half precision "
-        "(float16) under a large loss scale."
-    )
-    if not rate:
-        finding += " No optimizer makes a step: the scaler skips all of them."
-    change = (
-        "Make torch.amp.GradScaler once, before the loop, so that its scale can fall, or begin "
-        "with a smaller init_scale; compute in bfloat16 where you can, which needs no scale."
-    )
-    return Verdict("Gradient", WATCH, finding, change, "gradient not finite", "weights-do-not-move",
-                   {"share": share})  # fmt: skip
 
 
 def _losses(history: History) -> list[float]:
