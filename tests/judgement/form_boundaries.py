@@ -59,6 +59,9 @@ RATED = {
     "fitting": 0.1,
 }  # fmt: skip
 SOUGHT = RATED | {"gold": 0, "foretold": 0.5, "mutual": 18, "right": 0.14, "beside": 0.1}
+REACHED = RATED | {
+    "gold": 0, "foretold": 0.5, "documents": 100, "places": 100, "measure": "recall",
+}  # fmt: skip
 CONTRARY = RATED | {"gold": 0, "foretold": 0.5, "triplets": 48, "contrary": 0.85}
 OF_FORETOLD: list[tuple[Any, ...]] = [
     ("relation", FORETOLD, "watch", "no relation to the texts"),
@@ -275,6 +278,8 @@ OF_HEADS: list[tuple[Any, ...]] = [
     ("unanswered", {"answers": [RATED | {"foretold": 0.55}]}, ""),
     ("unanswered", {"answers": [RATED | {"fitting": -0.7}]}, "bad", "fall where texts belong"),
     ("unanswered", {"answers": [CONTRARY]}, "bad", "exchanged"),
+    ("unanswered", {"answers": [REACHED]}, "bad", "recall@100 of 'a' .* it is 1 whatever"),
+    ("unanswered", {"answers": [REACHED | {"documents": 101}]}, ""),
     ("unanswered", {"answers": [SOUGHT]}, "bad", "in another order"),
     ("unanswered", {"answers": [SOUGHT | {"mutual": 9}]}, ""),
     ("unanswered", {"answers": [SOUGHT | {"right": 0.3}]}, ""),
