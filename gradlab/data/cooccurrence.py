@@ -98,12 +98,23 @@ def rank_within_group(first_texts: Texts, second_texts: Texts) -> float:
         scores = _scores(first[learnt], second[learnt], first[asked], second[asked])
         telling = np.where(first[asked] > 0, alone.T, -np.inf).argmax(1)
         for row, word in enumerate(telling):
-            others = first[asked][:, word] * first[asked][row, word] > 0
-            others[row] = False
-            if others.sum() >= SMALLEST_GROUP:
-                of_group, own = scores[row, others], scores[row, row]
+            group = first[asked][:, word] * first[asked][row, word] > 0
+            group[row] = False
+            if group.sum() >= SMALLEST_GROUP:
+                of_group, own = scores[row, group], scores[row, row]
                 ranks.append(float(((of_group < own) + (of_group == own) / 2).mean()))
     return float(np.mean(ranks)) if ranks else 1.0
+
+
+def rank_of_partners(scores: torch.Tensor) -> torch.Tensor:
+    """Return each row's share of candidates with a lower score than its partner; ties count half.
+
+    Args:
+        scores: (N, N) scores of rows and candidates, partners on the diagonal.
+    """
+    partners = scores.diagonal()[:, None]
+    ties = ((scores == partners).double().sum(1) - 1) / 2
+    return ((scores < partners).double().sum(1) + ties) / (scores.shape[1] - 1)
 
 
 def _scores(
@@ -120,17 +131,6 @@ def _scores(
     gain = np.log(SMOOTHING * frequency + (1 - SMOOTHING) * given_text) - np.log(frequency)
     shares = candidates / np.maximum(candidates.sum(1, keepdims=True), 1)
     return np.asarray(gain @ shares.T)
-
-
-def rank_of_partners(scores: torch.Tensor) -> torch.Tensor:
-    """Return each row's share of candidates with a lower score than its partner; ties count half.
-
-    Args:
-        scores: (N, N) scores of rows and candidates, partners on the diagonal.
-    """
-    partners = scores.diagonal()[:, None]
-    ties = ((scores == partners).double().sum(1) - 1) / 2
-    return ((scores < partners).double().sum(1) + ties) / (scores.shape[1] - 1)
 
 
 def _words_in_rows(texts: Texts) -> np.ndarray:

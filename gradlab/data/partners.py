@@ -71,16 +71,16 @@ def numbers_of_words(first: Texts, second: Texts) -> dict[str, float]:
     if len(first) < FEWEST_ROWS:
         return {}
     shared, foretold = _ranks_of_shared(first, second), foretold_ranks(first, second)
-    ranks, told = shared, float(shared.mean())
+    ranks, mean = shared, float(shared.mean())
     if foretold.mean() > shared.mean():
         teaching = np.flatnonzero(foretold > TEACHES)
-        ranks, told = foretold_ranks(first, second, teaching), float(foretold.mean())
+        ranks, mean = foretold_ranks(first, second, teaching), float(foretold.mean())
     return {
-        "rows": len(ranks), "told": told, "strangers": float((ranks < STRANGER).mean()),
+        "rows": len(ranks), "told": mean, "strangers": float((ranks < STRANGER).mean()),
         "matched": float((ranks > MATCH).mean()),
         "between": float(((ranks >= STRANGER) & (ranks < BETWEEN)).mean()),
         "recurring": min(_recurring(first), _recurring(second)),
-        "within": rank_within_group(first, second) if told < UNSURE else 1.0,
+        "within": rank_within_group(first, second) if mean < UNSURE else 1.0,
     }  # fmt: skip
 
 

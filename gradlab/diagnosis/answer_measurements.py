@@ -6,6 +6,7 @@ Each function returns the arguments of the function of the same name in
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -59,8 +60,8 @@ def unanswered(observation: Observation) -> Numbers | None:
     """Return for each evaluator the share of queries without a right document, and of one gold.
 
     Of retrieval also ``ranks``: how often words prefer the right document, the one before it and
-    the one after it to others, for ``ranked`` queries. For the
-    others see `foretold_gold`.
+    the one after it to others, for ``ranked`` queries. For
+    ``documents`` and ``places`` see `_places`, for the others `foretold_gold`.
     """
     answers = []
     for inner in evaluators_of(observation):
@@ -75,6 +76,7 @@ def unanswered(observation: Observation) -> Numbers | None:
             "name": _name(inner), "empty": empty, "gold": len(cells),
             "commonest": max(Counter(map(str, cells)).values()) / len(cells) if cells else 0.0,
             "repeated": 1 - len(set(queries)) / len(queries) if queries else 0.0,
+            **_places(inner, getattr(observation.args, "metric_for_best_model", None)),
             **_ranks_of_neighbours(inner, relevant),
             **foretold_gold(observation.tables.values(), rated, _triplets(inner)[:COMPARED],
                             _sought(inner, relevant)),
@@ -186,6 +188,25 @@ def _ranks_of_neighbours(evaluator: Any, relevant: Any) -> Numbers:
             below = sum((size < own) + (size == own) / 2 for size in sizes) - 0.5
             sums[at] += below / (len(sizes) - 1)
     return {"ranked": len(due), "ranks": [total / len(due) for total in sums]}
+
+
+def _places(evaluator: Any, metric: str | None) -> Numbers:
+    """Return the documents of a corpus, and among how many places they are looked for at least.
+
+    The places are those of the measure that chooses the best checkpoint, if it says so.
+    """
+    documents = evaluated_texts(evaluator, "corpus")
+    settings = (
+        getattr(evaluator, name, None) for name in ("accuracy_at_k", "precision_recall_at_k")
+    )
+    places = [int(place) for setting in settings for place in setting or ()]
+    if not documents or not places:
+        return {}
+    chosen = re.search(r"(recall|accuracy)@(\d+)$", str(metric or ""))
+    return {
+        "documents": len(documents), "places": int(chosen[2]) if chosen else min(places),
+        "measure": chosen[1] if chosen else "recall",
+    }  # fmt: skip
 
 
 def _sought(

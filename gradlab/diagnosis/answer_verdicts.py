@@ -67,6 +67,7 @@ def unanswered(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
     for answer in answers:
         yield from _shifted(answer)
         yield from gold_foretold(answer)
+        yield from _reaches_all(answer)
         name, change = answer["name"], ""
         if MANY_EMPTY < answer["empty"] < 1:
             finding = (
@@ -164,6 +165,21 @@ def _shifted(answer: Mapping[str, Any]) -> Iterator[Verdict]:
     )
     change = "Number documents and relevant_docs from the same number, or join them by their ids."
     yield Verdict("evaluation", BAD, finding, change, "answers shifted", SYMPTOM, {"rank": rank})
+
+
+def _reaches_all(answer: Mapping[str, Any]) -> Iterator[Verdict]:
+    """Judge whether a right document is looked for among as many places as there are documents."""
+    documents, places = answer.get("documents", 0), answer.get("places", 0)
+    if not documents or places < documents:
+        return
+    measure = f"{answer['measure']}@{places:,}"
+    finding = (
+        f"{measure} of {answer['name']!r} looks for the right document among {places:,} places, "
+        f"and its corpus has {documents:,} documents: it is 1 whatever is trained."
+    )
+    change = f"Take fewer places, such as {answer['measure']}@{max(1, documents // 50)}, or NDCG."
+    yield Verdict("evaluation", BAD, finding, change, "few documents", SYMPTOM,
+                  {"places": float(places), "documents": float(documents)})  # fmt: skip
 
 
 def _named(prompt: str) -> str:

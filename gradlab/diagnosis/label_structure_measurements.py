@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gradlab.data.cooccurrence import foretold_ranks
 from gradlab.data.words import plain, word_overlap, words_of
 from gradlab.diagnosis.label_agreement_measurements import (
     RATING,
@@ -33,6 +34,10 @@ WORDED_ROWS, CLASSED_ROWS, FEWEST, OFTEN, FILLED_TIMES = 512, 256, 8, 0.05, 1.5
 NO_MORE_ALIKE, EQUAL_TARGETS = 0.52, 1e-4
 # Rows that have a text in common, and difference of their labels up to which these are one.
 SEVERAL, SAME_LABEL = 3, 1e-6
+# Range of common words below which they may not tell classes, and by how much the mean rank of
+# partners exceeds a half where words foretell them; probability of differences between classes in
+# common words below which these tell them nevertheless.
+NARROW, BY_WORDS = 0.15, 0.05
 # Losses whose label is a teacher's embedding.
 OF_EMBEDDINGS = ("MSELoss", "EmbedDistillLoss")
 Numbers = dict[str, Any]
@@ -76,7 +81,9 @@ def pair_classes(
     """Return whether classes of pairs differ in common words, in the whole file and in its halves.
 
     ``chances`` are the probabilities of such differences by chance, in all rows and in each half;
-    ``order`` the rank correlation of the mean common words of classes between the halves.
+    ``order`` the rank correlation of the mean common words of classes between the halves. Where
+    common words do not tell classes, ``foretold`` is true, and all of this is of the ranks by
+    which the words of one text foretell those of the other.
     """
     from scipy.stats import kruskal
 
@@ -85,6 +92,14 @@ def pair_classes(
         return None
     overlap, half = word_overlap(texts), len(cells) // 2
     words = np.array([overlap(0, row, 1, row) for row in range(len(cells))])
+    first, second = ([set(words_of(text)) for text in column] for column in texts)
+    ranks, of_class = foretold_ranks(first, second), {cell: list[float]() for cell in cells}
+    for cell, share in zip(cells, words.tolist(), strict=True):
+        of_class[cell].append(share)
+    is_narrow = np.quantile(words, 0.9) - np.quantile(words, 0.1) < NARROW < ranks.mean() - 0.5
+    tells = words.std() > 0 and len(of_class) > 1 and kruskal(*of_class.values()).pvalue < BY_WORDS
+    foretold = bool(is_narrow and not tells)
+    words = ranks if foretold else words
     labels, chances, means = np.array(cells), list[float](), list[dict[Any, float]]()
     for rows in (slice(None), slice(half), slice(half, None)):
         groups = {
@@ -101,6 +116,7 @@ def pair_classes(
         "order": _order([means[1][label] for label in common],
                         [means[2][label] for label in common]),
         "low": float(np.quantile(words, 0.1)), "high": float(np.quantile(words, 0.9)),
+        "foretold": foretold,
     }  # fmt: skip
 
 

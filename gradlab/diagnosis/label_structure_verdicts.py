@@ -123,8 +123,9 @@ BY_CHANCE, CLEAR, WIDE_RANGE = 0.1, 0.01, 0.15
 
 
 def pair_classes(
-    rows: int, classes: int, chances: Sequence[float], order: float, low: float, high: float
-) -> Iterator[Verdict]:
+    rows: int, classes: int, chances: Sequence[float], order: float, low: float, high: float,
+    foretold: bool = False,
+) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether classes of pairs have to do with the texts, and mean one thing in the file.
 
     Args:
@@ -135,12 +136,15 @@ def pair_classes(
         order: correlation of the classes' mean common words between the halves.
         low: share of common words below which a tenth of the rows are.
         high: share of common words above which a tenth of the rows are.
+        foretold: whether all of this is of words that go together in other rows, in place of words
+            that both texts have.
     """
     if rows < ENOUGH_ROWS or high - low < WIDE_RANGE:
         return
+    common = "words that go together" if foretold else "words in common"
     if max(chances[1:]) < CLEAR and order < 0:
         finding = (
-            f"The {classes} classes of pairs differ in common words in each half of the file, but "
+            f"The {classes} classes of pairs differ in {common} in each half of the file, but "
             "in another order: one number stands for different classes, as where two data sets "
             "number entailment and contradiction the other way round."
         )
@@ -148,8 +152,8 @@ def pair_classes(
         yield _verdict(finding, change, "classes numbered in two ways", order)
     elif min(chances) > BY_CHANCE:
         finding = (
-            f"The {classes} classes of pairs have no relation to the texts: their rows have as many"
-            " words in common in each class, and differences are chance "
+            f"The {classes} classes of pairs have no relation to the texts: their rows have as "
+            f"many {common} in each class, and differences are chance "
             f"(probability {chances[0]:.2g}). Labels may belong to other rows."
         )
         change = "Check that labels were not sorted or shuffled without the texts."

@@ -158,12 +158,6 @@ def contained(
                       {"share": cut})  # fmt: skip
 
 
-def _kind_of(name: str) -> int:
-    """Return the number of the kind of text that a column's name says; -1 for none."""
-    lower = name.strip().lower()
-    return next((at for at, kind in enumerate(KINDS) if kind.fullmatch(lower)), -1)
-
-
 # Share of different texts of a column that begin with the same words from which on they are no
 # coincidence, and up to which these are no prompt; share of the other openings that differ.
 SOME_OPENED, MOST_OPENED, MOST_APART = 0.1, 0.7, 0.8
@@ -285,3 +279,9 @@ def brevity(words: Mapping[str, float], repeated: float = 1.0) -> Iterator[Verdi
     )
     yield Verdict("texts", WATCH, finding, change, "hardly any words", SHORTCUT,
                   {"words": max(words.values())})  # fmt: skip
+
+
+def _kind_of(name: str) -> int:
+    """Return the number of the kind of text that a column's name says; -1 for none."""
+    lower = name.strip().lower()
+    return next((at for at, kind in enumerate(KINDS) if kind.fullmatch(lower)), -1)

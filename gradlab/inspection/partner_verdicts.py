@@ -10,14 +10,15 @@ from gradlab.verdict import BAD, WATCH, Verdict
 # Fewest rows that say so; standard errors above a half from which on texts of a row go together;
 # words of a text that stand in other rows as well, from which on these would tell: sound tables
 # whose words do reach .93 (in 900), unrelated ones .5 to .53.
-ENOUGH_ROWS, ABOVE_CHANCE, ENOUGH_WORDS = 96, 2.5, 2.0
+ENOUGH_ROWS, ABOVE_CHANCE, ENOUGH_WORDS = 96, 4.0, 2.0
 # Shares of rows whose partner is a stranger and a match, of a table of both; how many times as many
 # rows are between them at most: by chance four fifths as many as strangers, and more where words
 # tell all rows a little.
 SOME_STRANGERS, SOME_MATCHES, FEW_BETWEEN = 0.12, 0.12, 1.25
 # Mean ranks of partners, among all and among rows with the same telling word, below which they are
-# those of a category: faulty tables have .83 and .57, sound ones at least .91 or .81.
-LOOSELY_TOLD, ANY_OF_GROUP = 0.87, 0.65
+# those of a category: faulty tables have .83 and .57, sound ones at least .91 or .81. Below the
+# least one, groups would be nearly all rows.
+LOOSELY_TOLD, ANY_OF_GROUP, HARDLY_TOLD = 0.87, 0.65, 0.68
 # What the third column reaches where it holds the partners: .95 and more.
 FITS, SYMPTOM = 0.85, "loss-at-chance"
 CHANGE = (
@@ -76,7 +77,7 @@ def partners(
         )
         return Verdict("pairs", WATCH, finding, change, "part of the pairs unrelated",
                        "false-negatives", {"strangers": strangers, "matched": matched})  # fmt: skip
-    if told < LOOSELY_TOLD and within < ANY_OF_GROUP:
+    if HARDLY_TOLD < told < LOOSELY_TOLD and within < ANY_OF_GROUP:
         finding = (
             f"The second text of a row fits any row of a group, about {percent(2 - 2 * told)} of "
             "all: it goes with the word that tells its group, and among the rows with this word it "

@@ -100,10 +100,10 @@ class LabelSigns:
                 changes.append(abs(self._labels[key] - value) > least)
             elif len(self._labels) < MOST_TEXTS:
                 self._labels[key] = value
-        again = {RELABELLED: sum(changes) / len(changes)} if len(changes) >= FEWEST_TEXTS else {}
+        numbers = {RELABELLED: sum(changes) / len(changes)} if len(changes) >= FEWEST_TEXTS else {}
         is_new = len(self._labels) > count and count < MOST_SCORED
         is_scored = labels.is_floating_point() and len(rows) == 2
-        return again | (self._scored() if is_new and is_scored else {})
+        return numbers | (self._scored() if is_new and is_scored else {})
 
     def _scored(self) -> dict[str, float]:
         """Return how the scores of pairs go with their tokens, in the records so far."""
