@@ -81,4 +81,15 @@ scores stay in `first_score.json`.
 | orders_of_training, search_by_pairs, slots_of_texts, subject_kit | fcb1c69e |
 | tables_before_training, texts_of_every_day, texts_of_offices | fcb1c69e |
 | texts_of_trades, trainers_by_grade, trainers_by_rank, trainers_by_stage | fcb1c69e |
+| cleaned_texts, crooked_encoders, fault_subjects, faults_in_twos | 52ca95d9 |
+| labels_and_units, loops_fed_wrongly, loops_that_slip, mangled_tables | 52ca95d9 |
+| misled_measures, options_of_losses, rows_across_ranks, steps_that_starve | 52ca95d9 |
+| written_criteria | 52ca95d9 |
+| daily_texts, daily_tools, encoders_and_tables, foreign_texts | 71e81464 |
+| grades_and_classes, loops_graded, loops_of_all_kinds, loops_on_pairs | 71e81464 |
+| made_fields, mistake_fields, mistaken_loops, mistaken_losses | 71e81464 |
+| mistaken_models, mistaken_settings, mistaken_steps, mistaken_tables | 71e81464 |
+| office_texts, partial_trainers, ranking_losses, ranking_tools | 71e81464 |
+| tables_inspected, texts_with_labels, trainers_graded, trainers_of_rankings | 71e81464 |
+| varied_loops, ways_of_training, wider_fields | 71e81464 |
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.m_fields import (
+from tests.judgement.first.mistake_fields import (
     BEES,
     GARDEN,
     HARBOUR,

@@ -8,12 +8,12 @@ import torch
 from sentence_transformers import SentenceTransformerTrainer
 
 from tests.judgement.case import sound
+from tests.judgement.first.daily_texts import BIRDS, MATCHES
+from tests.judgement.first.daily_tools import QUICK, lexicon, ranked, reader
+from tests.judgement.first.foreign_texts import GREEK, MENU, POSTAL, RADIO
 from tests.judgement.first.loop_materials import quiet
+from tests.judgement.first.office_texts import VACANCIES
 from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.l_daily_texts import BIRDS, MATCHES
-from tests.judgement.held_out.l_foreign_texts import GREEK, MENU, POSTAL, RADIO
-from tests.judgement.held_out.l_office_texts import VACANCIES
-from tests.judgement.held_out.l_shared_tools import QUICK, lexicon, ranked, reader
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns, reciprocal_rank, retrieval
 

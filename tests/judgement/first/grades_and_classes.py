@@ -9,9 +9,16 @@ import numpy as np
 import torch
 
 from tests.judgement.case import sound
+from tests.judgement.first.made_fields import CHATS, FLATS, ticket_texts
+from tests.judgement.first.ranking_tools import (
+    agrees,
+    encoder_of,
+    judged_pairs,
+    neighbours,
+    seeks,
+)
 from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.k_made_fields import CHATS, FLATS, ticket_texts
-from tests.judgement.held_out.k_more_fields import (
+from tests.judgement.first.wider_fields import (
     BUGS,
     HEADLINES,
     NOTICES,
@@ -20,13 +27,6 @@ from tests.judgement.held_out.k_more_fields import (
     diagnoses,
     inferences,
     reviews,
-)
-from tests.judgement.held_out.k_shared_tools import (
-    agrees,
-    encoder_of,
-    judged_pairs,
-    neighbours,
-    seeks,
 )
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns

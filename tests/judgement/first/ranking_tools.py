@@ -10,7 +10,7 @@ import torch
 
 from tests.judgement.first.bodies import encoder, words_of
 from tests.judgement.first.loop_materials import looped
-from tests.judgement.held_out.k_made_fields import Wordings
+from tests.judgement.first.made_fields import Wordings
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation, keep, retrieval, truth
 from tests.sentence_training import losses

@@ -10,10 +10,7 @@ import numpy as np
 from tests.judgement.case import faulty
 from tests.judgement.first.beside import UNRELATED
 from tests.judgement.first.bodies import encoder, words_of
-from tests.judgement.first.fields import KITCHEN, SCENES, Field
-from tests.judgement.first.good_fields import requests
-from tests.judgement.first.loop_materials import cosent, cosine_scores, ranking
-from tests.judgement.held_out.fault_subjects import (
+from tests.judgement.first.fault_subjects import (
     BANK,
     COLLAPSED,
     JOBS,
@@ -28,6 +25,9 @@ from tests.judgement.held_out.fault_subjects import (
     sought_of,
     tuned,
 )
+from tests.judgement.first.fields import KITCHEN, SCENES, Field
+from tests.judgement.first.good_fields import requests
+from tests.judgement.first.loop_materials import cosent, cosine_scores, ranking
 from tests.judgement.stage import Stage
 from tests.judgement.truth import suffers
 from tests.sentence_training import losses

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from tests.judgement.case import faulty
 from tests.judgement.first.beside import IDLE, Loop, adam, loops_beside
-from tests.judgement.first.turns import Rows, embed, infonce
-from tests.judgement.held_out.m_fields import (
+from tests.judgement.first.mistake_fields import (
     BEES,
     GARDEN,
     HARBOUR,
@@ -22,6 +21,7 @@ from tests.judgement.held_out.m_fields import (
     encoder_of_field,
     loop_of,
 )
+from tests.judgement.first.turns import Rows, embed, infonce
 from tests.judgement.stage import Stage
 
 RATE = r"(?i)learning rate|\blr\b|\brates?\b|step size"

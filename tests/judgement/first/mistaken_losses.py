@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from tests.judgement.case import faulty
-from tests.judgement.held_out.m_fields import (
+from tests.judgement.first.mistake_fields import (
     BEES,
     GARDEN,
     HARBOUR,

@@ -12,16 +12,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, warmed
-from tests.judgement.held_out.k_made_fields import FLATS, JOBS, QUERIES, STATUTES, ticket_texts
-from tests.judgement.held_out.k_more_fields import BUGS, RECIPES, amounts
-from tests.judgement.held_out.k_shared_tools import (
+from tests.judgement.first.made_fields import FLATS, JOBS, QUERIES, STATUTES, ticket_texts
+from tests.judgement.first.ranking_tools import (
     encoder_of,
     loop_rises,
     neighbours,
     seeks,
     seeks_in,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, warmed
+from tests.judgement.first.wider_fields import BUGS, RECIPES, amounts
 from tests.judgement.stage import Stage
 
 

@@ -8,7 +8,7 @@ import torch
 
 from tests.judgement.case import faulty
 from tests.judgement.first.beside import IDLE
-from tests.judgement.held_out.m_fields import (
+from tests.judgement.first.mistake_fields import (
     BEES,
     HARBOUR,
     MUSEUM,

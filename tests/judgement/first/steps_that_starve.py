@@ -8,10 +8,7 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 
 from tests.judgement.case import faulty
-from tests.judgement.first.fields import CODE, TRAVEL
-from tests.judgement.first.good_fields import LOGS, SONGS
-from tests.judgement.first.loop_materials import RATE, ranking
-from tests.judgement.held_out.fault_subjects import (
+from tests.judgement.first.fault_subjects import (
     BANK,
     COLLAPSED,
     FLATS,
@@ -26,6 +23,9 @@ from tests.judgement.held_out.fault_subjects import (
     sought_of,
     wordings,
 )
+from tests.judgement.first.fields import CODE, TRAVEL
+from tests.judgement.first.good_fields import LOGS, SONGS
+from tests.judgement.first.loop_materials import RATE, ranking
 from tests.judgement.stage import Stage
 from tests.judgement.truth import suffers
 

@@ -12,8 +12,7 @@ from torch import Tensor
 from tests.judgement.case import faulty
 from tests.judgement.first.beside import UNRELATED, Loop, adam, loops_beside, losses_beside
 from tests.judgement.first.bodies import tokenizer_of
-from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped
-from tests.judgement.held_out.m_fields import (
+from tests.judgement.first.mistake_fields import (
     BEES,
     HARBOUR,
     MUSEUM,
@@ -24,6 +23,7 @@ from tests.judgement.held_out.m_fields import (
     encoder_of_field,
     loop_of,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped
 from tests.judgement.stage import Stage
 
 COLLAPSE = r"(?i)collaps|(all|every).{0,30}(alike|equal|the same|similar)|one direction|anisotrop"

@@ -10,10 +10,7 @@ from torch import Tensor, nn
 
 from tests.judgement.case import REPORT, faulty
 from tests.judgement.first.beside import IDLE, UNRELATED, Loop, adam, loops_beside
-from tests.judgement.first.fields import HELPDESK, KITCHEN, TRAVEL
-from tests.judgement.first.good_fields import SONGS
-from tests.judgement.first.turns import Rows, embed, infonce, stepped
-from tests.judgement.held_out.fault_subjects import (
+from tests.judgement.first.fault_subjects import (
     BANK,
     COLLAPSED,
     PARTS,
@@ -22,6 +19,9 @@ from tests.judgement.held_out.fault_subjects import (
     reader,
     sought_of,
 )
+from tests.judgement.first.fields import HELPDESK, KITCHEN, TRAVEL
+from tests.judgement.first.good_fields import SONGS
+from tests.judgement.first.turns import Rows, embed, infonce, stepped
 from tests.judgement.stage import Stage
 
 LOOP = {"tools": (REPORT,)}

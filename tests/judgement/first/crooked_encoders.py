@@ -9,9 +9,7 @@ import torch
 from torch import nn
 
 from tests.judgement.case import faulty
-from tests.judgement.first.fields import CLINIC, KITCHEN, SCENES, SHOP
-from tests.judgement.first.loop_materials import decoder, ranking
-from tests.judgement.held_out.fault_subjects import (
+from tests.judgement.first.fault_subjects import (
     BANK,
     COLLAPSED,
     FLATS,
@@ -23,6 +21,8 @@ from tests.judgement.held_out.fault_subjects import (
     sought_of,
     tuned,
 )
+from tests.judgement.first.fields import CLINIC, KITCHEN, SCENES, SHOP
+from tests.judgement.first.loop_materials import decoder, ranking
 from tests.judgement.stage import Stage, pairs
 from tests.judgement.truth import retrieval, suffers
 
@@ -227,7 +227,7 @@ def adapter_on_a_single_matrix(stage: Stage) -> None:
 def tokenizer_of_another_checkpoint(stage: Stage) -> None:
     """Both have as many words, and nothing raises; most words are unknown to the new one."""
     from tests.judgement.first.bodies import tokenizer_of
-    from tests.judgement.held_out.fault_subjects import wordings
+    from tests.judgement.first.fault_subjects import wordings
 
     def model(foreign: bool) -> Any:
         encoder = tuned(stage, MUSEUM, 8)

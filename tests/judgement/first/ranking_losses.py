@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tests.judgement.case import sound
+from tests.judgement.first.made_fields import CHATS, FLATS, JOBS, QUERIES, STATUTES, addresses
+from tests.judgement.first.ranking_tools import encoder_of, ranking, seeks, seeks_in
 from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.k_made_fields import CHATS, FLATS, JOBS, QUERIES, STATUTES, addresses
-from tests.judgement.held_out.k_more_fields import HEADLINES, RECIPES, RUSSIAN, amounts
-from tests.judgement.held_out.k_shared_tools import encoder_of, ranking, seeks, seeks_in
+from tests.judgement.first.wider_fields import HEADLINES, RECIPES, RUSSIAN, amounts
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns, retrieval
 from tests.sentence_training import losses

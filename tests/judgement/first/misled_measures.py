@@ -8,10 +8,7 @@ from typing import Any
 from datasets import Dataset
 
 from tests.judgement.case import faulty
-from tests.judgement.first.fields import CLINIC, SHOP
-from tests.judgement.first.good_fields import SONGS
-from tests.judgement.first.loop_materials import ranking
-from tests.judgement.held_out.fault_subjects import (
+from tests.judgement.first.fault_subjects import (
     BANK,
     JOBS,
     MATCHES,
@@ -21,6 +18,9 @@ from tests.judgement.held_out.fault_subjects import (
     sought_of,
     unseen,
 )
+from tests.judgement.first.fields import CLINIC, SHOP
+from tests.judgement.first.good_fields import SONGS
+from tests.judgement.first.loop_materials import ranking
 from tests.judgement.stage import Stage
 from tests.judgement.truth import keep, suffers, truth
 from tests.sentence_training import evaluation

@@ -7,10 +7,7 @@ import re
 from typing import Any
 
 from tests.judgement.case import faulty
-from tests.judgement.first.fields import CLINIC, PAPERS, Field
-from tests.judgement.first.good_fields import CONTRACTS, LETTERS
-from tests.judgement.first.loop_materials import ranking
-from tests.judgement.held_out.fault_subjects import (
+from tests.judgement.first.fault_subjects import (
     BANK,
     MUSEUM,
     PARTS,
@@ -19,6 +16,9 @@ from tests.judgement.held_out.fault_subjects import (
     reader,
     sought_of,
 )
+from tests.judgement.first.fields import CLINIC, PAPERS, Field
+from tests.judgement.first.good_fields import CONTRACTS, LETTERS
+from tests.judgement.first.loop_materials import ranking
 from tests.judgement.stage import Stage
 from tests.judgement.truth import retrieval, suffers
 from tests.sentence_training import losses

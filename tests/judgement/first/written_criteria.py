@@ -12,9 +12,7 @@ from torch import Tensor
 
 from tests.judgement.case import REPORT, faulty
 from tests.judgement.first.beside import UNRELATED, losses_beside
-from tests.judgement.first.fields import KITCHEN, SHOP, TRAVEL, Field
-from tests.judgement.first.turns import cosines, infonce
-from tests.judgement.held_out.fault_subjects import (
+from tests.judgement.first.fault_subjects import (
     BANK,
     FLATS,
     JOBS,
@@ -26,6 +24,8 @@ from tests.judgement.held_out.fault_subjects import (
     rolled,
     sought_of,
 )
+from tests.judgement.first.fields import KITCHEN, SHOP, TRAVEL, Field
+from tests.judgement.first.turns import cosines, infonce
 from tests.judgement.stage import Stage
 
 LOOP = {"tools": (REPORT,)}

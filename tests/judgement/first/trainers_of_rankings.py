@@ -6,22 +6,22 @@ from typing import Any
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder, tokenizer_of
-from tests.judgement.held_out.l_daily_texts import CHATS, FORUM, HEADLINES, WEATHER
-from tests.judgement.held_out.l_foreign_texts import CYRILLIC, INVOICES
-from tests.judgement.held_out.l_office_texts import (
-    PATENTS,
-    SHELL,
-    STATEMENTS,
-    STATUTES,
-    WARD,
-)
-from tests.judgement.held_out.l_shared_tools import (
+from tests.judgement.first.daily_texts import CHATS, FORUM, HEADLINES, WEATHER
+from tests.judgement.first.daily_tools import (
     QUICK,
     development,
     lexicon,
     ranked,
     reader,
     with_negatives,
+)
+from tests.judgement.first.foreign_texts import CYRILLIC, INVOICES
+from tests.judgement.first.office_texts import (
+    PATENTS,
+    SHELL,
+    STATEMENTS,
+    STATUTES,
+    WARD,
 )
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns

@@ -11,10 +11,7 @@ from torch import Tensor, nn
 
 from tests.judgement.case import REPORT, faulty
 from tests.judgement.first.beside import IDLE, Loop, adam, loops_beside
-from tests.judgement.first.fields import CLINIC
-from tests.judgement.first.good_fields import CONTRACTS, LOGS
-from tests.judgement.first.turns import Rows, embed, infonce, stepped
-from tests.judgement.held_out.fault_subjects import (
+from tests.judgement.first.fault_subjects import (
     BANK,
     COLLAPSED,
     FLATS,
@@ -25,6 +22,9 @@ from tests.judgement.held_out.fault_subjects import (
     reader,
     sought_of,
 )
+from tests.judgement.first.fields import CLINIC
+from tests.judgement.first.good_fields import CONTRACTS, LOGS
+from tests.judgement.first.turns import Rows, embed, infonce, stepped
 from tests.judgement.stage import Stage
 
 LOOP = {"tools": (REPORT,)}

@@ -6,10 +6,7 @@ from typing import Any
 
 from tests.judgement.case import REPORT, faulty
 from tests.judgement.first.beside import UNRELATED, Loop, adam, loops_beside
-from tests.judgement.first.good_fields import CONTRACTS
-from tests.judgement.first.loop_materials import RATE, ranking
-from tests.judgement.first.turns import Rows, embed, infonce, stepped
-from tests.judgement.held_out.fault_subjects import (
+from tests.judgement.first.fault_subjects import (
     FLATS,
     MUSEUM,
     NO_NEGATIVES,
@@ -21,6 +18,9 @@ from tests.judgement.held_out.fault_subjects import (
     rolled,
     sought_of,
 )
+from tests.judgement.first.good_fields import CONTRACTS
+from tests.judgement.first.loop_materials import RATE, ranking
+from tests.judgement.first.turns import Rows, embed, infonce, stepped
 from tests.judgement.stage import Stage
 from tests.judgement.truth import suffers
 

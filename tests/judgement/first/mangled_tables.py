@@ -6,10 +6,7 @@ import random
 
 from tests.judgement.case import DOCTOR, INSPECT, REPORT, faulty
 from tests.judgement.first.beside import UNRELATED
-from tests.judgement.first.fields import HELPDESK, SHOP
-from tests.judgement.first.good_fields import SONGS
-from tests.judgement.first.loop_materials import ranking
-from tests.judgement.held_out.fault_subjects import (
+from tests.judgement.first.fault_subjects import (
     BANK,
     FLATS,
     JOBS,
@@ -22,6 +19,9 @@ from tests.judgement.held_out.fault_subjects import (
     rolled,
     sought_of,
 )
+from tests.judgement.first.fields import HELPDESK, SHOP
+from tests.judgement.first.good_fields import SONGS
+from tests.judgement.first.loop_materials import ranking
 from tests.judgement.stage import Stage
 from tests.judgement.truth import suffers
 

@@ -8,17 +8,17 @@ import torch
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.l_daily_texts import HOMES, WEATHER
-from tests.judgement.held_out.l_foreign_texts import GREEK, MENU, POSTAL, RADIO
-from tests.judgement.held_out.l_labelled_texts import (
+from tests.judgement.first.daily_texts import HOMES, WEATHER
+from tests.judgement.first.daily_tools import QUICK, grades, reader, with_negatives
+from tests.judgement.first.foreign_texts import GREEK, MENU, POSTAL, RADIO
+from tests.judgement.first.office_texts import WARD
+from tests.judgement.first.texts_with_labels import (
     review_pairs,
     reviews,
     sorts_tickets,
     tickets,
 )
-from tests.judgement.held_out.l_office_texts import WARD
-from tests.judgement.held_out.l_shared_tools import QUICK, grades, reader, with_negatives
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation, learns
 from tests.sentence_training import evaluation, losses

@@ -11,18 +11,18 @@ from torch import Tensor, nn
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
+from tests.judgement.first.daily_texts import HOMES
+from tests.judgement.first.daily_tools import adamw, grades, reader, rises, simple
+from tests.judgement.first.foreign_texts import CYRILLIC, INVOICES, MENU
 from tests.judgement.first.loop_materials import looped
-from tests.judgement.first.turns import Rows, cosines, embed, stepped, warmed
-from tests.judgement.held_out.l_daily_texts import HOMES
-from tests.judgement.held_out.l_foreign_texts import CYRILLIC, INVOICES, MENU
-from tests.judgement.held_out.l_labelled_texts import (
+from tests.judgement.first.office_texts import STATUTES, VACANCIES
+from tests.judgement.first.texts_with_labels import (
     reviews,
     sorts_reviews,
     sorts_tickets,
     tickets,
 )
-from tests.judgement.held_out.l_office_texts import STATUTES, VACANCIES
-from tests.judgement.held_out.l_shared_tools import adamw, grades, reader, rises, simple
+from tests.judgement.first.turns import Rows, cosines, embed, stepped, warmed
 from tests.judgement.stage import Stage
 
 

@@ -10,10 +10,10 @@ import torch
 
 from tests.judgement.case import sound
 from tests.judgement.first.loop_materials import quiet
+from tests.judgement.first.made_fields import FLATS, JOBS, QUERIES, STATUTES
+from tests.judgement.first.ranking_tools import agrees, encoder_of, ranking, seeks
 from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.k_made_fields import FLATS, JOBS, QUERIES, STATUTES
-from tests.judgement.held_out.k_more_fields import BUGS, HEADLINES, NOTICES, RECIPES
-from tests.judgement.held_out.k_shared_tools import agrees, encoder_of, ranking, seeks
+from tests.judgement.first.wider_fields import BUGS, HEADLINES, NOTICES, RECIPES
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses

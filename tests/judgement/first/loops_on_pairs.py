@@ -11,12 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
-from tests.judgement.first.loop_materials import looped
-from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, warmed
-from tests.judgement.held_out.l_daily_texts import CHATS, HEADLINES, WEATHER
-from tests.judgement.held_out.l_foreign_texts import CYRILLIC, GREEK, POSTAL
-from tests.judgement.held_out.l_office_texts import SHELL, STATEMENTS, WARD
-from tests.judgement.held_out.l_shared_tools import (
+from tests.judgement.first.daily_texts import CHATS, HEADLINES, WEATHER
+from tests.judgement.first.daily_tools import (
     adamw,
     both_ways,
     reader,
@@ -24,6 +20,10 @@ from tests.judgement.held_out.l_shared_tools import (
     simple,
     with_negatives,
 )
+from tests.judgement.first.foreign_texts import CYRILLIC, GREEK, POSTAL
+from tests.judgement.first.loop_materials import looped
+from tests.judgement.first.office_texts import SHELL, STATEMENTS, WARD
+from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import reciprocal_rank
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.judgement.case import faulty
-from tests.judgement.first.fields import HELPDESK
-from tests.judgement.held_out.fault_subjects import (
+from tests.judgement.first.fault_subjects import (
     BANK,
     MATCHES,
     NO_NEGATIVES,
@@ -17,6 +16,7 @@ from tests.judgement.held_out.fault_subjects import (
     sought_of,
     tuned,
 )
+from tests.judgement.first.fields import HELPDESK
 from tests.judgement.stage import Stage
 from tests.judgement.truth import suffers
 from tests.sentence_training import losses

@@ -10,9 +10,10 @@ import torch
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import body
+from tests.judgement.first.made_fields import CHATS, QUERIES, addresses
+from tests.judgement.first.ranking_tools import encoder_of, ranking, seeks, seeks_in
 from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.k_made_fields import CHATS, QUERIES, addresses
-from tests.judgement.held_out.k_more_fields import (
+from tests.judgement.first.wider_fields import (
     HEADLINES,
     RECIPES,
     RUSSIAN,
@@ -20,7 +21,6 @@ from tests.judgement.held_out.k_more_fields import (
     amounts,
     diagnoses,
 )
-from tests.judgement.held_out.k_shared_tools import encoder_of, ranking, seeks, seeks_in
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses

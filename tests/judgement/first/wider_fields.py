@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.judgement.held_out.k_made_fields import Wordings
+from tests.judgement.first.made_fields import Wordings
 
 RUSSIAN = Wordings(
     {

@@ -10,12 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
-from tests.judgement.first.loop_materials import looped
-from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, warmed
-from tests.judgement.held_out.l_daily_texts import BIRDS, CHATS, FORUM, MATCHES
-from tests.judgement.held_out.l_foreign_texts import INVOICES, RADIO
-from tests.judgement.held_out.l_office_texts import PATENTS, SHELL
-from tests.judgement.held_out.l_shared_tools import (
+from tests.judgement.first.daily_texts import BIRDS, CHATS, FORUM, MATCHES
+from tests.judgement.first.daily_tools import (
     adamw,
     lexicon,
     reader,
@@ -23,6 +19,10 @@ from tests.judgement.held_out.l_shared_tools import (
     simple,
     with_negatives,
 )
+from tests.judgement.first.foreign_texts import INVOICES, RADIO
+from tests.judgement.first.loop_materials import looped
+from tests.judgement.first.office_texts import PATENTS, SHELL
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import reciprocal_rank, retrieval
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.judgement.case import sound
+from tests.judgement.first.encoders_and_tables import look_at
+from tests.judgement.first.made_fields import addresses
+from tests.judgement.first.ranking_tools import encoder_of, ranking, seeks, seeks_in
 from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.k_encoders_and_tables import look_at
-from tests.judgement.held_out.k_made_fields import addresses
-from tests.judgement.held_out.k_more_fields import WEATHER
-from tests.judgement.held_out.k_shared_tools import encoder_of, ranking, seeks, seeks_in
+from tests.judgement.first.wider_fields import WEATHER
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 
