@@ -20,12 +20,12 @@ from gradlab.monitor.library_versions import UnsupportedVersionError
 from tests.judgement import retrieval, run_boundaries, scoring, table
 from tests.judgement.case import HALVES, TOOLS, Case, cases
 from tests.judgement.freeze import BAD, GOOD, NOT_JUDGED, WATCH, Said, judged
-from tests.judgement.mutation import ROOMS, Limit, rows, unnoticed
+from tests.judgement.mutation import ALL_TOOLS, ROOMS, Limit, rows, unnoticed
 from tests.judgement.sentences import noting, said_of, sentences
 
 ROOT = Path(__file__).parents[1]
 CASES = cases()
-ROWS = [row for tool in ROOMS.values() for row in rows(tool)]
+ROWS = rows(ALL_TOOLS)
 HINT = "read what differs: python -m tests.judgement score; if it is better, add --write"
 
 

@@ -5,9 +5,9 @@ import random
 import numpy as np
 import pytest
 
+from gradlab.data.partner_verdicts import partners
 from gradlab.data.partners import partner_numbers
 from gradlab.diagnosis.foretold_measurements import foretold_gold, foretold_labels
-from gradlab.inspection.partner_verdicts import partners
 
 COUNT = 200
 

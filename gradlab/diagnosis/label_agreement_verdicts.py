@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from gradlab.data.label_verdicts import labels_foretold
 from gradlab.diagnosis.data_verdicts import is_above_chance
-from gradlab.diagnosis.foretold_verdicts import labels_foretold
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gradlab.data.partner_verdicts import partners as of_partners
 from gradlab.diagnosis.data_verdicts import is_above_chance
-from gradlab.inspection.partner_verdicts import partners as of_partners
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, NOT_JUDGED, WATCH, Verdict
 

@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gradlab.data.partner_verdicts import partners
 from gradlab.errors import counted
 from gradlab.inspection.candidate_pairs import TRUST
-from gradlab.inspection.partner_verdicts import partners
 from gradlab.inspection.text_findings import unreadable
 from gradlab.numbers import percent, percent_exactly, short
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Grade, Verdict

@@ -7,7 +7,6 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-import itertools
 import sys
 import time
 
@@ -186,10 +185,10 @@ def sentences(tests: bool) -> None:
     import gradlab
     from tests.judgement import sentences as words
     from tests.judgement.case import cases
-    from tests.judgement.mutation import ROOMS, rows
+    from tests.judgement.mutation import ALL_TOOLS, rows
 
-    root, of_tools = Path(gradlab.__file__).parents[1], map(rows, ROOMS.values())
-    sayable, said = words.sentences(root), words.said_of([*cases(), *itertools.chain(*of_tools)])
+    root = Path(gradlab.__file__).parents[1]
+    sayable, said = words.sentences(root), words.said_of([*cases(), *rows(ALL_TOOLS)])
     click.echo(f"{len(sayable & said)} of {len(sayable)} sentences are said of cases; never said:")
     for name in sorted(sayable - said):
         click.echo(f"  {name}")

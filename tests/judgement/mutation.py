@@ -24,7 +24,10 @@ from tests.judgement.case import ROOT, Case, Row
 
 # Rooms that judge, modules that do so in them, and the tool whose verdicts they make. The report,
 # which takes most time, comes last.
-ROOMS = {"diagnosis": "doctor", "inspection": "inspect", "monitor": "report"}
+ALL_TOOLS = "all"
+ROOMS = {
+    "data": ALL_TOOLS, "diagnosis": "doctor", "inspection": "inspect", "monitor": "report",
+}  # fmt: skip
 JUDGING = ("verdicts/*.py", "*verdicts.py", "findings.py")
 FACTORS = (2.0, 0.5)
 # Change of a limit -> title of the row that noticed it when the file was written.
@@ -186,9 +189,11 @@ def _exchange_code(names: Mapping[str, Any], mutant: Mapping[str, Any]) -> Itera
 
 
 def rows(tool: str) -> list[Row]:
-    """Return measurements on either side of the limits of a tool."""
+    """Return measurements on either side of the limits of a tool, or of all tools."""
     from tests.judgement import boundaries, effect_boundaries, inspect_boundaries
 
+    if tool == ALL_TOOLS:
+        return [row for name in ROOMS.values() if name != ALL_TOOLS for row in rows(name)]
     if tool == "report":
         from tests.judgement import (
             pairing_boundaries,

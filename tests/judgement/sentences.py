@@ -18,7 +18,10 @@ from typing import Any
 
 from tests.judgement.case import Case, Row
 
-ROOMS = {"monitor": "verdicts/*.py", "diagnosis": "*.py", "inspection": "*findings.py"}
+ROOMS = {
+    "monitor": "verdicts/*.py", "diagnosis": "*.py", "inspection": "*findings.py",
+    "data": "*verdicts.py",
+}  # fmt: skip
 # Test files in which verdicts are made.
 TESTS = (
     "test_verdicts.py", "test_planted_faults.py", "test_report.py", "test_watch.py",

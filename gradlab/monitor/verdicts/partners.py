@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from gradlab.diagnosis.foretold_verdicts import labels_foretold
-from gradlab.inspection.partner_verdicts import partners
+from gradlab.data.label_verdicts import labels_foretold
+from gradlab.data.partner_verdicts import partners
 from gradlab.monitor.history import TRAIN, of_dataset
 from gradlab.monitor.label_signs import SCORED
 from gradlab.monitor.label_trials import AS_SCORED, REVERSED
