@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import warnings
 
+import numpy as np
 import pytest
 import torch
 
 import gradlab
 from gradlab import GradlabError
+from gradlab.monitor.history import Score
 from gradlab.monitor.run_reader import read_recording
 from gradlab.monitor.summaries import BLOCKS, sparkline
 from gradlab.monitor.watch import TrainingWarning
+from gradlab.monitor.watch_callback import evaluated_count
 from gradlab.report.run_page import render_run
 from tests.sentence_training import columns_of, losses, make_trainer, weights
 from tests.test_watch import hugging_face_trainer, mnrl
@@ -54,6 +57,40 @@ def test_one_callback_for_two_trainers_records_both(tmp_path):
         trainer.train()
         assert callback.watch.folder == tmp_path / name / "gradlab"
         assert callback.watch.to_frame()["gradient_dissipation"].notna().sum() == 4
+
+
+def test_how_much_an_evaluator_asks_is_recorded(bert, tmp_path):
+    from tests.sentence_training import evaluation
+
+    table = columns_of(48)
+    trainer = make_trainer(
+        bert, tmp_path, mnrl, table, max_steps=1, eval_strategy="steps", eval_steps=1,
+        evaluator=evaluation.SequentialEvaluator([
+            evaluation.TranslationEvaluator(table["anchor"][:20], table["positive"][:20]),
+            evaluation.EmbeddingSimilarityEvaluator(*table.values(), scores=[0.5, 1.0] * 24),
+        ]),
+    )  # fmt: skip
+    gradlab.watch(trainer, every=1)
+    trainer.train()
+    history = read_recording(tmp_path / "gradlab").history
+    assert {score.count for score in history.scores()} == {20}
+    assert evaluated_count(object()) == evaluated_count(None) == 0
+
+
+def test_the_error_of_a_score_is_that_of_its_count():
+    """Of a mean of zeros and ones it is exact; of a correlation, that of uncorrelated pairs."""
+    draw = np.random.default_rng(0)
+    shares = (draw.random((20_000, 50)) < 0.3).mean(1)
+    assert Score("eval_accuracy", (), True, 50).error_of(0.3) == pytest.approx(
+        shares.std(), rel=0.03
+    )
+    pairs = draw.standard_normal((20_000, 2, 50))
+    pairs -= pairs.mean(2, keepdims=True)
+    products = (pairs[:, 0] * pairs[:, 1]).sum(1) / np.linalg.norm(pairs, axis=2).prod(1)
+    assert Score("eval_spearman", (), True, 50).error_of(0.0) == pytest.approx(
+        products.std(), rel=0.03
+    )
+    assert Score("eval_accuracy", (), True).error_of(0.3) == 0
 
 
 @pytest.mark.parametrize(

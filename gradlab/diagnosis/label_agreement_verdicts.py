@@ -276,8 +276,9 @@ def opposite(rows: int, share: float, common: float, chance: float) -> Iterator[
 
 # Share of the rows of a label that are as unlike as those of the lowest label, and of those that
 # are as alike as the highest, from which on it has two meanings; difference of these in common
-# words; different labels up to which that is no scale of many grades.
-TWO_MEANINGS, TOLD_APART, FEW_GRADES = 0.2, 0.15, 10
+# words; different labels up to which that is no scale of many grades; share of the range of labels
+# up to which the highest one of a smaller scale lies: a scale of 0 to 5 is half of one to 10.
+TWO_MEANINGS, TOLD_APART, FEW_GRADES, SMALLER_SCALE = 0.2, 0.15, 10, 0.6
 
 
 def scales(
@@ -296,6 +297,8 @@ def scales(
             label: where it is large, words do not tell labels.
     """
     if distinct > FEW_GRADES or between < TOLD_APART or share < max(TWO_MEANINGS, 2 * ends):
+        return
+    if label - low > SMALLER_SCALE * (high - low):
         return
     finding = (
         f"Of the rows with the label {label:g}, some have as few words in common as those with "

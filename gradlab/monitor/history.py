@@ -106,15 +106,19 @@ class History:
 
     total_steps: int | None = None  # planned length of the run in steps; None if unknown
     primary: str = ""  # name, or end of the name, of the score that its evaluator calls primary
+    evaluated: int = 0  # queries, pairs or triplets of its evaluator; 0 if unknown
     _series: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Iterable[Row], total_steps: int | None = None, primary: str = "") -> History:
+    def of(
+        cls, rows: Iterable[Row], total_steps: int | None = None, primary: str = "",
+        evaluated: int = 0,
+    ) -> History:  # fmt: skip
         """Return the history of rows ``(step, group, name, value)``.
 
         The last of repeated rows counts.
         """
-        history = cls(total_steps, primary)
+        history = cls(total_steps, primary, evaluated)
         for step, group, name, value in rows:
             history.add(step, group, {name: value})
         return history
@@ -199,7 +203,8 @@ class History:
 
     def score(self, name: str) -> Score:
         points = tuple(sorted(self.points(EVALUATION, name).items()))
-        return Score(name, points, bool(self.primary) and name.endswith(self.primary))
+        is_primary = bool(self.primary) and name.endswith(self.primary)
+        return Score(name, points, is_primary, self.evaluated)
 
     def scores(self) -> list[Score]:
         """Return all scores that are ever finite: `primary` first, then qualities; losses last."""
@@ -271,6 +276,7 @@ class Score:
     name: str
     points: tuple[tuple[int, float], ...]
     is_primary: bool = False  # whether its evaluator calls it primary
+    count: int = 0  # queries, pairs or triplets that it is of; 0 if unknown
 
     @property
     def title(self) -> str:
@@ -287,6 +293,22 @@ class Score:
         return self.is_primary or any(
             kind in self.name for kind in ("stsb_dev", "spearman", "pearson", "ndcg")
         )
+
+    @property
+    def is_correlation(self) -> bool:
+        return "spearman" in self.name or "pearson" in self.name
+
+    def error_of(self, value: float) -> float:
+        """Return the standard error of a value by its count, at most; 0 if unknown.
+
+        A correlation over n pairs has (1 - r²)/√(n - 1), a mean of n numbers between 0 and 1 at
+        most √(p(1 - p)/n).
+        """
+        if self.count < 2 or not abs(value) <= 1:
+            return 0.0
+        if self.is_correlation:
+            return (1 - value**2) / math.sqrt(self.count - 1)
+        return math.sqrt(max(value * (1 - value), 0.0) / self.count)
 
     @property
     def before(self) -> float | None:

@@ -50,6 +50,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "watch.known": dict,
     "watch.settings": dict,
     "watch.primary": str,
+    "watch.evaluated": int,
     "watch.resumed": int,
     "watch.trials": dict,
     "watch.departures": dict,
@@ -277,7 +278,8 @@ def _history(rows: list[tuple[int, str, str, float]], manifest: Mapping[str, Any
     places = ("watch", "total_steps"), ("results", "steps"), ("config", "max_steps")
     lengths = (manifest.get(section, {}).get(name) for section, name in places)
     total = next(filter(_is_count, lengths), None)
-    return History.of(rows, total, manifest.get("watch", {}).get("primary", ""))
+    of_watch = manifest.get("watch", {})
+    return History.of(rows, total, of_watch.get("primary", ""), of_watch.get("evaluated", 0))
 
 
 def _checked(content: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class Watch(Recorder):
         named: bool = True,
         listeners: Iterable[Listener] = (),
         alerts: Iterable[Callable[[Verdict], None]] = (),
-        primary: Callable[[], str] = str,
+        evaluation: Callable[[], Mapping[str, Any]] = dict,
         problems: Callable[[], Sequence[Mapping[str, str]]] = tuple,
     ) -> None:
         """Prepare to watch; nothing is written before the first record.
@@ -110,8 +110,8 @@ class Watch(Recorder):
             settings: settings of the run, for the report.
             listeners: see `Recorder.begin`.
             alerts: functions that are called with each failure, when training first shows it.
-            primary: returns the name of the score that the evaluator calls primary, once it is
-                known; else an empty text.
+            evaluation: returns what is known of the evaluator: ``primary`` and ``evaluated``, see
+                `History`.
             problems: returns what the doctor found wrong before training; see
                 `gradlab.monitor.doctor_problems`.
 
@@ -126,7 +126,7 @@ class Watch(Recorder):
         }
         used = {name: probe.in_use for name, probe in self._probes.items()}
         super().__init__(output, total_steps=total_steps, losses=used)
-        self.settings, self._primary, self._encoders = dict(settings or {}), primary, encoders
+        self.settings, self._evaluation, self._encoders = dict(settings or {}), evaluation, encoders
         self._weights = WeightsWatch(encoders)
         self._signs: dict[str, BatchSigns] = collections.defaultdict(BatchSigns)
         self._problems = problems
@@ -304,7 +304,7 @@ class Watch(Recorder):
     def recording(self) -> Recording:
         """What was recorded so far, as `gradlab report` reads it from the folder."""
         manifest = self._manifest(self._status if self.begun else "", self._why)
-        history = dataclasses.replace(self.history, primary=self._primary())
+        history = dataclasses.replace(self.history, **self._evaluation())
         return Recording(self.folder, history, manifest, time.time())
 
     @property
@@ -371,7 +371,7 @@ class Watch(Recorder):
                 "settings": {name: probe.in_use.settings for name, probe in probes.items()},
                 "arguments": {n: sorted(p.arguments) for n, p in probes.items() if p.arguments},
                 "notes": self._notes,
-                "primary": self._primary(),
+                **self._evaluation(),
                 "resumed": self._from,
                 "doctor": list(self._problems()),
                 "trials": {n: probe.trial for n, probe in probes.items() if probe.trial},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Sized
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -41,6 +42,8 @@ SETTINGS = (
 )  # fmt: skip
 # Columns of labels, and most rows in which their range is looked up.
 LABELS, MOST_LABELS = ("label", "labels", "score", "scores"), 10_000
+# Attributes of evaluators of sentence-transformers that hold an entry for each judgement.
+EVALUATED = ("queries", "anchors", "sentences1", "source_sentences", "samples")
 # Numbers that trainers log about themselves, not about training.
 BOOKKEEPING = ("epoch", "total_flos", "step")
 
@@ -114,7 +117,7 @@ class WatchCallback(TrainerCallback):
             named=self._loss is not None,
             listeners=[trackers.tell],
             alerts=[trackers.alert],
-            primary=lambda: str(getattr(_evaluator_of(trainer), "primary_metric", None) or ""),
+            evaluation=lambda: _evaluation_of(trainer),
             problems=lambda: noted_problems(trainer),
         )
         _wrap(trainer, watch, capture, self._views)
@@ -218,6 +221,25 @@ def _calling_trainer(callback: WatchCallback) -> Any:
 
 def _evaluator_of(trainer: Any) -> Any:
     return getattr(trainer, "evaluator", None)
+
+
+def _evaluation_of(trainer: Any) -> dict[str, Any]:
+    """Return the name of the score that the evaluator calls primary, and how much it asks."""
+    evaluator = _evaluator_of(trainer)
+    primary = str(getattr(evaluator, "primary_metric", None) or "")
+    return {"primary": primary, "evaluated": evaluated_count(evaluator)}
+
+
+def evaluated_count(evaluator: Any) -> int:
+    """Return how many queries, pairs or triplets an evaluator asks; 0 if unknown.
+
+    Of several evaluators in one, the fewest.
+    """
+    counts = [evaluated_count(inner) for inner in getattr(evaluator, "evaluators", None) or ()]
+    if counts:
+        return min(counts)
+    columns = (getattr(evaluator, name, None) for name in EVALUATED)
+    return next((len(column) for column in columns if isinstance(column, Sized)), 0)
 
 
 def _evaluates(trainer: Any) -> bool:

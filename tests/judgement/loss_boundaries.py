@@ -337,6 +337,8 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("opposite", OPPOSITE | {"share": 0.5, "common": 0.045}, "watch"),
     ("opposite", OPPOSITE | {"share": 0.5, "common": 0.08}, ""),
     ("scales", SCALES, "watch"),
+    ("scales", SCALES | {"label": 3.5}, ""),
+    ("scales", SCALES | {"label": 2.5}, "watch"),
     ("scales", SCALES | {"distinct": 14}, ""),
     ("scales", SCALES | {"distinct": 7}, "watch"),
     ("scales", SCALES | {"between": 0.1}, ""),

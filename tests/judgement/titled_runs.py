@@ -118,6 +118,7 @@ def replay(cosine: float, share: float) -> Series:
     return APART | {"replayed_cosine": cosine, "replayed_rows": share}
 
 
+SIXTY = {"watch": {"evaluated": 60}}
 TITLED = [
     Run("a loss of guessing at the end alone", FIRST_COSINES
         | {"loss": [*([2.4] * 37), 2.75, 2.75, 2.75]}, "Loss", "not judged", "", RANKING),
@@ -258,6 +259,18 @@ TITLED = [
     Run("one held-out loss", {"eval_loss": [0.5]}, "Scores", "not judged", "Give the trainer",
         {"begin": 9}),
     Run("three held-out losses that fall", {"eval_loss": [1.0, 0.8, 0.7]}, "Scores", "good"),
+    Run("60 queries, .11 lower", APART | SIXTY | {NDCG: [0.55, 0.44]}, "Scores", "watch",
+        r"Of 60 queries, pairs or triplets, 0\.14 less may be chance"),
+    Run("60 queries, .16 lower", APART | SIXTY | {NDCG: [0.55, 0.39]}, "Scores", "bad", "hurts"),
+    Run("60 pairs, a correlation .05 lower", APART | SIXTY | {"eval_a_spearman_cosine":
+        [0.5, 0.45]}, "Scores", "watch", "may be chance"),
+    Run("60 pairs, a correlation .3 lower", APART | SIXTY | {"eval_a_spearman_cosine": [0.5, 0.2]},
+        "Scores", "bad", "hurts"),
+    Run("60 queries, .1 below the best", APART | SIXTY | {NDCG: [0.3, 0.6, 0.5]}, "Scores", "good"),
+    Run("60 queries, .2 below the best", APART | SIXTY | {NDCG: [0.3, 0.6, 0.4]}, "Scores", "bad",
+        "was best at step"),
+    Run("a narrow cone whose score falls by chance", APART | SIXTY | COLLAPSE
+        | {"effective_rank": 14.0, NDCG: [0.55, 0.44]}, "Spread", "watch"),
     Run("a score .0035 lower", {NDCG: [0.5, 0.4965]}, "Scores", "watch", "the evaluator asks"),
     Run("a score .007 lower", {NDCG: [0.5, 0.493]}, "Scores", "watch", "Lower the learning rate"),
     Run("a third of a gain is lost", {NDCG: [0.4, 0.5, 0.47]}, "Scores", "watch", "fallen since"),

@@ -119,7 +119,7 @@ class FailureWatch:
     def restart(self, history: History) -> FailureWatch:
         """Return one for the same losses that was given a whole history."""
         fresh = FailureWatch(history.total_steps, self._config, self._losses)
-        fresh.history.primary = history.primary
+        fresh.history.primary, fresh.history.evaluated = history.primary, history.evaluated
         for step, group, values in history.records():
             fresh.history.add(step, group, values)
             fresh.judge(step, {group: values})

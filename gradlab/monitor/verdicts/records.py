@@ -45,6 +45,7 @@ MET, SPREAD = 0.02, 0.6
 # lost this share of its gain as well: the best of many evaluations lies above the course by their
 # noise, which for 100 queries is about 0.02.
 SCORE_CHANGE, NOISE = 0.01, 0.1
+FALLEN = 1.5  # standard errors of the difference of two samples, above which a score has fallen
 
 
 class Records:
@@ -225,8 +226,11 @@ class Records:
         return self._gain() > SCORE_CHANGE and not lost_half(next(iter(self.history.scores())))
 
     def score_falls(self) -> bool:
-        """Whether the main score ends below its value before training."""
-        return self._gain() < -SCORE_CHANGE
+        """Whether the main score ends below its value before training, surely."""
+        score = next(iter(self.history.scores()), None)
+        if score is None or not score.is_quality or score.before is None or score.last is None:
+            return False
+        return score.before - score.last[1] > fall_by_chance(score, score.before, score.last[1])
 
     def _gain(self) -> float:
         """Return by how much the main score has grown since before training; NaN if unknown."""
@@ -248,7 +252,17 @@ def suffers(score: Score | None) -> bool | None:
 def margin_below(best: float, score: Score) -> float:
     """Return by how much a score must be below its best before it has fallen."""
     gain = best - score.before if score.before is not None else 0.0
-    return max(SCORE_CHANGE, NOISE * gain) if math.isfinite(gain) else SCORE_CHANGE
+    by_chance = fall_by_chance(score, best, score.points[-1][1])
+    return max(by_chance, NOISE * gain) if math.isfinite(gain) else by_chance
+
+
+def fall_by_chance(score: Score, higher: float, lower: float) -> float:
+    """Return up to which fall two values of a score may differ by chance.
+
+    As both are of the same texts, their difference varies less than that of two samples.
+    """
+    errors = (score.error_of(value) for value in (higher, lower) if math.isfinite(value))
+    return max(SCORE_CHANGE, FALLEN * math.hypot(*errors))
 
 
 def lost_half(score: Score) -> bool:

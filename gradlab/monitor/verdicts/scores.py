@@ -9,7 +9,13 @@ from typing import NamedTuple
 from gradlab.monitor.history import DIAGNOSTICS, TRAIN, History, Score
 from gradlab.monitor.setting_advice import USUAL_RATES
 from gradlab.monitor.verdicts.embeddings import ONE_POINT, PAIRS_AT_CHANCE
-from gradlab.monitor.verdicts.records import PERSISTENT, SCORE_CHANGE, lost_half, margin_below
+from gradlab.monitor.verdicts.records import (
+    PERSISTENT,
+    SCORE_CHANGE,
+    fall_by_chance,
+    lost_half,
+    margin_below,
+)
 from gradlab.numbers import score as number
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
@@ -103,8 +109,11 @@ def training_hurts(
     if not score.is_quality or before is None or not trained:
         return None
     late = trained[-2:] if running else trained[-1:]
-    margin = max(SCORE_CHANGE, LOST_SO_FAR * before) if running else SCORE_CHANGE
-    if (running and len(late) < 2) or any(value >= before - margin for value in late):
+    least = LOST_SO_FAR * before if running else 0.0
+    margins = [max(least, fall_by_chance(score, before, value)) for value in late]
+    if (running and len(late) < 2) or any(
+        before - value <= margin for value, margin in zip(late, margins, strict=True)
+    ):
         return None
     if running and not before > 0:
         return None
@@ -317,6 +326,12 @@ def _not_improved(score: Score, running: bool, evidence: Mapping[str, float]) ->
         f"{score.title} has not improved{' so far' if running else ''}: {number(before)} before "
         f"training, at best {number(best[1])} (step {best[0]})."
     )
+    margin = fall_by_chance(score, before, best[1])
+    if margin > SCORE_CHANGE and before - best[1] <= margin:
+        finding += (
+            f" Of {score.count} queries, pairs or triplets, {margin:.2f} less may be chance: "
+            "evaluate on more."
+        )
     if running:
         return Verdict("Scores", NOT_JUDGED, finding, name="no better yet", evidence=evidence)
     change = (
