@@ -194,6 +194,18 @@ class WatchCallback(TrainerCallback):
             add_to_card(self._trainer.model, run, judgement)
 
 
+def evaluated_count(evaluator: Any) -> int:
+    """Return how many queries, pairs or triplets an evaluator asks; 0 if unknown.
+
+    Of several evaluators in one, the fewest.
+    """
+    counts = [evaluated_count(inner) for inner in getattr(evaluator, "evaluators", None) or ()]
+    if counts:
+        return min(counts)
+    columns = (getattr(evaluator, name, None) for name in EVALUATED)
+    return next((len(column) for column in columns if isinstance(column, Sized)), 0)
+
+
 class _LastCallback(TrainerCallback):
     """Notes what the callbacks before it have left of the trained weights."""
 
@@ -228,18 +240,6 @@ def _evaluation_of(trainer: Any) -> dict[str, Any]:
     evaluator = _evaluator_of(trainer)
     primary = str(getattr(evaluator, "primary_metric", None) or "")
     return {"primary": primary, "evaluated": evaluated_count(evaluator)}
-
-
-def evaluated_count(evaluator: Any) -> int:
-    """Return how many queries, pairs or triplets an evaluator asks; 0 if unknown.
-
-    Of several evaluators in one, the fewest.
-    """
-    counts = [evaluated_count(inner) for inner in getattr(evaluator, "evaluators", None) or ()]
-    if counts:
-        return min(counts)
-    columns = (getattr(evaluator, name, None) for name in EVALUATED)
-    return next((len(column) for column in columns if isinstance(column, Sized)), 0)
 
 
 def _evaluates(trainer: Any) -> bool:
