@@ -1,10 +1,12 @@
 """Whether the two texts of a row go together, on tables made for it."""
 
+import math
 import random
 
 import numpy as np
 import pytest
 
+from gradlab.data import cooccurrence
 from gradlab.data.partner_verdicts import partners
 from gradlab.data.partners import partner_numbers
 from gradlab.diagnosis.foretold_measurements import foretold_gold, foretold_labels
@@ -127,3 +129,32 @@ def test_gold_of_an_evaluator_is_asked_of_the_words_of_training() -> None:
     assert foretold_gold([learnt], [[], [], []], triplets)["contrary"] < 0.05
     exchanged = [(anchor, wrong, right) for anchor, right, wrong in triplets]
     assert foretold_gold([learnt], [[], [], []], exchanged)["contrary"] > 0.95
+
+
+def test_scores_are_those_of_a_loop_over_words() -> None:
+    """Against the definition, word by word, with words that no learnt row has and empty texts."""
+    draw = random.Random(1)
+    first, second = (
+        [{f"{letter}{draw.randrange(12)}" for _ in range(draw.randrange(5))} for _ in range(60)]
+        for letter in ("a", "b")
+    )
+
+    def probability(word: str, text: set[str]) -> float:
+        """Mean over the words of a text of how many learnt rows that have it have the word too."""
+        shares = []
+        for own in text:
+            rows = [row for row in range(40) if own in first[row]]
+            shares.append(sum(word in second[row] for row in rows) / max(len(rows), 1))
+        return sum(shares) / max(len(text), 1)
+
+    def gain(text: set[str], candidate: set[str]) -> float:
+        total = 0.0
+        for word in candidate:
+            usual = (sum(word in second[row] for row in range(40)) + 1) / 41
+            total += math.log((0.1 * usual + 0.9 * probability(word, text)) / usual)
+        return total / max(len(candidate), 1)
+
+    expected = [[gain(text, candidate) for candidate in second[40:]] for text in first[40:]]
+    learnt = (first[:40], second[:40])
+    scores = cooccurrence.foretold_scores(learnt, first[40:], second[40:])
+    np.testing.assert_allclose(scores, expected, atol=2e-9)

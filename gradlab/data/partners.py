@@ -19,6 +19,7 @@ from gradlab.data.cooccurrence import (
     foretold_ranks,
     rank_of_partners,
     rank_within_group,
+    words_in_rows,
 )
 from gradlab.data.words import words_of
 
@@ -89,15 +90,11 @@ def _ranks_of_shared(first: Texts, second: Texts) -> np.ndarray:
 
     Shares are of the words of both texts.
     """
-    times = Counter(word for column in (first, second) for text in column for word in text)
-    places = {word: at for at, word in enumerate(times)}
-    weights = np.log(1 + 2 * len(first) / np.array([*times.values()], dtype=float))
-    holds = [np.zeros((len(first), len(places))) for _ in range(2)]
-    for table, column in zip(holds, (first, second), strict=True):
-        for row, text in enumerate(column):
-            table[row, [places[word] for word in text]] = 1.0
-    common = (holds[0] * weights) @ holds[1].T
-    union = (holds[0] @ weights)[:, None] + holds[1] @ weights - common
+    held = words_in_rows([*first, *second])
+    weights = np.log(1 + 2 * len(first) / np.maximum(held.sum(0), 1))
+    of_first, of_second = held[: len(first)], held[len(first) :]
+    common = ((of_first * weights) @ of_second.T).toarray()
+    union = (of_first @ weights)[:, None] + of_second @ weights - common
     # Rounded, so that equal shares stay equal.
     shares = np.round(common / np.where(union > 0, union, 1.0), 9)
     return rank_of_partners(torch.from_numpy(shares)).numpy()
