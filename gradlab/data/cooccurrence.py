@@ -108,25 +108,6 @@ def rank_within_group(first_texts: Texts, second_texts: Texts) -> float:
     return float(np.mean(ranks)) if ranks else 1.0
 
 
-def _telling_words(
-    first: csr_array, second: csr_array, asked: csr_array, candidates: csr_array
-) -> list[int]:
-    """Return for each text the word that foretells its candidate most by itself; -1 without any."""
-    times, in_rows = first.sum(0), second.sum(0)
-    first, second = first.tocsc(), second.tocsc()
-    telling = []
-    for row in range(asked.shape[0]):
-        words, own = asked[[row]].indices, candidates[[row]].indices
-        if not len(words):
-            telling.append(-1)
-            continue
-        together = (first[:, words].T @ second[:, own]).toarray()
-        given_word = together / np.maximum(times[words], 1)[:, None]
-        scores = np.round(_gain(given_word, in_rows[own], second.shape[0]).sum(1), 9)
-        telling.append(int(words[scores == scores.max()].min()))  # the first of equals
-    return telling
-
-
 def rank_of_partners(scores: torch.Tensor) -> torch.Tensor:
     """Return each row's share of candidates with a lower score than its partner; ties count half.
 
@@ -136,6 +117,16 @@ def rank_of_partners(scores: torch.Tensor) -> torch.Tensor:
     partners = scores.diagonal()[:, None]
     ties = ((scores == partners).double().sum(1) - 1) / 2
     return ((scores < partners).double().sum(1) + ties) / (scores.shape[1] - 1)
+
+
+def words_in_rows(texts: Texts) -> csr_array:
+    """Return which words texts hold, (rows, words), as 0 and 1."""
+    places: dict[Hashable, int] = {}
+    columns = [[places.setdefault(word, len(places)) for word in words] for words in texts]
+    ends = np.cumsum([0, *map(len, columns)])
+    entries = np.ones(ends[-1])
+    flat = np.array([column for row in columns for column in row], dtype=np.int64)
+    return csr_array((entries, flat, ends), shape=(len(columns), max(len(places), 1)))
 
 
 def _scores(
@@ -170,11 +161,20 @@ def _gain(given_text: np.ndarray, in_rows: np.ndarray, count: int) -> np.ndarray
     return np.log(SMOOTHING * frequency + (1 - SMOOTHING) * given_text) - np.log(frequency)
 
 
-def words_in_rows(texts: Texts) -> csr_array:
-    """Return which words texts hold, (rows, words), as 0 and 1."""
-    places: dict[Hashable, int] = {}
-    columns = [[places.setdefault(word, len(places)) for word in words] for words in texts]
-    ends = np.cumsum([0, *map(len, columns)])
-    entries = np.ones(ends[-1])
-    flat = np.array([column for row in columns for column in row], dtype=np.int64)
-    return csr_array((entries, flat, ends), shape=(len(columns), max(len(places), 1)))
+def _telling_words(
+    first: csr_array, second: csr_array, asked: csr_array, candidates: csr_array
+) -> list[int]:
+    """Return for each text the word that foretells its candidate most by itself; -1 without any."""
+    times, in_rows = first.sum(0), second.sum(0)
+    first, second = first.tocsc(), second.tocsc()
+    telling = []
+    for row in range(asked.shape[0]):
+        words, own = asked[[row]].indices, candidates[[row]].indices
+        if not len(words):
+            telling.append(-1)
+            continue
+        together = (first[:, words].T @ second[:, own]).toarray()
+        given_word = together / np.maximum(times[words], 1)[:, None]
+        scores = np.round(_gain(given_word, in_rows[own], second.shape[0]).sum(1), 9)
+        telling.append(int(words[scores == scores.max()].min()))  # the first of equals
+    return telling
