@@ -92,4 +92,10 @@ scores stay in `first_score.json`.
 | office_texts, partial_trainers, ranking_losses, ranking_tools | 71e81464 |
 | tables_inspected, texts_with_labels, trainers_graded, trainers_of_rankings | 71e81464 |
 | varied_loops, ways_of_training, wider_fields | 71e81464 |
+| encoders_of_many_shapes, encoders_of_sound_runs, fields_of_records | 0f53d946 |
+| graded_by_loss, grades_and_teachers, loops_on_pairs_and_triplets | 0f53d946 |
+| loops_written_out, rankings_of_all_kinds, rankings_with_evaluators | 0f53d946 |
+| recipes_of_loops, regular_and_loose_fields, tables_of_many_subjects | 0f53d946 |
+| tables_of_mixed_lengths, teachers_and_copies, triplets_and_labels | 0f53d946 |
+| views_without_labels | 0f53d946 |
 """

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, infonce, stepped, turn, warmed
-from tests.judgement.held_out.q_fields import (
+from tests.judgement.first.fields_of_records import (
     BIRDS,
     CALLS,
     DISHES,
@@ -25,6 +24,7 @@ from tests.judgement.held_out.q_fields import (
     sought_among_many,
     thinned,
 )
+from tests.judgement.first.turns import Rows, infonce, stepped, turn, warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns, reciprocal_rank
 from tests.sentence_training import losses, modules

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.p_fields import (
+from tests.judgement.first.regular_and_loose_fields import (
     ANIMALS,
     FLAWS,
     MAILS,

@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
-from tests.judgement.held_out.p_fields import (
+from tests.judgement.first.regular_and_loose_fields import (
     ANIMALS,
     FLAWS,
     HAIKU,
@@ -27,6 +26,7 @@ from tests.judgement.held_out.p_fields import (
     student,
     triples,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 
 

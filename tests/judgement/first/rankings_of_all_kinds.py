@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.p_fields import (
+from tests.judgement.first.regular_and_loose_fields import (
     ANIMALS,
     FLAWS,
     HAIKU,
@@ -22,6 +21,7 @@ from tests.judgement.held_out.p_fields import (
     triples,
     words,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses

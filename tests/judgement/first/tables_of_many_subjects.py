@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.q_fields import (
+from tests.judgement.first.fields_of_records import (
     BIRDS,
     CALLS,
     EXHIBITS,

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.p_fields import (
+from tests.judgement.first.regular_and_loose_fields import (
     ANIMALS,
     FLAWS,
     HAIKU,
@@ -23,6 +22,7 @@ from tests.judgement.held_out.p_fields import (
     student,
     words,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses

@@ -8,8 +8,7 @@ import numpy as np
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.p_fields import (
+from tests.judgement.first.regular_and_loose_fields import (
     ANIMALS,
     FLAWS,
     MAILS,
@@ -25,6 +24,7 @@ from tests.judgement.held_out.p_fields import (
     triples,
     words,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses

@@ -8,8 +8,7 @@ import torch
 
 from tests.judgement.case import sound
 from tests.judgement.first.fields import Field
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.q_fields import (
+from tests.judgement.first.fields_of_records import (
     BIRDS,
     CALLS,
     GREEK,
@@ -21,6 +20,7 @@ from tests.judgement.held_out.q_fields import (
     fresh,
     tickets,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import evaluation, losses

@@ -10,17 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import (
-    Rows,
-    cosines,
-    counted,
-    embed,
-    infonce,
-    stepped,
-    turn,
-    warmed,
-)
-from tests.judgement.held_out.q_fields import (
+from tests.judgement.first.fields_of_records import (
     BIRDS,
     GREEK,
     KOREAN,
@@ -35,6 +25,16 @@ from tests.judgement.held_out.q_fields import (
     fresh,
     tickets,
     voyages,
+)
+from tests.judgement.first.turns import (
+    Rows,
+    cosines,
+    counted,
+    embed,
+    infonce,
+    stepped,
+    turn,
+    warmed,
 )
 from tests.judgement.stage import Stage
 from tests.judgement.truth import retrieval

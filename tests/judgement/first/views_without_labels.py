@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
-from tests.judgement.held_out.q_fields import (
+from tests.judgement.first.fields_of_records import (
     DISHES,
     EXHIBITS,
     adam,
@@ -22,6 +21,7 @@ from tests.judgement.held_out.q_fields import (
     sought_among_many,
     thinned,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses

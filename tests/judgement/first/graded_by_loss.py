@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, embed, stepped, turn
-from tests.judgement.held_out.q_fields import (
+from tests.judgement.first.fields_of_records import (
     BIRDS,
     CALLS,
     GREEK,
@@ -21,6 +20,7 @@ from tests.judgement.held_out.q_fields import (
     binary,
     fresh,
 )
+from tests.judgement.first.turns import Rows, embed, stepped, turn
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation, learns
 from tests.sentence_training import evaluation, losses

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.p_fields import (
+from tests.judgement.first.regular_and_loose_fields import (
     FLAWS,
     MAILS,
     MATCHES,

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.judgement.case import sound
 from tests.judgement.first.fields import Field
-from tests.judgement.held_out.q_fields import (
+from tests.judgement.first.fields_of_records import (
     BIRDS,
     CALLS,
     GREEK,
