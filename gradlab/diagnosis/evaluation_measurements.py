@@ -17,6 +17,7 @@ from torch import nn
 
 from gradlab.data.words import plain, signed, word_overlap, words_of
 from gradlab.diagnosis.data_measurements import word_ranks
+from gradlab.diagnosis.foretold_measurements import foretold_gold
 from gradlab.diagnosis.label_agreement_measurements import rank_correlation
 from gradlab.diagnosis.observation import NAME_OF_SET, Observation
 from gradlab.inspection.texts import prompt_of
@@ -119,6 +120,7 @@ def gold(observation: Observation) -> Numbers | None:
             answers.append({
                 "name": name, "kind": "triplets", "count": len(triplets),
                 "distinct": len({row[0] for row in triplets}), **_preferred(triplets),
+                **foretold_gold(observation.tables.values(), ((), (), ()), triplets[:COMPARED]),
             })  # fmt: skip
         elif translations := evaluated_texts(inner, "target_sentences"):
             sources = evaluated_texts(inner, "source_sentences")

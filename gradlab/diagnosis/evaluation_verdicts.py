@@ -409,7 +409,7 @@ def _of_queries(name: str, answer: Mapping[str, Any]) -> Verdict | None:
 def _against_words(answer: Mapping[str, Any]) -> Verdict | None:
     """Judge whether words contradict what an evaluator takes for right, or have no relation."""
     name = answer["name"]
-    if answer.get("exchanged", 0.0) > MOST_EXCHANGED:
+    if min(answer.get("exchanged", 0.0), answer.get("contrary", 1.0)) > MOST_EXCHANGED:
         finding = (
             f"In {percent(answer['exchanged'])} of the triplets of {name!r}, the negative has more "
             "words of the anchor than the positive: they seem to be exchanged."

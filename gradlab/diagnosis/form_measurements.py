@@ -70,6 +70,8 @@ def spelling(
 ) -> Numbers | None:
     """Return the column whose words the tokenizer spells most, and its tokens per letter.
 
+    Also, as ``whole``, the share of its vocabulary that has several letters.
+
     Words of letters only count, and those of scripts without spaces do not.
     """
     tokenizer: Any = getattr(observation.trainer.model, "tokenizer", None)
@@ -90,7 +92,11 @@ def spelling(
             longest = max(range(len(words)), key=lambda at: len(pieces[at]))
             most = {"column": name, "share": share, "word": words[longest],
                     "pieces": len(pieces[longest])}  # fmt: skip
-    return most if most["column"] else None
+    if not most["column"]:
+        return None
+    special = {*getattr(tokenizer, "all_special_tokens", ())}
+    tokens = [token.lstrip("#▁Ġ") for token in tokenizer.get_vocab() if token not in special]
+    return most | {"whole": sum(len(token) > 1 for token in tokens) / max(1, len(tokens))}
 
 
 def _share(texts: Sequence[str], matches: Callable[[str], bool]) -> tuple[float, str]:

@@ -16,7 +16,7 @@ from gradlab.verdict import WATCH, Verdict
 MANY, ENOUGH_ROWS = 0.08, 24
 # Share of texts whose words are joined, which names of one word are; shares of texts as long as the
 # longest one, and of the words of a column that one word is, and its times in a text.
-MANY_JOINED, MANY_LONGEST, FILLS, TIMES = 0.3, 0.25, 0.15, 1.5
+MANY_JOINED, MANY_LONGEST, FILLS, TIMES = 0.3, 0.25, 0.25, 1.5
 # Share of its places with the same word beside it from which on a word is of a template: .3 or more
 # there, and .1 of a mask for words of all kinds.
 FIXED = 0.2
@@ -107,10 +107,13 @@ def forms(
 
 
 # Tokens per letter from which on words are spelt letter by letter: .25 in English, .4 in Finnish.
-SPELT = 0.7
+# Share of tokens of several letters below which a vocabulary is one of letters on purpose.
+SPELT, OF_LETTERS = 0.7, 0.1
 
 
-def spelling(column: str, share: float, word: str, pieces: int) -> Iterator[Verdict]:
+def spelling(
+    column: str, share: float, word: str, pieces: int, whole: float = 1.0
+) -> Iterator[Verdict]:
     """Judge whether the tokenizer knows the words of a column.
 
     Args:
@@ -118,8 +121,9 @@ def spelling(column: str, share: float, word: str, pieces: int) -> Iterator[Verd
         share: tokens per letter of its words.
         word: the word with most tokens.
         pieces: their number.
+        whole: share of the tokens of the vocabulary that have several letters.
     """
-    if share < SPELT:
+    if share < SPELT or whole < OF_LETTERS:
         return
     finding = (
         f"The tokenizer needs {share:.2f} tokens for a letter of the words of column {column!r}, "

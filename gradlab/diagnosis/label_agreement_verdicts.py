@@ -182,7 +182,7 @@ def grouping(rows: int, classes: int, rank: float, nearest: float) -> Iterator[V
 # classes; by how much the nearest of them is nearer than any of these; share of the rows of a class
 # that holds most, and rank of the other classes where words tell them; rank of all texts of classes
 # that words tell: sound ones have .58 and more, joined ones up to .55.
-NO_MORE_ALIKE, CLOSER, MOST_ROWS, ALIKE, TOLD_BY_WORDS = 0.52, 0.1, 0.5, 0.75, 0.565
+NO_MORE_ALIKE, CLOSER, MOST_ROWS, ALIKE, TOLD_BY_WORDS = 0.52, 0.15, 0.5, 0.75, 0.565
 
 
 def groups(

@@ -292,6 +292,7 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("held_rows", {"rows": 9, "columns": ["b"], "trained": ["a", "b"]}, ""),
     ("gold", {"answers": [GOLD | {"kind": "triplets", "exchanged": 0.6}]}, ""),
     ("gold", {"answers": [GOLD | {"kind": "triplets", "exchanged": 0.8}]}, "watch"),
+    ("gold", {"answers": [GOLD | {"kind": "triplets", "exchanged": 0.8, "contrary": 0.6}]}, ""),
     ("best", {"metric": "eval_loss", "greater": False, "computed": False}, "bad"),
     ("gold", {"answers": [RELEVANT | {"rank": 0.9, "itself": 0.14}]}, ""),
     ("gold", {"answers": [RELEVANT | {"rank": 0.9, "beside": 0.14}]}, ""),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+SPELT = {"column": "a", "share": 0.8, "word": "lake", "pieces": 4}
 FORMS = {"rows": 160, "kinds": {}, "length": ["a", 0.05, 40], "filler": ["a", "the", 0.05, 1.0]}
 RATINGS = {
     "loss": "CoSENTLoss", "rows": 160, "halves": [0.8, 0.7],
@@ -94,17 +95,19 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("forms", _form("object", 0.12) | {"rows": 36}, "watch"),
     ("forms", FORMS | {"length": ["a", 0.18, 40]}, ""),
     ("forms", FORMS | {"length": ["a", 0.4, 40]}, "watch", "at most 40 characters"),
-    ("forms", FORMS | {"filler": ["a", "xx", 0.1, 2.2]}, ""),
-    ("forms", FORMS | {"filler": ["a", "xx", 0.2, 2.2]}, "watch", "seems to replace words"),
-    ("forms", FORMS | {"filler": ["a", "xx", 0.2, 1.1]}, ""),
-    ("forms", FORMS | {"filler": ["a", "The", 0.2, 2.2]}, ""),
-    ("forms", FORMS | {"filler": ["a", "we", 0.2, 2.2]}, ""),
+    ("forms", FORMS | {"filler": ["a", "xx", 0.15, 2.2]}, ""),
+    ("forms", FORMS | {"filler": ["a", "xx", 0.3, 2.2]}, "watch", "seems to replace words"),
+    ("forms", FORMS | {"filler": ["a", "xx", 0.3, 1.1]}, ""),
+    ("forms", FORMS | {"filler": ["a", "The", 0.3, 2.2]}, ""),
+    ("forms", FORMS | {"filler": ["a", "we", 0.3, 2.2]}, ""),
     ("forms", FORMS | {"filler": ["a", "200g", 0.5, 6.0]}, ""),
-    ("forms", FORMS | {"filler": ["a", "い", 0.2, 2.2]}, ""),
-    ("forms", FORMS | {"filler": ["a", "xx", 0.2, 2.2, 0.13]}, "watch", "seems to replace words"),
-    ("forms", FORMS | {"filler": ["a", "xx", 0.2, 2.2, 0.3]}, ""),
+    ("forms", FORMS | {"filler": ["a", "い", 0.3, 2.2]}, ""),
+    ("forms", FORMS | {"filler": ["a", "xx", 0.3, 2.2, 0.13]}, "watch", "seems to replace words"),
+    ("forms", FORMS | {"filler": ["a", "xx", 0.3, 2.2, 0.3]}, ""),
     ("spelling", {"column": "a", "share": 0.6, "word": "lake", "pieces": 3}, ""),
-    ("spelling", {"column": "a", "share": 0.8, "word": "lake", "pieces": 4}, "watch", "spells"),
+    ("spelling", SPELT, "watch", "spells"),
+    ("spelling", SPELT | {"whole": 0.07}, ""),
+    ("spelling", SPELT | {"whole": 0.15}, "watch"),
     ("ratings", RATINGS, ""),
     ("ratings", RATINGS | {"halves": [0.7, -0.2]}, ""),
     ("ratings", RATINGS | {"halves": [0.7, -0.4]}, "watch", "In one half of the rows"),

@@ -83,6 +83,8 @@ def by_score(fitting: float, fits: float = 0.1, against: float = 0.5) -> Series:
 
 
 ROW_RUNS = [
+    Run("rows like those before that are new", partners(told=0.9, strangers=0.0)
+        | {"repeated_rows": 1.0}, "Batch", ""),
     Run("pairs of a loop that were mixed", partners(), "Pairs", "watch", "mixed, shifted"),
     Run("pairs of a loop, with labels", partners() | LABELLED, "Pairs", ""),
     Run("pairs of a loop that belong together", partners(told=0.9, strangers=0.0), "Pairs", ""),

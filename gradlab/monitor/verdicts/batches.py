@@ -17,7 +17,7 @@ from gradlab.monitor.history import TRAIN, History, of_dataset
 from gradlab.monitor.label_signs import CLASS_CHANCE, CLASS_SHARE, COUNTED, RELABELLED
 from gradlab.monitor.movement import WEIGHTS_LEFT, WEIGHTS_MOVED
 from gradlab.monitor.verdicts.records import PERSISTENT, Records
-from gradlab.monitor.view_texts import OVERLAP_RANK
+from gradlab.monitor.view_texts import OVERLAP_RANK, PARTNERS
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, WATCH, Verdict
 
@@ -41,9 +41,15 @@ BELONGING = 0.75
 
 
 def repeated(records: Records) -> Verdict | None:
-    """Judge whether each recorded batch holds the rows of the one before."""
+    """Judge whether each recorded batch holds the rows of the one before.
+
+    Rows that are known by their tokens must not be new time and again: rows of one topic may have
+    the same place in all batches.
+    """
     same, count = _points(records, REPEATED), records.count
     if count < 2 * PERSISTENT or len(same) < MOSTLY * (count - 1):
+        return None
+    if len(_points(records, PARTNERS["rows"])) > 1:
         return None
     return Verdict(
         "Batch",

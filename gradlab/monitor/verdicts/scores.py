@@ -81,6 +81,8 @@ PERFECT, SAME_VALUES = 0.999, 3
 # A score before training that leaves no room to improve: sound runs begin up to .975.
 CEILING = 0.98
 HARDER = "Evaluate on harder data: more documents, or negatives that are nearer."
+# Differences by chance up to which there is hardly room above a score to show that it has improved.
+ROOM = 2.0
 # Share of its value before training that a score must have lost while the run goes on.
 LOST_SO_FAR = 0.25
 # Accuracy among triplets, of which chance gives a half, and correlation, of which it gives 0, that
@@ -332,6 +334,9 @@ def _not_improved(score: Score, running: bool, evidence: Mapping[str, float]) ->
             f" Of {score.count} queries, pairs or triplets, {margin:.2f} less may be chance: "
             "evaluate on more."
         )
+        if 1 - before < ROOM * margin:
+            return Verdict("Scores", NOT_JUDGED, finding, HARDER, "no better by chance",
+                           evidence=evidence)  # fmt: skip
     if running:
         return Verdict("Scores", NOT_JUDGED, finding, name="no better yet", evidence=evidence)
     change = (
