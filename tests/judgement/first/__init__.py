@@ -98,4 +98,10 @@ scores stay in `first_score.json`.
 | recipes_of_loops, regular_and_loose_fields, tables_of_many_subjects | 0f53d946 |
 | tables_of_mixed_lengths, teachers_and_copies, triplets_and_labels | 0f53d946 |
 | views_without_labels | 0f53d946 |
+| domains_of_texts, encoders_and_teachers, fields_of_daily_use | a2cf62d2 |
+| fields_of_scripts_and_signs, graded_sets, irregular_texts | a2cf62d2 |
+| kinds_of_trainers, loops_by_loss, loops_from_pairs, loops_under_teachers | a2cf62d2 |
+| losses_in_loops, machinery_of_loops, rankings_by_trainer | a2cf62d2 |
+| rankings_in_batches, scores_by_trainer, tables_in_several_scripts | a2cf62d2 |
+| tables_of_several_uses, texts_of_unlike_kinds, unlabelled_views | a2cf62d2 |
 """

@@ -15,8 +15,7 @@ from sentence_transformers.sentence_transformer.evaluation import (
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.r_fields import (
+from tests.judgement.first.fields_of_scripts_and_signs import (
     CHEMISTRY,
     MAILS,
     MATCHES,
@@ -32,6 +31,7 @@ from tests.judgement.held_out.r_fields import (
     tells,
     triplets_of,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.r_fields import (
+from tests.judgement.first.fields_of_scripts_and_signs import (
     CHEMISTRY,
     JOBS,
     MAILS,

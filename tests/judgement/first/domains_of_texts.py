@@ -12,8 +12,7 @@ from sentence_transformers.sentence_transformer.evaluation import (
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.s_fields import (
+from tests.judgement.first.fields_of_daily_use import (
     DOSES,
     LOGLINES,
     SHORT,
@@ -25,6 +24,7 @@ from tests.judgement.held_out.s_fields import (
     starter,
     ward_words,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.s_fields import (
+from tests.judgement.first.fields_of_daily_use import (
     DOSES,
     LOGLINES,
     MAILS,
@@ -23,6 +22,7 @@ from tests.judgement.held_out.s_fields import (
     verses,
     ward_words,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 
 

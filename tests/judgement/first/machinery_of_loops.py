@@ -14,17 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import (
-    Rows,
-    cosines,
-    counted,
-    embed,
-    infonce,
-    stepped,
-    turn,
-    warmed,
-)
-from tests.judgement.held_out.r_fields import (
+from tests.judgement.first.fields_of_scripts_and_signs import (
     CHEMISTRY,
     HANZI,
     JOBS,
@@ -41,7 +31,17 @@ from tests.judgement.held_out.r_fields import (
     seeks,
     seeks_ragged,
 )
-from tests.judgement.held_out.r_loop_losses import adam, step_of
+from tests.judgement.first.losses_in_loops import adam, step_of
+from tests.judgement.first.turns import (
+    Rows,
+    cosines,
+    counted,
+    embed,
+    infonce,
+    stepped,
+    turn,
+    warmed,
+)
 from tests.judgement.stage import Stage
 from tests.judgement.truth import reciprocal_rank
 

@@ -18,8 +18,7 @@ from sentence_transformers.sentence_transformer.modules import (
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import body, encoder, tokenizer_of
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.r_fields import (
+from tests.judgement.first.fields_of_scripts_and_signs import (
     CHEMISTRY,
     HANZI,
     JOBS,
@@ -34,7 +33,8 @@ from tests.judgement.held_out.r_fields import (
     seeks,
     vocabulary,
 )
-from tests.judgement.held_out.r_ranking import ranking
+from tests.judgement.first.rankings_by_trainer import ranking
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns, retrieval
 

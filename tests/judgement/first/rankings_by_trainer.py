@@ -9,8 +9,7 @@ from sentence_transformers.sentence_transformer.evaluation import InformationRet
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.r_fields import (
+from tests.judgement.first.fields_of_scripts_and_signs import (
     CHEMISTRY,
     JOBS,
     MAILS,
@@ -28,6 +27,7 @@ from tests.judgement.held_out.r_fields import (
     triplets_of,
     vocabulary,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

@@ -13,7 +13,7 @@ from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.sentence_transformer.evaluation import TripletEvaluator
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.r_fields import (
+from tests.judgement.first.fields_of_scripts_and_signs import (
     CHEMISTRY,
     JOBS,
     MAILS,
@@ -28,7 +28,7 @@ from tests.judgement.held_out.r_fields import (
     seeks,
     triplets_of,
 )
-from tests.judgement.held_out.r_ranking import ranking
+from tests.judgement.first.rankings_by_trainer import ranking
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

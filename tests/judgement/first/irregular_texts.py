@@ -13,8 +13,7 @@ from torch import Tensor
 from transformers import EarlyStoppingCallback
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
-from tests.judgement.held_out.r_fields import (
+from tests.judgement.first.fields_of_scripts_and_signs import (
     CHEMISTRY,
     HANZI,
     MATCHES,
@@ -28,9 +27,10 @@ from tests.judgement.held_out.r_fields import (
     seeks,
     stacked_pairs,
 )
-from tests.judgement.held_out.r_loop_losses import adam, step_of
-from tests.judgement.held_out.r_ranking import ranking
-from tests.judgement.held_out.r_texts import letters_encoder
+from tests.judgement.first.losses_in_loops import adam, step_of
+from tests.judgement.first.rankings_by_trainer import ranking
+from tests.judgement.first.texts_of_unlike_kinds import letters_encoder
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns, retrieval
 

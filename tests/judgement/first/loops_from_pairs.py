@@ -11,17 +11,7 @@ from torch import Tensor
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
-from tests.judgement.first.turns import (
-    Rows,
-    cosines,
-    counted,
-    embed,
-    infonce,
-    stepped,
-    turn,
-    warmed,
-)
-from tests.judgement.held_out.s_fields import (
+from tests.judgement.first.fields_of_daily_use import (
     BIRDS,
     MAILS,
     NEWS,
@@ -35,6 +25,16 @@ from tests.judgement.held_out.s_fields import (
     notes,
     starter,
     ward_words,
+)
+from tests.judgement.first.turns import (
+    Rows,
+    cosines,
+    counted,
+    embed,
+    infonce,
+    stepped,
+    turn,
+    warmed,
 )
 from tests.judgement.stage import Stage
 from tests.judgement.truth import reciprocal_rank

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
-from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn
-from tests.judgement.held_out.s_fields import (
+from tests.judgement.first.fields_of_daily_use import (
     BIRDS,
     NEWS,
     QUERIES,
@@ -24,6 +23,7 @@ from tests.judgement.held_out.s_fields import (
     starter,
     topic_words,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation
 

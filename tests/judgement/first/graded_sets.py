@@ -16,8 +16,7 @@ from sentence_transformers.sentence_transformer.evaluation import (
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
 from tests.judgement.first.fields import Field
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.s_fields import (
+from tests.judgement.first.fields_of_daily_use import (
     BIRDS,
     MAILS,
     NEWS,
@@ -30,6 +29,7 @@ from tests.judgement.held_out.s_fields import (
     starter,
     topic_words,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation, learns
 

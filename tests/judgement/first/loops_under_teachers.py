@@ -9,8 +9,7 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn, warmed
-from tests.judgement.held_out.s_fields import (
+from tests.judgement.first.fields_of_daily_use import (
     MAILS,
     PATENTS,
     REACTIONS,
@@ -20,7 +19,8 @@ from tests.judgement.held_out.s_fields import (
     finds_verses,
     starter,
 )
-from tests.judgement.held_out.s_unlabelled import LINES, poet, views
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn, warmed
+from tests.judgement.first.unlabelled_views import LINES, poet, views
 from tests.judgement.stage import Stage
 
 

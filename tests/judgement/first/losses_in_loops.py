@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn, warmed
-from tests.judgement.held_out.r_fields import (
+from tests.judgement.first.fields_of_scripts_and_signs import (
     CHEMISTRY,
     JOBS,
     MAILS,
@@ -29,6 +28,7 @@ from tests.judgement.held_out.r_fields import (
     seeks,
     triplets_of,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn, warmed
 from tests.judgement.stage import Stage
 
 Update = Callable[[Any, int], None]

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
-from tests.judgement.first.turns import Rows, counted, embed, infonce, stepped, turn
-from tests.judgement.held_out.s_fields import (
+from tests.judgement.first.fields_of_daily_use import (
     CHATTER,
     finds_verses,
     headlines,
@@ -24,6 +23,7 @@ from tests.judgement.held_out.s_fields import (
     topic_words,
     verses,
 )
+from tests.judgement.first.turns import Rows, counted, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 
