@@ -208,11 +208,12 @@ def spans_of_one_topic_as_pairs(stage: Stage) -> None:
     ]
 
     def update(criterion: Any, step: int) -> None:
-        spans = [[" ".join(span) for span in zip(*[iter(chance.sample(shelf, 4))] * 2, strict=False)]
-                 for shelf in shelves]  # fmt: skip
+        spans = []
+        for shelf in shelves:
+            texts = chance.sample(shelf, 4)
+            spans.append((" ".join(texts[:2]), " ".join(texts[2:])))
         counted(criterion, step)
-        stepped(
-            optimizer, criterion(*(embed(model, list(side)) for side in zip(*spans, strict=False)))
-        )
+        sides = zip(*spans, strict=True)
+        stepped(optimizer, criterion(*(embed(model, list(side)) for side in sides)))
 
     turn(stage, model, infonce, update, same_topic, steps=60)
