@@ -15,6 +15,7 @@ from gradlab.data.words import (
     is_spaced_wrongly,
     shares_of_identifiers,
     signed,
+    words_of,
 )
 from gradlab.diagnosis import column_trials, form_measurements, noise_trials, trials, word_tables
 from gradlab.diagnosis.label_measurements import vocabulary
@@ -203,6 +204,11 @@ def test_letters_that_stand_apart_are_told_from_sequences():
     assert is_spaced_wrongly("d e r h u n d l i e g t v o r d e r t u e r")
     assert not is_spaced_wrongly("m t v g y g g s g s p q s k l w p k l d")  # a protein
     assert not is_spaced_wrongly("t h e c a t")
+    # Vowels of Hindi and Tamil, points of Hebrew and Arabic and accents stand within words.
+    for text in ("स्टेशन से दो पका अनार लाओ", "நிலையத்திற்கு மாதுளை கொண்டு வா", "שָׁלוֹם עוֹלָם",
+                 "السَّلَامُ عَلَيْكُمْ", "cafe\u0301 re\u0301sume\u0301"):  # fmt: skip
+        assert words_of(text) == text.casefold().split()
+        assert not is_spaced_wrongly(text)
 
 
 @pytest.mark.parametrize(
@@ -220,6 +226,9 @@ def test_numbers_in_another_form_are_no_identifiers(cell, other, share):
 
 def test_marks_around_entities_are_no_blanks():
     assert has_blanks("[HEAD] was here")
+    assert has_blanks("we met [name] today")
+    assert not has_blanks("re: [sales] conference thursday (draft)")
+    assert has_blanks("re: [sales] [name] on [date]")
     assert not has_blanks("[HEAD] ann [/HEAD] met [TAIL] bob [/TAIL]")
     assert not has_blanks("<HEAD> ann </HEAD> met bob")
 

@@ -14,7 +14,13 @@ UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff"
 )
-WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
+# Marks within words that Python does not count among their letters: accents, vowels of Hebrew and
+# Arabic, signs of the scripts of India, and joiners.
+MARKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a"
+    "\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u0900-\u0963\u0966-\u0dff\u200c\u200d"
+)
+WORD = re.compile(rf"[{UNSPACED}]|(?:[^\W{UNSPACED}]|[{MARKS}])+")
 # An address, a path of a file, a hash, digits of base 64, or a word with digits behind a mark or
 # letters, such as doc_017 or q17.
 IDENTIFIER = re.compile(
@@ -38,6 +44,8 @@ BROKEN = re.compile(
     r"[^\W\d_]{2,}(?:-\s+|\u00ad\s*)(?!(?:and|or|to|nor|but|und|oder|bis|et|ou|e|o|y|u|en|of)\b)"
     r"[^\W\d_]{2,}"
 )
+# A tag before the subject of a mail, also of an answer.
+TAG = re.compile(r"^\s*((?i:re|fwd?|aw|wg)\s*:\s*)*\[[a-z][a-z0-9 -]*\]")
 # Signs of code, and how many of them a text of code holds at least: its names repeat.
 CODE, FEWEST_SIGNS = re.compile(r"[(){}=;]"), 3
 QUERY = re.compile(r"(?is)\s*(select\b.*\bfrom|insert\s+into|update\b.*\bset|delete\s+from)\b")
@@ -146,6 +154,7 @@ def is_code(text: str) -> bool:
 
 def has_blanks(text: str) -> bool:
     """Return whether placeholders or masks stand in place of words; in code they are names."""
+    text = TAG.sub("", text)
     signs = len(BLANK.findall(text))
     many = signs >= MANY_BLANKS * max(1, len(text.split()))
     return many and not is_code(BLANK.sub(" ", text))
