@@ -1,6 +1,6 @@
 """The first half of the set, whose cases may fix limits.
 
-Seventeen groups of its cases were a held-out half until verdicts were mended by them. Their first
+Most groups of its cases were a held-out half until verdicts were mended by them. Their first
 scores stay in `first_score.json`.
 
 | cases of | first score with gradlab as of commit |
