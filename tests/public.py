@@ -8,6 +8,7 @@ The page docs/reference/public.md explains the list; tests/test_public.py compar
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import inspect
 from collections.abc import Iterator
@@ -100,6 +101,9 @@ def is_exported(cls: type) -> bool:
 
 def signature(function: Any) -> str:
     """Return the parameters with their defaults, without annotations."""
+    if dataclasses.is_dataclass(function) and isinstance(function, type):
+        # Versions of Python differ in whether an inherited __init__ or __new__ counts.
+        function = functools.partial(function.__init__, None)
     try:
         annotated = inspect.signature(function)
     except (TypeError, ValueError):
