@@ -67,11 +67,17 @@ def partner_numbers(
     return numbers
 
 
-def numbers_of_words(first: Texts, second: Texts) -> dict[str, float]:
-    """Return the same of the words, or tokens, of texts, without what is sorted."""
+def numbers_of_words(
+    first: Texts, second: Texts, foretold: np.ndarray | None = None
+) -> dict[str, float]:
+    """Return the same of the words, or tokens, of texts, without what is sorted.
+
+    ``foretold`` are the `foretold_ranks` of the texts, where they are known.
+    """
     if len(first) < FEWEST_ROWS:
         return {}
-    shared, foretold = _ranks_of_shared(first, second), foretold_ranks(first, second)
+    shared = _ranks_of_shared(first, second)
+    foretold = foretold_ranks(first, second) if foretold is None else foretold
     ranks, mean = shared, float(shared.mean())
     if foretold.mean() > shared.mean():
         teaching = np.flatnonzero(foretold > TEACHES)

@@ -23,7 +23,7 @@ ALONE = "rows_alone_in_class"
 # Of two pairs with different labels, how often the one with the higher label has the higher cosine.
 LABEL_ORDER = "label_order"
 # Of the scores of pairs in all records so far: their rows and different scores, and what
-# `gradlab.diagnosis.foretold_verdicts.labels_foretold` asks.
+# `gradlab.data.label_verdicts.labels_foretold` asks.
 SCORED = {name: f"scores_{name}" for name in ("rows", "distinct", "words", "foretold", "fitting")}
 LABEL_SIGNS = (
     *(CLASS_SHARE, CLASS_CHANCE, RELABELLED, COUNTED, ALONE, LABEL_ORDER), *SCORED.values(),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gradlab.data.cooccurrence import FEWEST_ROWS, foretold_rank
+from gradlab.data.cooccurrence import FEWEST_ROWS, foretold_ranks
 from gradlab.data.partners import numbers_of_words
 from gradlab.monitor.token_signs import looked_up
 
@@ -68,8 +68,9 @@ class ViewTexts:
         if len(self._rows) == count or len(self._rows) < FEWEST_ROWS:
             return {}
         first, second = (list(map(set, column)) for column in zip(*self._rows, strict=True))
-        numbers = numbers_of_words(first, second)
-        return {FORETOLD_RANK: foretold_rank(first, second)} | {
+        ranks = foretold_ranks(first, second)
+        numbers = numbers_of_words(first, second, ranks)
+        return {FORETOLD_RANK: float(ranks.mean())} | {
             PARTNERS[name]: number for name, number in numbers.items()
         }
 
