@@ -14,7 +14,8 @@ from torch import nn
 import gradlab
 from gradlab.data.cooccurrence import foretold_rank
 from gradlab.diagnosis.data_measurements import word_ranks
-from gradlab.diagnosis.verdicts import EFFECTS, judge
+from gradlab.diagnosis.effects import EFFECTS
+from gradlab.diagnosis.verdicts import judge
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict, with_causes
 from tests.processes import fork_audits
 from tests.sentence_training import losses, make_trainer, weights

@@ -15,7 +15,8 @@ pytest.importorskip("sentence_transformers")
 pytest.importorskip("peft")
 
 from gradlab.diagnosis import installation
-from gradlab.diagnosis.verdicts import SILENCES, judge
+from gradlab.diagnosis.effects import SILENCES
+from gradlab.diagnosis.verdicts import judge
 from gradlab.monitor.library_versions import UnsupportedVersionError
 from tests.judgement import retrieval, run_boundaries, scoring, table
 from tests.judgement.case import HALVES, TOOLS, Case, cases
@@ -321,6 +322,27 @@ def test_a_problem_leaves_good_verdicts_without_a_meaning(problem):
             apart = dataset and not (of_trainer or other_of_trainer)
             assert grades[problem] in (BAD, WATCH)
             assert grades[silent] == (GOOD if apart else NOT_JUDGED), silent
+
+
+@pytest.mark.parametrize(
+    ("name", "subjects"),
+    [
+        ("shuffled-positives", {"pairs"}),
+        ("passages-sorted-without-their-questions", {"pairs"}),
+        ("positives-one-row-too-low", {"pairs"}),
+        ("collator-that-sorts-each-column", {"pairs"}),
+        ("positives-and-negatives-exchanged", {"pairs", "columns"}),
+        ("language-as-positive", {"pairs", "columns"}),
+        ("relevant-documents-numbered-from-one", {"evaluation"}),
+        ("gold-scores-of-an-older-order", {"evaluation"}),
+    ],
+)
+def test_one_cause_that_words_and_cosines_show_gets_advice_once(name, subjects):
+    (case,) = [case for case in cases() if case.name == name]
+    verdicts = judge(scoring.read(case.path)["doctor"])
+    alarms = [v for v in verdicts if v.is_problem and v.subject in subjects]
+    assert len(alarms) > 1
+    assert [alarm.name for alarm in alarms if not alarm.cause] == [alarms[0].name]
 
 
 def test_explain_answers_phrases_as_its_score_says():

@@ -66,10 +66,10 @@ def partners(
         and between <= FEW_BETWEEN * strangers
     ):
         finding = (
-            f"In about {percent(min(1.0, 2 * strangers))} of the rows the second text has nothing "
-            "to do with the first, and in the others it fits: by words that both have, or that go "
-            f"together in other rows, {percent(matched)} of the partners fit better than nearly "
-            "all others, and the rest as by chance. These positives are strangers."
+            f"In about {percent(min(1 - matched, 2 * strangers))} of the rows the second text has "
+            "nothing to do with the first, and in the others it fits: by words that both have, or "
+            f"that go together in other rows, {percent(matched)} of the partners fit better than "
+            "nearly all others, and the rest as by chance. These positives are strangers."
         )
         change = (
             "Leave out pairs that do not belong together (label 0), rows without an answer, and "

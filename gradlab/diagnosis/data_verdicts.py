@@ -336,7 +336,7 @@ def unrelated_rows(
         "without a label, or rows that were mixed."
     )
     change = "Read some of these rows; keep pairs that match, or use a loss with labels."
-    yield Verdict("pairs", WATCH, finding, change, "part of the pairs unrelated",
+    yield Verdict("pairs", WATCH, finding, change, "pairs at chance in part",
                   "loss-at-chance", {"without": without, "rank": rank_without})  # fmt: skip
 
 

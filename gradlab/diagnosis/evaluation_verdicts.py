@@ -427,7 +427,7 @@ def _against_words(answer: Mapping[str, Any]) -> Verdict | None:
     if answer["count"] >= ENOUGH_GOLD and (unrelated := _is_unrelated(answer)):
         finding = f"What {name!r} takes for right has no relation to the texts: {unrelated}."
         change = "Check that scores or relevant documents belong to these texts: ids, order."
-        return _of_evaluation(finding, change, "gold unrelated", {})
+        return _of_evaluation(finding, change, "gold without common words", {})
     return None
 
 

@@ -92,7 +92,7 @@ def exchanged(
         "it is nearer: the columns of positives and negatives seem to be exchanged."
     )
     change = "Order the columns: anchor, positive, then negatives (select_columns)."
-    yield Verdict("columns", WATCH, finding, change, "positives and negatives exchanged",
+    yield Verdict("columns", WATCH, finding, change, "negatives share the words",
                   "false-negatives", {"words": words, "embeddings": embeddings})  # fmt: skip
 
 
