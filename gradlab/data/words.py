@@ -108,15 +108,15 @@ def shares_of_identifiers(columns: Mapping[str, Sequence[str]]) -> dict[str, flo
     the table is a text itself.
     """
     shares, are_sought = dict[str, float](), False
-    known: set[str] | None = None
+    vocabulary: set[str] | None = None
     for place, (name, column) in enumerate(columns.items()):
         others = [cells for column_name, cells in columns.items() if column_name != name]
         alone, held = 0, 0
         for text, *row in zip(column, *others, strict=False):
             if is_identifier(text):
-                known = _words_of_texts(columns) if known is None else known
+                vocabulary = _words_of_texts(columns) if vocabulary is None else vocabulary
                 held += any(_is_held(text, cell) for cell in row if cell != text) or (
-                    len(_read(text) & known) >= FEWEST_READ
+                    len(_read(text) & vocabulary) >= FEWEST_READ
                 )
                 alone += 1
         # Of pairs with labels, and of negatives, the row need not hold them.

@@ -113,9 +113,9 @@ def _joined(name: str, table: Mapping[str, Sequence[str]]) -> tuple[float, str]:
     Names of substances have a number for each word, and the words of a name that is looked for, as
     of a function, stand in another text of its row.
     """
-    others = [cells for column, cells in table.items() if column != name]
+    further = [cells for column, cells in table.items() if column != name]
     joined = list[str]()
-    for text, *row in zip(table[name], *others, strict=False):
+    for text, *row in zip(table[name], *further, strict=False):
         parts = PART.findall(text.lower()) if JOINED.fullmatch(text.strip()) else []
         letters = {part for part in parts if not NUMBERED.search(part)}
         explained = max(

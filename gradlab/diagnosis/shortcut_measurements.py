@@ -177,23 +177,6 @@ def template(
     return best
 
 
-def _foretold_behind(
-    opening: tuple[str, ...], first: Sequence[str], second: Sequence[str]
-) -> float:
-    """Return the mean of `foretold_ranks` of rows whose second text begins so; 0 if it is small.
-
-    These ranks depend on each other, so that those near chance say nothing.
-    """
-    words = [[words_of(text) for text in column[:FORETOLD_ROWS]] for column in (first, second)]
-    if len(words[0]) < FEWEST_ROWS:
-        return 0.0
-    texts, partners = ([set(text) for text in column] for column in words)
-    ranks = foretold_ranks(texts, partners)
-    begin = np.array([tuple(text[:OPENING]) == opening for text in words[1]])
-    mean = float(ranks[begin].mean()) if begin.any() else 0.0
-    return mean if mean >= TOLD else 0.0
-
-
 def remains(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the column with most texts that stand for a missing one, or that hold markup."""
     table = observation.table_of(dataset)
@@ -319,12 +302,12 @@ def _holds(text: Sequence[str], phrase: Sequence[str]) -> bool:
 def _is_cut(phrase: Sequence[str], text: Sequence[str]) -> bool:
     """Return whether a phrase stands within a longer text, word by word.
 
-    At its beginning it is a question that its answer repeats, or a name.
+    At its beginning it is a question that its answer repeats, or a name; and numbers, such as that
+    of a telephone, are what is looked for.
     """
-    if not FEWEST_CUT <= len(phrase) < len(text):
+    if not FEWEST_CUT <= len(phrase) < len(text) or "".join(phrase).isdigit():
         return False
-    place = f" {' '.join(text)} ".find(f" {' '.join(phrase)} ")
-    return place > 0
+    return f" {' '.join(text)} ".find(f" {' '.join(phrase)} ") > 0
 
 
 def _are_views(first: Sequence[str], second: Sequence[str]) -> bool:
@@ -366,3 +349,20 @@ def _marks(runs: Sequence[tuple[str, ...]]) -> list[str]:
         " ".join(run) if run and holders[run] == 1 and frozenset(form) <= usual | {""} else ""
         for run, form in zip(runs, forms, strict=True)
     ]
+
+
+def _foretold_behind(
+    opening: tuple[str, ...], first: Sequence[str], second: Sequence[str]
+) -> float:
+    """Return the mean of `foretold_ranks` of rows whose second text begins so; 0 if it is small.
+
+    These ranks depend on each other, so that those near chance say nothing.
+    """
+    words = [[words_of(text) for text in column[:FORETOLD_ROWS]] for column in (first, second)]
+    if len(words[0]) < FEWEST_ROWS:
+        return 0.0
+    texts, partners = ([set(text) for text in column] for column in words)
+    ranks = foretold_ranks(texts, partners)
+    begin = np.array([tuple(text[:OPENING]) == opening for text in words[1]])
+    mean = float(ranks[begin].mean()) if begin.any() else 0.0
+    return mean if mean >= TOLD else 0.0

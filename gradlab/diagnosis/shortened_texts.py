@@ -56,13 +56,13 @@ def at_the_longest(texts: Sequence[str]) -> tuple[float, int]:
 def _have_one_length(ending: Sequence[str], texts: Sequence[str]) -> bool:
     """Return whether texts that end with an ellipsis were cut at a length."""
     bare = [ELLIPSIS.sub("", text) for text in ending]
-    others = [text for text in texts if not ELLIPSIS.search(text)]
+    unmarked = [text for text in texts if not ELLIPSIS.search(text)]
     if not bare:
         return False
     for length, slack in ((len, 1), (lambda text: len(text.split()), 0)):
         most = max(map(length, bare))
         as_long = sum(length(text) >= most - slack for text in bare)
-        longer = sum(length(text) > most + len("...") for text in others)
+        longer = sum(length(text) > most + len("...") for text in unmarked)
         is_cut = as_long >= MOSTLY_AS_LONG * len(bare) and 2 * longer <= len(bare)
         if is_cut and (slack or _stand_within(bare)):
             return True
@@ -81,5 +81,5 @@ def _end_in_words(cut: Sequence[str], texts: Sequence[str]) -> bool:
     apart = set(cut)
     elsewhere = {word for text in texts for word in words_of(text)[: -1 if text in apart else None]}
     last = [words[-1] for text in cut if (words := words_of(text))]
-    known = sum(any(map(str.isdigit, word)) or word in elsewhere for word in last)
-    return known > WHOLE * max(1, len(last))
+    whole = sum(any(map(str.isdigit, word)) or word in elsewhere for word in last)
+    return whole > WHOLE * max(1, len(last))

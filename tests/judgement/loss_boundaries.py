@@ -205,6 +205,8 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("relation", RELATION | {"distinct": 2, "low": 0.03}, "watch"),
     ("grouping", GROUPING, "watch"),
     ("grouping", GROUPING | {"rank": 0.6}, ""),
+    ("grouping", GROUPING | {"own": 0.57}, "watch"),
+    ("grouping", GROUPING | {"own": 0.62}, ""),
     ("grouping", GROUPING | {"nearest": 0.07}, ""),
     ("grouping", GROUPING | {"nearest": 0.14}, "watch"),
     ("met", {"share": 0.014}, ""),
