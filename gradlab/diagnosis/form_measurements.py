@@ -116,12 +116,12 @@ def _joined(name: str, table: Mapping[str, Sequence[str]]) -> tuple[float, str]:
     further = [cells for column, cells in table.items() if column != name]
     joined = list[str]()
     for text, *row in zip(table[name], *further, strict=False):
-        parts = PART.findall(text.lower()) if JOINED.fullmatch(text.strip()) else []
-        letters = {part for part in parts if not NUMBERED.search(part)}
+        pieces = PART.findall(text.lower()) if JOINED.fullmatch(text.strip()) else []
+        letters = {piece for piece in pieces if not NUMBERED.search(piece)}
         explained = max(
             (len(letters & {*words_of(cell)}) for cell in row if cell != text), default=0
         )
-        if 2 * len(letters) > len(parts) and explained < FEWEST_EXPLAINED:
+        if 2 * len(letters) > len(pieces) and explained < FEWEST_EXPLAINED:
             joined.append(text)
     return len(joined) / len(table[name]), joined[0][:60] if joined else ""
 

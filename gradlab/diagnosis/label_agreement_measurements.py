@@ -157,9 +157,9 @@ def grouping(
             far = [overlap(0, row, 0, at) for at in foreign]
             ranks.append(sum((size < own) + (size == own) / 2 for size in far) / len(far))
             nearest.append(max(far) - sum(far) / len(far))
-            some = draw.sample(mates, min(len(mates), len(far)))
-            near = max(overlap(0, row, 0, mate) for mate in some)
-            farther = max(far[: len(some)])
+            few_mates = draw.sample(mates, min(len(mates), len(far)))
+            near = max(overlap(0, row, 0, mate) for mate in few_mates)
+            farther = max(far[: len(few_mates)])
             own_nearer.append(float(near > farther) + (near == farther) / 2)
     if not ranks:
         return None
