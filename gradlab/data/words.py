@@ -185,7 +185,9 @@ def blanks(texts: Sequence[str]) -> tuple[float, str]:
 
     It is 0 where these are few of their words. A tag at the beginning alone counts for none.
     """
-    replaced = [text for text in texts if has_blanks(text) and has_blanks(FIRST_TAG.sub("", text))]
+    replaced = [
+        text for text in texts if has_blanks(text) and BLANK.search(FIRST_TAG.sub("", text))
+    ]
     signs = sum(len(BLANK.findall(text)) for text in replaced)
     if signs < GONE * sum(len(text.split()) for text in replaced) or not replaced:
         return 0.0, ""
