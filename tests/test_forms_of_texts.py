@@ -59,6 +59,17 @@ def test_addresses_of_words_that_texts_hold_are_texts() -> None:
     assert shares_of_identifiers({"text": texts + numbered})["text"] == 0.5
 
 
+def test_numbers_that_words_foretell_are_texts() -> None:
+    names = "one two three four five six seven eight nine".split()  # noqa: SIM905
+    drawn = [(a, b, c) for a in range(9) for b in range(9) for c in (0, 4)]
+    random.Random(0).shuffle(drawn)
+    sums = [f"{a + 1} + 1{b} + 2{c}" for a, b, c in drawn]
+    spelt = [f"{names[a]} and ten {names[b]} and twenty {names[c]}" for a, b, c in drawn]
+    assert "identifier" in kinds(spelt=spelt, sums=sums[1:] + sums[:1])
+    words = [f"{names[a]} first{names[b]} second{names[c]}" for a, b, c in drawn]
+    assert "identifier" not in kinds(spelt=words, sums=sums)
+
+
 @pytest.mark.parametrize(
     "text", ["query: M E G I L N Q H E L H U M", "b ih g b er d r ah n z b ay", "K AE T s IH t s"]
 )

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gradlab.data.cooccurrence import foretold_rank
 from gradlab.data.words import UNSPACED, blanks, is_code, shares_of_identifiers, words_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 from gradlab.diagnosis.shortened_texts import FEWEST_DIFFERENT, at_the_longest, with_ellipsis
@@ -25,6 +26,8 @@ OBJECT = re.compile(
 ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}\S*%[0-9A-Fa-f]{2}|\\u[0-9a-fA-F]{4}|=[0-9A-F]{2}=[0-9A-F]{2}")
 JOINED = re.compile("|".join(rf"[^\W_]+(?:{sign}[^\W_]+){{2,}}\W*" for sign in (r"\+", "_", "-")))
 PART, NUMBERED = re.compile(r"[^\W_]+"), re.compile(r"\d")
+# Rows from which it is learnt which words go together, and mean rank of partners where they do.
+TAUGHT_ROWS, FORETOLD = 512, 0.85
 FEWEST_EXPLAINED = 2  # words of such a name that another text of its row has
 PIECE = re.compile(r"(^|\s)##\w|(^|\s)[ĠĊ▁]\w|\w▁\w")
 LOST = re.compile(r"[^\W\d_]\?[^\W\d_]")
@@ -54,7 +57,7 @@ def forms(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
         column = max(shares, key=lambda name: shares[name][0])
         if shares[column][0]:
             kinds[kind] = [column, *shares[column]]
-    identifiers = shares_of_identifiers(table)
+    identifiers = _identifiers(table)
     column = max(identifiers, key=lambda name: identifiers[name])
     if identifiers[column]:
         kinds["identifier"] = [column, identifiers[column], ""]
@@ -105,6 +108,17 @@ def _share(texts: Sequence[str], matches: Callable[[str], bool]) -> tuple[float,
     """Return the share of texts of a kind, and the first of them, shortened."""
     of_kind = [text for text in texts if matches(text)]
     return len(of_kind) / len(texts), of_kind[0][:60] if of_kind else ""
+
+
+def _identifiers(table: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Return the share of identifiers by column; 0 where words foretell them, as of sums."""
+    shares = shares_of_identifiers(table)
+    if len(table) < 2 or not any(shares.values()):
+        return shares
+    texts = [[{*words_of(text)} for text in column[:TAUGHT_ROWS]] for column in table.values()]
+    if foretold_rank(texts[0], texts[1]) >= FORETOLD:
+        shares |= dict.fromkeys([*table][:2], 0.0)
+    return shares
 
 
 def _joined(name: str, table: Mapping[str, Sequence[str]]) -> tuple[float, str]:
