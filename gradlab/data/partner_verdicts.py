@@ -9,8 +9,9 @@ from gradlab.verdict import BAD, WATCH, Verdict
 
 # Fewest rows that say so; standard errors above a half from which on texts of a row go together;
 # words of a text that stand in other rows as well, from which on these would tell: sound tables
-# whose words do reach .93 (in 900), unrelated ones .5 to .53.
-ENOUGH_ROWS, ABOVE_CHANCE, ENOUGH_WORDS = 96, 4.0, 2.0
+# whose words do reach .93 (in 900), unrelated ones .5 to .53. Such words below which a partner that
+# is not told may be right all the same: codes, formulas and names have 0 to .4.
+ENOUGH_ROWS, ABOVE_CHANCE, ENOUGH_WORDS, SOME_WORDS = 96, 4.0, 2.0, 1.0
 # Shares of rows whose partner is a stranger and a match, of a table of both; how many times as many
 # rows are between them at most: by chance four fifths as many as strangers, and more where words
 # tell all rows a little.
@@ -61,6 +62,8 @@ def partners(
             finding += f" Indeed the {column} column is sorted, while the other one is not."
         grade = BAD if sorted_column else WATCH
         return Verdict("pairs", grade, finding, CHANGE, "texts of other rows", SYMPTOM, evidence)
+    if recurring < SOME_WORDS:
+        return None
     if (
         min(strangers / SOME_STRANGERS, matched / SOME_MATCHES) >= 1
         and between <= FEW_BETWEEN * strangers

@@ -30,8 +30,11 @@ IDENTIFIER = re.compile(
 )
 # A date, a time, a price, or the numbers of a list.
 NUMBERS = re.compile(r"[\d\s.,:/+%€$£()\[\]TZ-]+")
-# Numbers of a date, at least, that another text holds, and their share.
-FEWEST_HELD, HALF_HELD = 2, 0.5
+# Numbers of a date, at least, that another text holds, and their share; words of an address or a
+# path that other texts hold; words that addresses have whatever they are of.
+FEWEST_HELD, HALF_HELD, FEWEST_READ = 2, 0.5, 2
+SOUGHT = 0.25  # share of a column's identifiers that rows hold, where they are what is looked for
+OF_ADDRESSES = {"http", "https", "www", "com", "org", "net", "html", "php", "index", "home", "txt"}
 # Letters of a word, on average, from which on words have lost the spaces between them, which few
 # compounds reach; letters of words, and number of words, at which spaces stand between
 # letters.
@@ -53,10 +56,15 @@ QUERY = re.compile(r"(?is)\s*(select\b.*\bfrom|insert\s+into|update\b.*\bset|del
 # words to be replaced. Braces behind a word, as in LaTeX, or behind a closing one are no blank; nor
 # is a mark that a later one closes, as around the entities of a sentence.
 BLANK = re.compile(
-    r"\[(MASK|UNK)\]|<(mask|unk)>|(?<![\w)}\]^\\])(?<!\)\s)\{\w*\}|\{\{.*?\}\}|\b[xX]{3,}\b|\*{3,}"
-    r"|█+|<[A-Z_]{3,}>(?!.*</)|\[([A-Z_]{3,}|[a-z_]{3,})\](?!.*\[/)"
+    r"\[(MASK|UNK)\]|<(mask|unk)>|(?<![\w)}\]^\\])(?<!\)\s)\{\w*\}|\{\{.*?\}\}|\b[xX]{3,}\b"
+    r"|(?<!\S)\*{3,}(?![^\s.,;:!?])|█+|<[A-Z_]{3,}>(?!.*</)"
+    r"|(?<!\[)\[([A-Z_]{3,}|[a-z_]{3,})\](?![\]{])(?!.*\[/)"
 )
 MANY_BLANKS = 0.15
+# A first tag behind prompts, whatever it is; and share of the words of a column's texts that
+# placeholders are where what tells the texts apart is gone: .4 and more where names were replaced
+# on the way, up to .3 in notes and logs that are made anonymous on purpose.
+FIRST_TAG, GONE = re.compile(r"^\s*(\w+\s*:\s*)*[\[<][\w -]+[\]>]"), 0.33
 # Signs among which some say something: a minus before a number, operators, and categories of signs
 # of mathematics, of currencies, and of pictures.
 SIGN = re.compile(r"(?<!\w)-(?=\s?\d)|[^\w\s-]")
@@ -96,22 +104,30 @@ def shares_of_identifiers(columns: Mapping[str, Sequence[str]]) -> dict[str, flo
     """Return for each column the share of identifiers that no other text of their row holds.
 
     One that another text holds, such as the number of a spare part, is what is looked for; so is a
-    date whose numbers stand there in another form.
+    date whose numbers stand there in another form. An address whose words stand in other texts of
+    the table is a text itself.
     """
-    shares = {}
-    for name, column in columns.items():
+    shares, are_sought = dict[str, float](), False
+    vocabulary: set[str] | None = None
+    for place, (name, column) in enumerate(columns.items()):
         others = [cells for column_name, cells in columns.items() if column_name != name]
-        alone = 0
+        alone, held = 0, 0
         for text, *row in zip(column, *others, strict=False):
             if is_identifier(text):
-                alone += not any(_is_held(text, cell) for cell in row if cell != text)
-        shares[name] = alone / max(1, len(column))
+                vocabulary = _words_of_texts(columns) if vocabulary is None else vocabulary
+                held += any(_is_held(text, cell) for cell in row if cell != text) or (
+                    len(_read(text) & vocabulary) >= FEWEST_READ
+                )
+                alone += 1
+        # Of pairs with labels, and of negatives, the row need not hold them.
+        are_sought = alone > 0 and (held >= SOUGHT * alone or (place > 1 and are_sought))
+        shares[name] = 0.0 if are_sought else (alone - held) / max(1, len(column))
     return shares
 
 
 # Share of vowels among the letters of a text; those of proteins have .2, of European languages .35
-# and more.
-FEWEST_VOWELS = 0.28
+# and more. Share of words of one letter, which signs of sounds such as "k ae t" do not reach.
+FEWEST_VOWELS, MOSTLY_LETTERS = 0.28, 0.8
 
 
 def is_spaced_wrongly(text: str) -> bool:
@@ -121,10 +137,14 @@ def is_spaced_wrongly(text: str) -> bool:
     such as those of a protein.
     """
     words = WORD.findall(text)
-    if not words or text.isupper() or re.search(f"[{UNSPACED}]", text):
+    single = [word for word in words if len(word) == 1]
+    are_capitals = text.isupper() or (2 * len(single) > len(words) and "".join(single).isupper())
+    if not words or are_capitals or re.search(f"[{UNSPACED}]", text):
         return False
     length = sum(map(len, words)) / len(words)
     if length < SHORT_WORDS:
+        if len(single) < MOSTLY_LETTERS * len(words):
+            return False
         letters = re.findall("[a-z]", text.lower())
         vowels = sum(letter in "aeiou" for letter in letters)
         return len(words) >= MANY_WORDS and not vowels < FEWEST_VOWELS * len(letters)
@@ -161,9 +181,17 @@ def has_blanks(text: str) -> bool:
 
 
 def blanks(texts: Sequence[str]) -> tuple[float, str]:
-    """Return the share of texts with words replaced by placeholders, and one of them."""
-    replaced = [*filter(has_blanks, texts)]
-    return len(replaced) / max(len(texts), 1), replaced[0] if replaced else ""
+    """Return the share of texts with words replaced by placeholders, and one of them.
+
+    It is 0 where these are few of their words. A tag at the beginning alone counts for none.
+    """
+    replaced = [
+        text for text in texts if has_blanks(text) and BLANK.search(FIRST_TAG.sub("", text))
+    ]
+    signs = sum(len(BLANK.findall(text)) for text in replaced)
+    if signs < GONE * sum(len(text.split()) for text in replaced) or not replaced:
+        return 0.0, ""
+    return len(replaced) / len(texts), replaced[0]
 
 
 def word_overlap(columns: Sequence[Sequence[str]]) -> Overlap:
@@ -184,6 +212,17 @@ def word_overlap(columns: Sequence[Sequence[str]]) -> Overlap:
 def _share_of(pattern: re.Pattern[str], texts: Sequence[str]) -> tuple[float, str]:
     matches = [match[0] for text in texts if (match := pattern.search(text))]
     return len(matches) / max(1, len(texts)), matches[0] if matches else ""
+
+
+def _words_of_texts(columns: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return the words of the texts of a table that are no identifiers."""
+    texts = (text for column in columns.values() for text in column if not is_identifier(text))
+    return {word for text in texts for word in words_of(text)}
+
+
+def _read(identifier: str) -> set[str]:
+    """Return the words of letters that an address or a path holds."""
+    return {*re.findall(r"[a-z]{3,}", identifier.lower())} - OF_ADDRESSES
 
 
 def _is_held(identifier: str, text: str) -> bool:

@@ -312,10 +312,13 @@ def hard_negatives(
 # Shares of rows without a common word between which the others can be compared with them; mean
 # share of other candidates that must be farther than the positive of these; fewest rows.
 SOME_WITHOUT, MOST_WITHOUT, TOLD_APART, FEWEST_ROWS = 0.2, 0.8, 0.8, 24
+# Share of all rows whose partner fits no better than by chance, by words that go together, up to
+# which the few rows of the first batches are no sign: sound tables have .01, faulty ones .19.
+HARDLY_STRANGERS = 0.06
 
 
 def unrelated_rows(
-    rows: int, without: float, rank_without: float, rank_with: float
+    rows: int, without: float, rank_without: float, rank_with: float, strangers: float = 1.0
 ) -> Iterator[Verdict]:
     """Judge whether a part of the pairs does not belong together, while the others do.
 
@@ -324,7 +327,11 @@ def unrelated_rows(
         without: share of them whose texts have no rare word in common.
         rank_without: mean share of other candidates that are farther than the positive of these.
         rank_with: the same of the others.
+        strangers: share of all rows of the table whose partner is a stranger by words that go
+            together; see `gradlab.data.partners.partner_numbers`.
     """
+    if strangers < HARDLY_STRANGERS:
+        return
     if rows < FEWEST_ROWS or not SOME_WITHOUT < without < MOST_WITHOUT or rank_with < TOLD_APART:
         return
     if is_above_chance(rank_without, max(1, round(without * rows))):

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradlab.data.words import UNSPACED, has_blanks, is_code, shares_of_identifiers, words_of
+from gradlab.data.cooccurrence import foretold_rank
+from gradlab.data.words import UNSPACED, blanks, is_code, shares_of_identifiers, words_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
+from gradlab.diagnosis.shortened_texts import FEWEST_DIFFERENT, at_the_longest, with_ellipsis
 
 READ_ROWS = 2000
-# Characters of a text below which its length says nothing; fewest words of it; fewest such texts of
-# a column; the end of a text that is whole.
-SHORT, FEWEST_WORDS, FEWEST_DIFFERENT = 10, 3, 24
 # Words of three letters or more; how many of a column are tokenised.
 SPELLED, SPELLED_WORDS = (
     re.compile(rf"(?<![^\W_])(?:(?![{UNSPACED}])[^\W\d_]){{3,}}(?![^\W_])"),
     256,
 )
-ENDED = re.compile(r"[.?!:;。？！…\"')\]}>]\s*$")
 OBJECT = re.compile(
     r"<[\w.]+( object)? at 0x[0-9a-fA-F]+>|<(function|generator|class|module|bound method)\b"
     r"|\bdtype: \w+|^(Timestamp|Document|Row|Dataset)\("
 )
 ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}\S*%[0-9A-Fa-f]{2}|\\u[0-9a-fA-F]{4}|=[0-9A-F]{2}=[0-9A-F]{2}")
 JOINED = re.compile("|".join(rf"[^\W_]+(?:{sign}[^\W_]+){{2,}}\W*" for sign in (r"\+", "_", "-")))
+PART, NUMBERED = re.compile(r"[^\W_]+"), re.compile(r"\d")
+# Rows from which it is learnt which words go together, and mean rank of partners where they do.
+TAUGHT_ROWS, FORETOLD = 512, 0.85
+FEWEST_EXPLAINED = 2  # words of such a name that another text of its row has
 PIECE = re.compile(r"(^|\s)##\w|(^|\s)[ĠĊ▁]\w|\w▁\w")
-ELLIPSIS = re.compile(
-    r"(\.\.\.|…|\[\.\.\.\]|\[truncated\]|\[?(read|show) more\]?)\W*$", re.IGNORECASE
-)
 LOST = re.compile(r"[^\W\d_]\?[^\W\d_]")
 Numbers = dict[str, Any]
 
@@ -47,16 +47,21 @@ def forms(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
         return None
     numbers: Numbers = {"rows": max(map(len, table.values()))}
     kinds = {}
-    for kind, matches in KINDS.items():
-        shares = {name: _share(cells, matches) for name, cells in table.items()}
+    of_columns: dict[str, Callable[[Sequence[str]], tuple[float, str]]] = {
+        kind: functools.partial(_share, matches=matches) for kind, matches in KINDS.items()
+    } | {"ellipsis": with_ellipsis, "blank": blanks}
+    measured = {kind: {name: share_of(cells) for name, cells in table.items()}
+                for kind, share_of in of_columns.items()}  # fmt: skip
+    measured["joined"] = {name: _joined(name, table) for name in table}
+    for kind, shares in measured.items():
         column = max(shares, key=lambda name: shares[name][0])
         if shares[column][0]:
             kinds[kind] = [column, *shares[column]]
-    identifiers = shares_of_identifiers(table)
+    identifiers = _identifiers(table)
     column = max(identifiers, key=lambda name: identifiers[name])
     if identifiers[column]:
         kinds["identifier"] = [column, identifiers[column], ""]
-    cut = {name: _at_the_longest(cells) for name, cells in table.items()}
+    cut = {name: at_the_longest(cells) for name, cells in table.items()}
     column = max(cut, key=lambda name: cut[name][0])
     fillers = {name: _filler(cells) for name, cells in table.items()}
     filled = max(fillers, key=lambda name: fillers[name][1])
@@ -105,21 +110,34 @@ def _share(texts: Sequence[str], matches: Callable[[str], bool]) -> tuple[float,
     return len(of_kind) / len(texts), of_kind[0][:60] if of_kind else ""
 
 
-def _at_the_longest(texts: Sequence[str]) -> tuple[float, int]:
-    """Return the share of different texts as long as the longest that do not end, and its length.
+def _identifiers(table: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Return the share of identifiers by column; 0 where words foretell them, as of sums."""
+    shares = shares_of_identifiers(table)
+    if len(table) < 2 or not any(shares.values()):
+        return shares
+    texts = [[{*words_of(text)} for text in column[:TAUGHT_ROWS]] for column in table.values()]
+    if foretold_rank(texts[0], texts[1]) >= FORETOLD:
+        shares |= dict.fromkeys([*table][:2], 0.0)
+    return shares
 
-    Texts have three words or more, as half of a column has. A text that ends has a full stop or
-    another closing mark. Where it is cut behind a word, the space behind that may be missing.
+
+def _joined(name: str, table: Mapping[str, Sequence[str]]) -> tuple[float, str]:
+    """Return the share of a column's texts whose words are joined by signs, and one of them.
+
+    Names of substances have a number for each word, and the words of a name that is looked for, as
+    of a function, stand in another text of its row.
     """
-    different = [text for text in set(texts) if len(text.split()) >= FEWEST_WORDS]
-    longest = max(map(len, different), default=0)
-    few = len(different) < max(FEWEST_DIFFERENT, len(set(texts)) / 2)
-    if longest < SHORT or few:
-        return 0.0, longest
-    cut = [text for text in different if len(text) >= longest - 1 and not ENDED.search(text)]
-    # Texts of one number of words, such as keywords, are that long by themselves.
-    whole = len({len(text.split()) for text in cut}) < 2
-    return 0.0 if whole else len(cut) / len(different), longest
+    further = [cells for column, cells in table.items() if column != name]
+    joined = list[str]()
+    for text, *row in zip(table[name], *further, strict=False):
+        pieces = PART.findall(text.lower()) if JOINED.fullmatch(text.strip()) else []
+        letters = {piece for piece in pieces if not NUMBERED.search(piece)}
+        explained = max(
+            (len(letters & {*words_of(cell)}) for cell in row if cell != text), default=0
+        )
+        if 2 * len(letters) > len(pieces) and explained < FEWEST_EXPLAINED:
+            joined.append(text)
+    return len(joined) / len(table[name]), joined[0][:60] if joined else ""
 
 
 def _filler(texts: Sequence[str]) -> tuple[str, float, float, float]:
@@ -153,10 +171,7 @@ def _filler(texts: Sequence[str]) -> tuple[str, float, float, float]:
 KINDS: dict[str, Callable[[str], bool]] = {
     "object": lambda text: bool(OBJECT.search(text)),
     "escape": lambda text: bool(ESCAPE.search(text)),
-    "joined": lambda text: bool(JOINED.fullmatch(text.strip())),
     "piece": lambda text: bool(PIECE.search(text)),
-    "ellipsis": lambda text: bool(ELLIPSIS.search(text)),
-    "blank": has_blanks,
     "lost": lambda text: bool(LOST.search(text)) and "://" not in text,
 }
 OF_LOSS = (forms, spelling)

@@ -20,12 +20,13 @@ MANY_JOINED, MANY_LONGEST, FILLS, TIMES = 0.3, 0.25, 0.25, 1.5
 # Share of its places with the same word beside it from which on a word is of a template: .3 or more
 # there, and .1 of a mask for words of all kinds.
 FIXED = 0.2
-# Words of grammar, of which short sentences are full: nobody masks a word by them, nor by an amount
-# such as 200g, nor by another letter than x.
+# Words of grammar, of which short sentences are full, and sounds of speech and songs: nobody masks
+# a word by them, nor by an amount such as 200g, nor by another letter than x.
 GRAMMAR = {
     *("a", "an", "and", "as", "at", "by", "for", "from", "in", "is", "of", "on", "or", "that"),
     *("the", "to", "was", "with", "de", "der", "die", "do", "el", "en", "et", "il", "la", "le"),
     *("les", "und", "be", "he", "her", "his", "i", "it", "its", "my", "our", "she", "they", "this"),
+    *("then", "uh", "um", "er", "erm", "hm", "mm", "ah", "oh", "na", "yeah", "hey", "ok", "like"),
     *("we", "you", "your", "are", "has", "have", "not", "ich", "je", "wir"),
 }
 # What texts of a kind are, and what to do.

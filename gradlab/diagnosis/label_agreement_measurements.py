@@ -135,7 +135,9 @@ def grouping(
 ) -> Numbers | None:
     """Return how often a text has more words in common with its class than with others.
 
-    Ranks are among texts of other classes; ``nearest`` is the mean of the largest shares.
+    Ranks are among texts of other classes; ``nearest`` is the mean of the largest shares. ``own``
+    is the share of rows whose nearest text of their class is nearer than the nearest of as many
+    texts of others, where half of the ties count.
     """
     cells, texts = _labels(observation, dataset), _texts(observation, dataset)
     if len(texts) != 1 or not cells or not all(isinstance(cell, int) for cell in cells):
@@ -145,7 +147,7 @@ def grouping(
     rows_of: dict[Any, list[int]] = {}
     for row in range(count):
         rows_of.setdefault(cells[row], []).append(row)
-    ranks, nearest = list[float](), list[float]()
+    ranks, nearest, own_nearer = list[float](), list[float](), list[float]()
     for row in range(count):
         mates = [mate for mate in rows_of[cells[row]] if mate != row]
         sample = draw.sample(range(count), min(count, 2 * OTHERS))
@@ -155,9 +157,14 @@ def grouping(
             far = [overlap(0, row, 0, at) for at in foreign]
             ranks.append(sum((size < own) + (size == own) / 2 for size in far) / len(far))
             nearest.append(max(far) - sum(far) / len(far))
+            few_mates = draw.sample(mates, min(len(mates), len(far)))
+            near = max(overlap(0, row, 0, mate) for mate in few_mates)
+            farther = max(far[: len(few_mates)])
+            own_nearer.append(float(near > farther) + (near == farther) / 2)
     if not ranks:
         return None
     return {
+        "own": sum(own_nearer) / len(own_nearer),
         "rows": len(ranks),
         "classes": len(rows_of),
         "rank": sum(ranks) / len(ranks),

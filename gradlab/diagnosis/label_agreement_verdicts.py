@@ -156,9 +156,13 @@ def relation(
 # By how much the largest share of common words with another class exceeds the mean, where texts
 # have words that could tell classes.
 TELLING_WORDS = 0.1
+# Standard errors of a share of rows above a half that are more than chance.
+NEARER = 2.5
 
 
-def grouping(rows: int, classes: int, rank: float, nearest: float) -> Iterator[Verdict]:
+def grouping(
+    rows: int, classes: int, rank: float, nearest: float, own: float = 0.5
+) -> Iterator[Verdict]:
     """Judge whether texts of a class have more in common than texts of different classes.
 
     Args:
@@ -166,8 +170,12 @@ def grouping(rows: int, classes: int, rank: float, nearest: float) -> Iterator[V
         classes: number of classes.
         rank: mean share of texts of other classes with fewer common words than one of its own.
         nearest: by how much the largest of their shares of common words exceeds their mean.
+        own: share of rows whose nearest text of their class is nearer than that of as many others,
+            as where texts of a class have several forms.
     """
     if rows < ROWS_TO_RELATE or nearest < TELLING_WORDS or is_above_chance(rank, rows):
+        return
+    if (own - 0.5) * 2 * math.sqrt(rows) >= NEARER:
         return
     finding = (
         f"Texts of a class have no more words in common than texts of different classes: more than "

@@ -81,6 +81,9 @@ def measure(observation: Observation) -> dict[str, Any]:
             check.__name__: _tried(check, failures, observation, dataset, batches)
             for check in OF_LOSS
         }
+        partners = (checks["strays"] or {}).get("partners")
+        if checks["unrelated_rows"] and partners:
+            checks["unrelated_rows"]["strangers"] = partners["strangers"]
         losses[dataset] = _measured(checks)
     # Data sets that share a loss have texts of their own.
     for dataset in observation.tables.keys() - losses.keys() - {""}:

@@ -15,6 +15,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from gradlab.data.cooccurrence import FEWEST_ROWS, foretold_ranks
 from gradlab.data.words import MISREAD, words_of
 from gradlab.diagnosis.data_measurements import word_ranks
 from gradlab.diagnosis.label_measurements import OF_ENTRIES, name_of_loss
@@ -26,8 +29,9 @@ from gradlab.diagnosis.observation import Observation, ObservedBatch
 READ_ROWS, FEWEST_WORDS, LONGER, MUCH_LONGER = 2000, 4, 1.4, 2.2
 # Words of an anchor at least for standing in its positive to mean something.
 FEWEST_CUT = 3
-# Words of a text that are its opening.
-OPENING = 7
+# Words of a text that are its opening; rows whose words are asked whether they foretell those
+# behind it, and the mean rank from which on they do.
+OPENING, FORETOLD_ROWS, TOLD = 7, 512, 0.75
 # Texts that stand for a missing one, and marks of files that were read with the wrong encoding or
 # with their markup.
 MISSING = {
@@ -41,8 +45,9 @@ MARKUP = re.compile(
 MANY_TIMES = 4
 TAG = re.compile(r"<[^<>]*>")
 NUMBERED = re.compile(r"\d")  # in a word of an identifier
-# Entries of a list or of JSON that hold code or data, and not a text that was wrapped.
-FEWEST_HELD = 3
+# Entries of a list or of JSON that hold code or data, and not a text that was wrapped; share of the
+# letters of fewer entries that the wrapped text has.
+FEWEST_HELD, MOSTLY_ONE = 3, 0.8
 # Share of the words of the longer of two texts that views of one text have in common.
 MOSTLY_SHARED = 0.7
 Numbers = dict[str, Any]
@@ -81,7 +86,7 @@ def contained(
 ) -> Numbers | None:
     """Return shares of rows whose texts hold each other, share a number, or have the same words.
 
-    ``cut`` is the share whose anchor stands in a longer positive, wherever and however long.
+    ``cut`` is the share whose anchor stands in a longer positive, behind its beginning.
     """
     texts, names = _texts(observation, dataset), list(observation.table_of(dataset))
     if len(texts) < 2 or batches[0].labelled:
@@ -139,15 +144,15 @@ def template(
 ) -> Numbers | None:
     """Return the column of which most texts begin with the same words, and how others begin.
 
-    Anchors are left out where there are other columns: refusals stand in the place of answers.
-    ``fitting`` is the mean share of other rows whose texts have fewer words in common than those of
-    a row that begins so: greetings stand before answers, and refusals in place of them.
+    Anchors are left out: refusals stand in the place of answers. ``fitting`` is the mean share of
+    other rows whose texts have fewer words in common than those of a row that begins so, or whose
+    words foretell it less: greetings stand before answers, and refusals in place of them.
     """
     best: Numbers | None = None
     table = observation.table_of(dataset)
     columns = [column[:READ_ROWS] for column in list(table.values())[:2] if column]
     ranks = list(word_ranks(columns)) if len(columns) > 1 else []
-    for name, cells in list(table.items())[len(table) > 1 :]:
+    for name, cells in list(table.items())[1:]:
         texts = set(cells[:READ_ROWS])
         openings = [tuple(words) for text in texts
                     if len(words := words_of(text)[:OPENING]) == OPENING]  # fmt: skip
@@ -163,7 +168,9 @@ def template(
         numbers = {
             "texts": len(texts), "column": name, "share": times / len(texts),
             "opening": " ".join(opening), "apart": (len(counts) - 1) / max(1, others),
-            "fitting": sum(of_opening) / max(1, len(of_opening)), "opened": len(of_opening),
+            "fitting": max(sum(of_opening) / max(1, len(of_opening)),
+                           _foretold_behind(opening, columns[0], cells)),
+            "opened": len(of_opening),
         }  # fmt: skip
         if best is None or numbers["share"] > best["share"]:
             best = numbers
@@ -270,7 +277,11 @@ def _mark_of(text: str) -> str:
     if text.lstrip()[:1] in "[{":
         with contextlib.suppress(ValueError, SyntaxError):
             held = ast.literal_eval(text.strip())
-            return match[0] if len(held) < FEWEST_HELD else ""
+            values = [str(value) for value in held.values()] if isinstance(held, dict) else []
+            # Of a record, no entry is nearly all of it.
+            most = max(map(len, values), default=1)
+            is_record = most < MOSTLY_ONE * sum(map(len, values))
+            return match[0] if len(held) < FEWEST_HELD and not is_record else ""
         return ""
     return match[0]
 
@@ -289,10 +300,14 @@ def _holds(text: Sequence[str], phrase: Sequence[str]) -> bool:
 
 
 def _is_cut(phrase: Sequence[str], text: Sequence[str]) -> bool:
-    """Return whether a phrase stands in a longer text, word by word."""
-    if not FEWEST_CUT <= len(phrase) < len(text):
+    """Return whether a phrase stands within a longer text, word by word.
+
+    At its beginning it is a question that its answer repeats, or a name; and numbers, such as that
+    of a telephone, are what is looked for.
+    """
+    if not FEWEST_CUT <= len(phrase) < len(text) or "".join(phrase).isdigit():
         return False
-    return f" {' '.join(phrase)} " in f" {' '.join(text)} "
+    return f" {' '.join(text)} ".find(f" {' '.join(phrase)} ") > 0
 
 
 def _are_views(first: Sequence[str], second: Sequence[str]) -> bool:
@@ -334,3 +349,20 @@ def _marks(runs: Sequence[tuple[str, ...]]) -> list[str]:
         " ".join(run) if run and holders[run] == 1 and frozenset(form) <= usual | {""} else ""
         for run, form in zip(runs, forms, strict=True)
     ]
+
+
+def _foretold_behind(
+    opening: tuple[str, ...], first: Sequence[str], second: Sequence[str]
+) -> float:
+    """Return the mean of `foretold_ranks` of rows whose second text begins so; 0 if it is small.
+
+    These ranks depend on each other, so that those near chance say nothing.
+    """
+    words = [[words_of(text) for text in column[:FORETOLD_ROWS]] for column in (first, second)]
+    if len(words[0]) < FEWEST_ROWS:
+        return 0.0
+    texts, partners = ([set(text) for text in column] for column in words)
+    ranks = foretold_ranks(texts, partners)
+    begin = np.array([tuple(text[:OPENING]) == opening for text in words[1]])
+    mean = float(ranks[begin].mean()) if begin.any() else 0.0
+    return mean if mean >= TOLD else 0.0
