@@ -67,6 +67,19 @@ def partner_numbers(
     return numbers
 
 
+def ranks_of_partners(first: Sequence[str], second: Sequence[str]) -> np.ndarray:
+    """Return each row's share of other partners that go less with its text than its own.
+
+    The way is asked, of shared and of foretold words, by which partners go together better.
+    """
+    texts, partners = ([set(words_of(text)) for text in column] for column in (first, second))
+    shared = _ranks_of_shared(texts, partners)
+    if len(texts) < FEWEST_ROWS:
+        return shared
+    foretold = foretold_ranks(texts, partners)
+    return foretold if foretold.mean() > shared.mean() else shared
+
+
 def numbers_of_words(
     first: Texts, second: Texts, foretold: np.ndarray | None = None
 ) -> dict[str, float]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradlab.data.class_words import told_by_words
 from gradlab.data.words import word_overlap, words_of
 from gradlab.diagnosis.foretold_measurements import foretold_labels
 from gradlab.diagnosis.label_measurements import label_cells, name_of_loss
@@ -135,7 +136,8 @@ def grouping(
 ) -> Numbers | None:
     """Return how often a text has more words in common with its class than with others.
 
-    Ranks are among texts of other classes; ``nearest`` is the mean of the largest shares.
+    Ranks are among texts of other classes; ``nearest`` is the mean of the largest shares. For
+    ``told`` see `told_by_words`.
     """
     cells, texts = _labels(observation, dataset), _texts(observation, dataset)
     if len(texts) != 1 or not cells or not all(isinstance(cell, int) for cell in cells):
@@ -162,6 +164,7 @@ def grouping(
         "classes": len(rows_of),
         "rank": sum(ranks) / len(ranks),
         "nearest": sum(nearest) / len(nearest),
+        "told": told_by_words([set(words_of(text)) for text in texts[0][:count]], cells[:count]),
     }
 
 

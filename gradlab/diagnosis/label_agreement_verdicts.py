@@ -154,11 +154,13 @@ def relation(
 
 
 # By how much the largest share of common words with another class exceeds the mean, where texts
-# have words that could tell classes.
-TELLING_WORDS = 0.1
+# have words that could tell classes; standard errors by which words tell them: .7 in faulty sets.
+TELLING_WORDS, TOLD_CLASSES = 0.1, 3.0
 
 
-def grouping(rows: int, classes: int, rank: float, nearest: float) -> Iterator[Verdict]:
+def grouping(
+    rows: int, classes: int, rank: float, nearest: float, told: float = 0.0
+) -> Iterator[Verdict]:
     """Judge whether texts of a class have more in common than texts of different classes.
 
     Args:
@@ -166,8 +168,12 @@ def grouping(rows: int, classes: int, rank: float, nearest: float) -> Iterator[V
         classes: number of classes.
         rank: mean share of texts of other classes with fewer common words than one of its own.
         nearest: by how much the largest of their shares of common words exceeds their mean.
+        told: by how many standard errors words tell classes, as learnt from other texts: texts of
+            a field have any of its words, and few of them in common.
     """
     if rows < ROWS_TO_RELATE or nearest < TELLING_WORDS or is_above_chance(rank, rows):
+        return
+    if told >= TOLD_CLASSES:
         return
     finding = (
         f"Texts of a class have no more words in common than texts of different classes: more than "

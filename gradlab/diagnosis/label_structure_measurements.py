@@ -125,25 +125,34 @@ def teacher_margins(
 ) -> Numbers | None:
     """Return rank correlations of a teacher's margins with common words of positive and negative.
 
-    ``difference`` is that with the difference of both, ``alone`` with the positive's.
+    ``difference`` is that with the difference of both, ``alone`` with the positive's. ``before``
+    and ``after`` are those of the difference with the margins of the rows before and after.
     """
     cells = label_cells(observation, dataset)
     columns = [column for column in observation.table_of(dataset).values() if column]
     if name_of_loss(batches[0].loss) not in TAUGHT or len(columns) < 3 or not cells:
         return None
-    places = _places(min(len(cells), len(columns[0])))
-    scores = np.array([np.atleast_1d(cells[place]) for place in places], dtype=float)
+    count = min(len(cells), len(columns[0]))
+    places = _places(count)
+    scores = np.array([np.atleast_1d(cell) for cell in cells[:count]], dtype=float)
     whole = scores.shape[1] > 1 and scores.shape[1] == len(columns) - 1
     margins = scores[:, 0] - scores[:, 1] if whole else scores[:, 0]
     overlap = word_overlap([[column[place] for place in places] for column in columns[:3]])
     positive, negative = (
         np.array([overlap(0, row, place, row) for row in range(len(places))]) for place in (1, 2)
     )
+    differences = (positive - negative).tolist()
+    own, before, after = (
+        margins.take([place + step for place in places], mode="wrap").tolist()
+        for step in (0, -1, 1)
+    )
     return {
         "rows": len(places),
-        "difference": rank_correlation(margins.tolist(), (positive - negative).tolist()),
-        "alone": rank_correlation(margins.tolist(), positive.tolist()),
+        "difference": rank_correlation(own, differences),
+        "alone": rank_correlation(own, positive.tolist()),
         "spread": float((positive - negative).std()),
+        "before": rank_correlation(before, differences),
+        "after": rank_correlation(after, differences),
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from gradlab.diagnosis.label_agreement_verdicts import TOLD_BY_WORDS
+from gradlab.diagnosis.label_agreement_verdicts import FITS_NEIGHBOUR, TOLD_BY_WORDS
 from gradlab.numbers import percent
 from gradlab.verdict import WATCH, Verdict
 
@@ -160,30 +160,40 @@ def pair_classes(
         yield _verdict(finding, change, "classes of pairs unrelated", chances[0])
 
 
-# Standard errors within which a correlation is none; standard deviation of differences in common
-# words that would show one; by how much that with the positive alone exceeds that with both.
-NO_RELATION, WIDE, ALONE = 2.0, 0.05, 0.2
+# Standard deviation of differences in common words that would show a relation to margins; by how
+# much that with the positive alone exceeds that with both.
+WIDE, ALONE = 0.05, 0.2
 
 
-def teacher_margins(rows: int, difference: float, alone: float, spread: float) -> Iterator[Verdict]:
-    """Judge whether a teacher's margins have to do with the texts.
+def teacher_margins(
+    rows: int, difference: float, alone: float, spread: float, before: float = 0.0,
+    after: float = 0.0,
+) -> Iterator[Verdict]:  # fmt: skip
+    """Judge whether a teacher's margins belong to the texts beside them, and are margins.
+
+    A teacher need not go by common words: that it does not says nothing, unless its margins go with
+    those of a neighbouring row.
 
     Args:
         rows: rows that were compared.
         difference: rank correlation with what the positive has more in common than the negative.
         alone: rank correlation with what the positive has in common.
         spread: standard deviation of these differences.
+        before: rank correlation of these differences with the margin of the row before.
+        after: the same with the margin of the row after.
     """
     if rows < ENOUGH_ROWS or spread < WIDE:
         return
-    if max(abs(difference), abs(alone)) * math.sqrt(rows - 1) < NO_RELATION:
+    neighbour, place = max((before, "before"), (after, "after"))
+    is_theirs = abs(difference) < neighbour / 2
+    if is_theirs and neighbour >= FITS_NEIGHBOUR / math.sqrt(rows - 1):
         finding = (
-            "The teacher's margins have no relation to the texts: over "
-            f"{rows:,} rows their rank correlation with common words is {difference:.2f}. The "
-            "scores may belong to other rows."
+            "The teacher's margins belong to other rows: over "
+            f"{rows:,} rows common words have a rank correlation of {neighbour:.2f} with the "
+            f"margin of the row {place}, and of {difference:.2f} with their own."
         )
         change = "Score the texts after shuffling and filtering, in one map()."
-        yield _verdict(finding, change, "teacher's scores of other rows", difference)
+        yield _verdict(finding, change, "teacher's scores of other rows", neighbour)
     elif alone - difference > ALONE:
         finding = (
             f"The teacher's margins go with the words of the positive alone (rank correlation "

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gradlab.data.partner_verdicts import partners as of_partners
-from gradlab.diagnosis.data_verdicts import is_above_chance
+from gradlab.diagnosis.data_verdicts import is_above_chance, role_of
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, NOT_JUDGED, WATCH, Verdict
 
@@ -54,11 +54,15 @@ def strays(
 # which words say that they do not.
 MOSTLY_EXCHANGED, AGREED, HARDLY_EXCHANGED = 0.8, 0.5, 0.25
 CONTRADICTS = re.compile("contradict", re.IGNORECASE)
+# Rank of the positives from which on they belong to their anchors; share of the words of an anchor
+# from which on a text repeats it but for some of them, and at which it is the anchor.
+BELONG, REPEATS, IS_ANCHOR = 0.8, 0.5, 0.95
 
 
 def exchanged(
-    rows: int, words: float, embedded: int, embeddings: float, column: str
-) -> Iterator[Verdict]:
+    rows: int, words: float, embedded: int, embeddings: float, column: str,
+    repeated: float = 0.0, own_rank: float = 0.0,
+) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether the columns of positives and negatives are exchanged.
 
     Args:
@@ -67,8 +71,19 @@ def exchanged(
         embedded: rows whose embeddings were compared.
         embeddings: share of them in which the negative is nearer to the anchor.
         column: name of the column of negatives.
+        repeated: share of common words of anchor and negative, of rows in which these are more.
+        own_rank: of these rows, share of other positives that go less with the anchor than its own.
     """
     if rows < ENOUGH_ROWS or embeddings <= AGREED:
+        return
+    is_named = role_of(column) == "negative" and words >= MOSTLY_EXCHANGED
+    if own_rank >= BELONG and repeated < IS_ANCHOR and (is_named or repeated >= REPEATS):
+        finding = (
+            f"In {percent(words)} of {rows:,} rows the text of column {column!r} has more words of "
+            "the anchor than the positive, which belongs to the anchor nevertheless: texts that "
+            "repeat the anchor but for some words are hard negatives."
+        )
+        yield Verdict("hard negatives", NOT_JUDGED, finding, name="negatives contradict")
         return
     if CONTRADICTS.match(column):
         finding = (

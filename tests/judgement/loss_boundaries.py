@@ -207,6 +207,8 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("grouping", GROUPING | {"rank": 0.6}, ""),
     ("grouping", GROUPING | {"nearest": 0.07}, ""),
     ("grouping", GROUPING | {"nearest": 0.14}, "watch"),
+    ("grouping", GROUPING | {"told": 2.0}, "watch"),
+    ("grouping", GROUPING | {"told": 4.0}, ""),
     ("met", {"share": 0.014}, ""),
     ("met", {"share": 0.007}, "watch"),
     ("direction", {"solved": 0.0, "wrong": 1.0, "close": 0.5}, ""),
