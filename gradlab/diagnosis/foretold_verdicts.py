@@ -21,6 +21,20 @@ MOST_CONTRARY = 0.8
 # ids are shifted, and where gold is of other texts: wrong ids have 0, and questions that several
 # documents fit alike .16; share of those beside it where ids are shifted.
 FEWEST_MUTUAL, FEW_RIGHT, BY_CHANCE, SHIFTED = 12, 0.2, 0.08, 0.6
+# Share of the words of an anchor from which on a negative repeats it but for some of them, and at
+# which it is the anchor.
+REPEATS, IS_ANCHOR = 0.5, 0.95
+
+
+def are_edited(answer: Mapping[str, Any], belong: float = TELLS) -> bool:
+    """Return whether negatives repeat their anchors but for some words, beside positives that fit.
+
+    Args:
+        answer: ``repetition`` and ``own_rank`` of `gradlab.data.partners.repetitions`.
+        belong: rank from which on positives belong to their anchors.
+    """
+    repeats = REPEATS <= answer.get("repetition", 0.0) < IS_ANCHOR
+    return repeats and answer.get("own_rank", 0.0) >= belong
 
 
 def gold_foretold(answer: Mapping[str, Any]) -> Iterator[Verdict]:
@@ -31,7 +45,8 @@ def gold_foretold(answer: Mapping[str, Any]) -> Iterator[Verdict]:
             `gradlab.diagnosis.foretold_measurements.foretold_gold` returns.
     """
     name, pairs = answer["name"], int(answer["gold"])
-    if answer.get("triplets", 0) >= ENOUGH_GOLD and answer["contrary"] >= MOST_CONTRARY:
+    is_contrary = answer.get("contrary", 0.0) >= MOST_CONTRARY and not are_edited(answer)
+    if answer.get("triplets", 0) >= ENOUGH_GOLD and is_contrary:
         finding = (
             f"In {percent(answer['contrary'])} of the triplets of {name!r}, by the words that go "
             "together in training, the negative belongs to the anchor rather than the positive: "

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from gradlab.data.class_words import told_by_words
+from gradlab.data.partners import ranks_of_partners
 from gradlab.data.words import word_overlap, words_of
 from gradlab.diagnosis.foretold_measurements import foretold_labels
 from gradlab.diagnosis.label_measurements import label_cells, name_of_loss
@@ -103,7 +104,8 @@ def relation(
 ) -> Numbers | None:
     """Return how labels of pairs go with common words and cosines, and how much these vary.
 
-    For ``foretold`` and ``fitting`` see `foretold_labels`.
+    For ``foretold`` and ``fitting`` see `foretold_labels`; ``paired`` is the mean of the
+    `ranks_of_partners`, and ``ranked`` their rank correlation with the labels.
     """
     cells, texts = _labels(observation, dataset), _texts(observation, dataset)
     if name_of_loss(batches[0].loss) not in RATING or len(texts) != 2 or not cells:
@@ -117,8 +119,11 @@ def relation(
             cosines += torch.nn.functional.cosine_similarity(first, second).tolist()
             labels += batch.labels.double().flatten().tolist()
     values = [float(cell) for cell in cells[: len(words)]]
+    ranks = ranks_of_partners(*(column[: len(words)] for column in texts))
     return {
         **foretold_labels(texts, values),
+        "paired": float(ranks.mean()),
+        "ranked": rank_correlation(values, ranks.tolist()),
         "rows": len(words),
         "distinct": len(set(cells)),
         "words": rank_correlation(values, words),
@@ -272,7 +277,10 @@ def scales(observation: Observation, dataset: str, batches: list[ObservedBatch])
 def agreement(
     observation: Observation, dataset: str, batches: list[ObservedBatch]
 ) -> Numbers | None:
-    """Return rank correlations of the labels with common words and with initial cosines."""
+    """Return rank correlations of the labels with common words and with initial cosines.
+
+    ``ranked`` is that with the `ranks_of_partners`.
+    """
     cells, texts = label_cells(observation, dataset), _texts(observation, dataset, WORDED_ROWS)
     is_rating = name_of_loss(batches[0].loss) in RATING
     if not is_rating or len(texts) != 2 or not all(isinstance(c, int | float) for c in cells):
@@ -285,9 +293,12 @@ def agreement(
         first, second = (rows.double() for rows in batch.embedded)
         cosines += torch.nn.functional.cosine_similarity(first, second).tolist()
         labels += batch.labels.double().flatten().tolist() if batch.labels is not None else []
+    values = [float(cells[row]) for row in rows]
+    ranks = ranks_of_partners(*(column[: len(rows)] for column in texts))
     return {
         "rows": len(rows),
-        "words": rank_correlation([float(cells[row]) for row in rows], words),
+        "words": rank_correlation(values, words),
+        "ranked": rank_correlation(values, ranks.tolist()),
         "embedded": len(labels),
         "embeddings": rank_correlation(labels, cosines),
     }

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlab.data.cooccurrence import foretold_ranks
+from gradlab.data.partners import ranks_of_partners
 from gradlab.data.words import plain, word_overlap, words_of
 from gradlab.diagnosis.label_agreement_measurements import (
     RATING,
@@ -69,7 +70,8 @@ def ratings(observation: Observation, dataset: str, batches: list[ObservedBatch]
         "halves": [rank_correlation(labels[rows].tolist(), words[rows].tolist())
                    for rows in (slice(half), slice(half, None))],
         "corners": _corners(labels, words), **_filled(labels, words),
-        **(_two_groups(labels, words) if two else {}), "equal": int(equal.sum()),
+        **(_two_groups(labels, words, ranks_of_partners(*texts)) if two else {}),
+        "equal": int(equal.sum()),
         "label_of_equal": float(labels[equal].mean()) if equal.any() else 1.0,
         **_of_groups(label_cells(observation, dataset), observation.table_of(dataset)),
     }  # fmt: skip
@@ -337,7 +339,8 @@ def _corners(labels: np.ndarray, words: np.ndarray) -> list[float]:
 def _filled(labels: np.ndarray, words: np.ndarray) -> dict[str, float]:
     """Return how the rows of the commonest label differ in common words from the other rows.
 
-    Of grades that are about equally common, none fills in for missing ones.
+    ``offset`` is the distance of their means, in standard deviations of the other rows. Of grades
+    that are about equally common, none fills in for missing ones.
     """
     (label, times), *others = Counter(labels.tolist()).most_common(2)
     of_label = labels == label
@@ -349,6 +352,7 @@ def _filled(labels: np.ndarray, words: np.ndarray) -> dict[str, float]:
         "label": label,
         "share": times / len(labels),
         "spread": float(words[of_label].std() / (remaining.std() or 1.0)),
+        "offset": abs(float(words[of_label].mean() - remaining.mean())) / (remaining.std() or 1.0),
         "correlation": rank_correlation(labels[~of_label].tolist(), remaining.tolist()),
     }
 
@@ -377,8 +381,11 @@ def _of_groups(cells: Sequence[float], table: Mapping[str, Sequence[str]]) -> Nu
     return most
 
 
-def _two_groups(labels: np.ndarray, words: np.ndarray) -> dict[str, float]:
-    """Return how far common words fall into two groups, and which rows are in the other one."""
+def _two_groups(labels: np.ndarray, words: np.ndarray, ranks: np.ndarray) -> dict[str, float]:
+    """Return how far common words fall into two groups, and which rows are in the other one.
+
+    ``reworded`` is the mean of the ranks of partners of rows with the higher label and few words.
+    """
     ordered = np.sort(words)
     best, border = 0.0, 0.0
     for cut in range(FEWEST, len(ordered) - FEWEST):
@@ -388,9 +395,11 @@ def _two_groups(labels: np.ndarray, words: np.ndarray) -> dict[str, float]:
         if explained > best:
             best, border = float(explained), float((low.mean() + high.mean()) / 2)
     low_label, many = labels == labels.min(), words > border
+    few = ~low_label & ~many
     return {
         "apart": best, "low_with_many": float((low_label & many).mean()),
-        "high_with_few": float((~low_label & ~many).mean()),
+        "high_with_few": float(few.mean()),
+        "reworded": float(ranks[few].mean()) if few.any() else 0.0,
     }  # fmt: skip
 
 

@@ -23,6 +23,9 @@ MANY_OPPOSITE, MORE_THAN_BETWEEN = 0.1, 1.5
 # Share of the variance that two groups of common words explain where they tell labels; shares of
 # all rows that have the label of the other group, on both sides and among low labels alone.
 TWO_GROUPS, SOME_ASTRAY, MANY_ASTRAY = 0.8, 0.08, 0.15
+# Rank of partners from which on these belong together, though they have few words in common;
+# distance of means, in standard deviations, from which on a label says something of its rows.
+BELONG, OFFSET = 0.8, 0.75
 # Texts in several rows, share of them with a single label, and different labels of these, where
 # each group has one score.
 SOME_GROUPS, MOSTLY_AVERAGED, MANY_LEVELS = 12, 0.8, 10
@@ -41,7 +44,7 @@ def ratings(
     label: float, share: float, spread: float, correlation: float, equal: int,
     label_of_equal: float, apart: float = 0.0, low_with_many: float = 0.0,
     high_with_few: float = 0.0, groups: int = 0, averaged: float = 0.0, levels: int = 0,
-    column: str = "",
+    column: str = "", reworded: float = 0.0, offset: float = 0.0,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether the labels of pairs mean the same in all rows.
 
@@ -64,6 +67,10 @@ def ratings(
         averaged: share of them of which all rows have the same label.
         levels: different labels of these.
         column: name of the column.
+        reworded: mean share of other partners that go less with a text than its own, of the rows
+            with the higher label in the lower group: these are put in other words.
+        offset: distance of the mean common words of the commonest label from that of other rows, in
+            their standard deviations: where there is one, the label says something of its rows.
     """
     if loss == "CosineSimilarityLoss" and equal >= SOME_EQUAL and 0 < label_of_equal < TOO_LOW:
         yield _scaled_low(loss, equal, label_of_equal)
@@ -95,7 +102,7 @@ def ratings(
         )
         change = "Look at these rows: one source or annotator may give distances."
         yield _verdict(finding, change, "labels reversed in part", corners[0] + corners[2])
-    elif not apart and spread >= AS_WIDE and correlation >= CLEARLY_RELATED:
+    elif spread >= AS_WIDE and correlation >= CLEARLY_RELATED and not (apart or offset >= OFFSET):
         finding = (
             f"{percent(share)} of the labels are {label:g}, of texts with few and with many words "
             "in common, while the other labels go with common words (rank correlation "
@@ -104,6 +111,8 @@ def ratings(
         )
         change = "Leave out rows without a label, in place of fillna(); read some of these rows."
         yield _verdict(finding, change, "labels filled in", share)
+    elif high_with_few >= SOME_ASTRAY and reworded >= BELONG:
+        return  # words do not tell labels
     elif apart >= TWO_GROUPS and (
         (share and low_with_many >= MANY_ASTRAY) or min(low_with_many, high_with_few) >= SOME_ASTRAY
     ):

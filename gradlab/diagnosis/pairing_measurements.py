@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradlab.data.partners import partner_numbers, ranks_of_partners
+from gradlab.data.partners import partner_numbers, repetitions
 from gradlab.data.words import plain, word_overlap, words_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 
@@ -84,9 +84,8 @@ def exchanged(
     """Return how often a negative is nearer to the anchor than the positive, of two kinds.
 
     ``words`` is the share of rows by common words; half of the rows that have equally many count.
-    ``embeddings`` is that of the first batches by the encoder as it is. Of the rows in which the
-    negative has more common words, ``repeated`` is the median share that it has, and ``own_rank``
-    the mean share of other rows' positives that go less with the anchor than its own.
+    ``embeddings`` is that of the first batches by the encoder as it is. For the others see
+    `repetitions`.
     """
     columns = [column for column in observation.table_of(dataset).values() if column]
     if len(columns) != 3 or batches[0].labelled:
@@ -107,13 +106,10 @@ def exchanged(
             )
     if not nearer:
         return None
-    astray = [row for row, share in enumerate(shares) if share == 1]
-    repeated = [overlap(0, row, 2, row) for row in astray]
     return {
         "rows": len(shares), "words": sum(shares) / len(shares), "embedded": len(nearer),
         "embeddings": sum(nearer) / len(nearer), "column": list(observation.table_of(dataset))[2],
-        "repeated": float(np.median(repeated)) if repeated else 0.0,
-        "own_rank": float(ranks_of_partners(*rows[:2])[astray].mean()) if repeated else 0.0,
+        **repetitions(*rows),
     }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ RATINGS = {
 AVERAGED = RATINGS | {"groups": 40, "averaged": 0.95, "levels": 30, "column": "a"}
 COSINES = RATINGS | {"loss": "CosineSimilarityLoss"}
 TWO = RATINGS | {"apart": 0.85, "low_with_many": 0.0, "high_with_few": 0.0}
+REWORDED = TWO | {"low_with_many": 0.2, "high_with_few": 0.1}
 CLASSES = {
     "rows": 160, "classes": 3, "chances": [0.001, 0.001, 0.001], "order": 0.9, "low": 0.05,
     "high": 0.5,
@@ -37,7 +38,7 @@ BY_CHANCE_ALONE = {
 }  # fmt: skip
 STRAYS = {"rows": 160, "median": 0.3}
 EXCHANGED = {"rows": 160, "words": 0.95, "embedded": 32, "embeddings": 0.75, "column": "c"}
-EDITED = EXCHANGED | {"repeated": 0.6, "own_rank": 0.95}
+EDITED = EXCHANGED | {"repetition": 0.6, "own_rank": 0.95}
 COPIES = {"rows": 32, "share": 0.0, "in_data": 0.0, "meant": 16, "size": 16}
 SEAMS = {"column": "a", "prompt": "query", "share": 1.0, "example": "querywhat is"}
 CONFLICTS = {"rows": 200, "share": 1.0, "example": ["what is", "that is"], "sets": 1}
@@ -118,6 +119,8 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("ratings", RATINGS | {"spread": 0.8}, ""),
     ("ratings", RATINGS | {"spread": 0.9}, "watch", "fill in for missing labels"),
     ("ratings", RATINGS | {"spread": 0.9, "correlation": 0.5}, ""),
+    ("ratings", RATINGS | {"spread": 0.9, "offset": 0.6}, "watch"),
+    ("ratings", RATINGS | {"spread": 0.9, "offset": 0.8}, ""),
     ("ratings", RATINGS | {"corners": [0.04, 0.0, 0.03, 0.0]}, ""),
     ("ratings", RATINGS | {"corners": [0.07, 0.0, 0.07, 0.0]}, "watch", "a part of the labels"),
     ("ratings", RATINGS | {"corners": [0.1, 0.05, 0.1, 0.05]}, "watch"),
@@ -126,6 +129,9 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("ratings", RATINGS | {"corners": [0.1, 0.1, 0.1, 0.1]}, ""),
     ("ratings", TWO | {"low_with_many": 0.06, "high_with_few": 0.06}, ""),
     ("ratings", TWO | {"low_with_many": 0.12, "high_with_few": 0.12}, "watch", "contradict that"),
+    ("ratings", REWORDED | {"reworded": 0.7}, "watch"),
+    ("ratings", REWORDED | {"reworded": 0.85}, ""),
+    ("ratings", REWORDED | {"reworded": 0.9, "high_with_few": 0.06}, "watch"),
     ("ratings", TWO | {"low_with_many": 0.1}, ""),
     ("ratings", TWO | {"low_with_many": 0.2}, "watch"),
     ("ratings", TWO | {"low_with_many": 0.2, "share": 0.0}, ""),
@@ -238,11 +244,11 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("exchanged", EDITED, "not judged", "belongs to the anchor nevertheless"),
     ("exchanged", EDITED | {"own_rank": 0.7}, "watch", "seem to be exchanged"),
     ("exchanged", EDITED | {"own_rank": 0.85}, "not judged"),
-    ("exchanged", EDITED | {"repeated": 0.4}, "watch"),
-    ("exchanged", EDITED | {"repeated": 0.97}, "watch"),
-    ("exchanged", EDITED | {"repeated": 0.93}, "not judged"),
-    ("exchanged", EDITED | {"repeated": 0.4, "column": "negative"}, "not judged"),
-    ("exchanged", EDITED | {"repeated": 0.4, "column": "negative", "words": 0.7}, ""),
+    ("exchanged", EDITED | {"repetition": 0.4}, "watch"),
+    ("exchanged", EDITED | {"repetition": 0.97}, "watch"),
+    ("exchanged", EDITED | {"repetition": 0.93}, "not judged"),
+    ("exchanged", EDITED | {"repetition": 0.4, "column": "negative"}, "not judged"),
+    ("exchanged", EDITED | {"repetition": 0.4, "column": "negative", "words": 0.7}, ""),
     ("exchanged", EXCHANGED | {"words": 0.7}, ""),
     ("exchanged", EXCHANGED | {"words": 0.85}, "watch", "seem to be exchanged"),
     ("exchanged", EXCHANGED | {"embeddings": 0.4}, ""),
@@ -255,6 +261,8 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("stream", {"pairs": 12, "alike": 0.95}, ""),
     ("stream", {"pairs": 24, "alike": 0.95}, "watch", "The data are a stream"),
     ("stream", {"pairs": 24, "alike": 0.5}, ""),
+    ("stream", {"pairs": 24, "alike": 0.7}, ""),
+    ("stream", {"pairs": 24, "alike": 0.8}, "watch"),
     ("outweighed", {"share": 0.0045, "rows": 16}, "watch", "outweighs the comparison"),
     ("outweighed", {"share": 0.009, "rows": 16}, ""),
     ("outweighed", {"share": 0.0045, "rows": 32}, ""),
@@ -305,6 +313,8 @@ OF_HEADS: list[tuple[Any, ...]] = [
     ("unanswered", {"answers": [SOUGHT | {"beside": 0.7, "right": 0.15}]}, "bad", "shifted by one"),
     ("unanswered", {"answers": [SOUGHT | {"beside": 0.7, "right": 0.3}]}, ""),
     ("unanswered", {"answers": [CONTRARY | {"contrary": 0.7}]}, ""),
+    ("unanswered", {"answers": [CONTRARY | {"repetition": 0.6, "own_rank": 0.7}]}, ""),
+    ("unanswered", {"answers": [CONTRARY | {"repetition": 0.6, "own_rank": 0.5}]}, "bad"),
     ("unanswered", {"answers": [CONTRARY | {"triplets": 24}]}, ""),
     ("head", HEAD, ""),
     ("head", HEAD | {"rate": 1.4e-3}, ""),
