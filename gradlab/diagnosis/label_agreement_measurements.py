@@ -7,6 +7,7 @@ embeddings second. Each function returns the arguments of the function of the sa
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -33,6 +34,8 @@ RATING = (
     "CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "ContrastiveLoss", "OnlineContrastiveLoss",
 )  # fmt: skip
 TAUGHT = ("MarginMSELoss", "DistillKLDivLoss")
+# Steps between other labels from which on a label is far from them.
+STEPS = 2.5
 # Labels that only say whether the two texts of a row belong together.
 OF_PAIRS = 2
 Numbers = dict[str, Any]
@@ -40,6 +43,8 @@ Numbers = dict[str, Any]
 
 def balance(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the commonest label, and the lowest and highest one beside the range of the others.
+
+    Of a scale whose steps grow, such as 1, 2, 4 and 8, none is beside it.
 
     ``equal`` is the share of the rows with the highest label whose texts have the same words.
     """
@@ -53,7 +58,8 @@ def balance(observation: Observation, dataset: str, batches: list[ObservedBatch]
     for end, levels in ((min(counts), sorted(counts)[1:]), (max(counts), sorted(counts)[:-1])):
         spread = levels[-1] - levels[0] if len(levels) > 1 else 0.0
         distance = min((abs(end - label) for label in levels), default=0.0)
-        if len(levels) > 3 and spread and distance / spread > gap:
+        step = max((b - a for a, b in itertools.pairwise(sorted(levels))), default=0.0)
+        if len(levels) > 3 and spread and distance > max(gap * spread, STEPS * step):
             edge, gap, share = end, distance / spread, counts[end] / len(cells)
     rows = zip(cells, *_texts(observation, dataset)[:2], strict=False)
     highest = [[set(words_of(text)) for text in texts] for label, *texts in rows

@@ -169,7 +169,7 @@ def twin_classes(
     if len(texts) != 1 or not cells or not all(isinstance(cell, int) for cell in cells):
         return None
     common, labels = _common_words(texts[0]), np.array(cells)
-    groups = [label for label, count in Counter(cells).items() if count > 1]
+    groups = [label for label, count in Counter(cells).items() if count >= OF_CLASS]
     if len(groups) < 3:
         return None
     twins = []
@@ -194,8 +194,9 @@ def twin_classes(
     }  # fmt: skip
 
 
-# Part of the way from an unrelated class to its own at which a class is the same.
-NEARLY_OWN = 0.8
+# Part of the way from an unrelated class to its own at which a class is the same; fewest texts of a
+# class that show its own: of a hundred classes, one is as near as two texts in other words.
+NEARLY_OWN, OF_CLASS = 0.8, 4
 
 
 def mixed_classes(
@@ -340,12 +341,14 @@ def _filled(labels: np.ndarray, words: np.ndarray) -> dict[str, float]:
     """Return how the rows of the commonest label differ in common words from the other rows.
 
     ``offset`` is the distance of their means, in standard deviations of the other rows. Of grades
-    that are about equally common, none fills in for missing ones.
+    that are about equally common, none fills in for missing ones, nor does the highest one.
     """
     (label, times), *others = Counter(labels.tolist()).most_common(2)
     of_label = labels == label
     remaining = words[~of_label]
-    few = times < max(FEWEST, OFTEN * len(labels), *(FILLED_TIMES * count for _, count in others))
+    few = label == labels.max() or times < max(
+        FEWEST, OFTEN * len(labels), *(FILLED_TIMES * count for _, count in others)
+    )
     if few or len(remaining) < 3 * FEWEST:
         return {"label": 0.0, "share": 0.0, "spread": 0.0, "correlation": 0.0}
     return {
