@@ -6,6 +6,7 @@ the other. The way that tells more of a table is asked.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from gradlab.data.cooccurrence import (
     rank_within_group,
     words_in_rows,
 )
-from gradlab.data.words import words_of
+from gradlab.data.words import word_overlap, words_of
 
 MOST_ROWS = 512  # that are compared
 # Ranks above which a row has taught which words go together, below which its partner is a stranger,
@@ -67,6 +68,34 @@ def partner_numbers(
     return numbers
 
 
+def ranks_of_partners(first: Sequence[str], second: Sequence[str]) -> np.ndarray:
+    """Return each row's share of other partners that go less with its text than its own.
+
+    The way is asked, of shared and of foretold words, by which partners go together better.
+    """
+    return _ranks_of_texts(tuple(first), tuple(second))
+
+
+def repetitions(
+    anchors: Sequence[str], positives: Sequence[str], negatives: Sequence[str]
+) -> dict[str, float]:
+    """Return whether negatives repeat their anchors, and whether positives belong to them.
+
+    Both are of the rows in which the negative has more words in common with the anchor than the
+    positive: ``repetition`` is the median share that it has, and ``own_rank`` the mean of the
+    `ranks_of_partners` of the positives.
+    """
+    overlap = word_overlap([anchors, positives, negatives])
+    shares = [(overlap(0, row, 1, row), overlap(0, row, 2, row)) for row in range(len(anchors))]
+    astray = [row for row, (positive, negative) in enumerate(shares) if negative > positive]
+    if not astray:
+        return {"repetition": 0.0, "own_rank": 0.0}
+    return {
+        "repetition": float(np.median([shares[row][1] for row in astray])),
+        "own_rank": float(ranks_of_partners(anchors, positives)[astray].mean()),
+    }
+
+
 def numbers_of_words(
     first: Texts, second: Texts, foretold: np.ndarray | None = None
 ) -> dict[str, float]:
@@ -89,6 +118,16 @@ def numbers_of_words(
         "recurring": min(_recurring(first), _recurring(second)),
         "within": rank_within_group(first, second) if mean < UNSURE else 1.0,
     }  # fmt: skip
+
+
+@functools.lru_cache(maxsize=4)  # several checks ask the same texts
+def _ranks_of_texts(first: tuple[str, ...], second: tuple[str, ...]) -> np.ndarray:
+    texts, partners = ([set(words_of(text)) for text in column] for column in (first, second))
+    shared = _ranks_of_shared(texts, partners)
+    if len(texts) < FEWEST_ROWS:
+        return shared
+    foretold = foretold_ranks(texts, partners)
+    return foretold if foretold.mean() > shared.mean() else shared
 
 
 def _ranks_of_shared(first: Texts, second: Texts) -> np.ndarray:

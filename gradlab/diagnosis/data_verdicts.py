@@ -35,7 +35,7 @@ def columns(names: Sequence[str], row: Sequence[str]) -> Iterator[Verdict]:
     )
     example = " | ".join(_shortened(text) for text in row)
     finding = f"By their order, {by_order}. For example: {example}."
-    said = [_role_of(name) for name in names]
+    said = [role_of(name) for name in names]
     for place, (role, name) in enumerate(zip(roles, names, strict=True)):
         meant = said[place] or role
         # Two questions, such as those of duplicates, are a pair.
@@ -347,7 +347,7 @@ def unrelated_rows(
                   "loss-at-chance", {"without": without, "rank": rank_without})  # fmt: skip
 
 
-def _role_of(name: str) -> str:
+def role_of(name: str) -> str:
     """Return the part that the name of a column says; empty for none."""
     return next(
         (role for role, words in ROLES.items() if words.match(name[:1].lower() + name[1:])), ""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gradlab.diagnosis.data_verdicts import is_above_chance
+from gradlab.diagnosis.foretold_verdicts import are_edited
 from gradlab.diagnosis.label_agreement_verdicts import REVERSED
 from gradlab.diagnosis.plan_verdicts import role_of
 from gradlab.errors import counted
@@ -202,7 +203,6 @@ def sign_of(metric: str) -> int:
     return int(any(word in HIGHER for word in words))
 
 
-# Words by which a prompt or the name of a column says which role it plays.
 # Words from which on a prompt is an instruction.
 INSTRUCTION = 3
 
@@ -311,7 +311,6 @@ def _of_evaluation(
 def _without_answers(answer: Mapping[str, Any]) -> Verdict | None:
     """Judge whether an evaluator can compute a score that tells encoders apart."""
     name, count, distinct = answer["name"], answer["count"], answer["distinct"]
-    evidence = {"distinct": float(distinct)}
     if distinct < 2:
         finding = (
             f"The corpus of {name!r} holds a single document: each of {count:,} queries finds it, "
@@ -321,7 +320,7 @@ def _without_answers(answer: Mapping[str, Any]) -> Verdict | None:
         if answer["kind"] == "scores":
             finding = f"All {count:,} gold scores of {name!r} are equal: no score can be computed."
             change = "Give the evaluator pairs with different gold scores."
-        return _of_evaluation(finding, change, "gold equal", evidence, BAD)
+        return _of_evaluation(finding, change, "gold equal", {"distinct": float(distinct)}, BAD)
     if answer.get("same", 0.0) > MOST_EQUAL:
         finding = (
             f"In {percent(answer['same'])} of the triplets of {name!r} the negative is the "
@@ -409,7 +408,8 @@ def _of_queries(name: str, answer: Mapping[str, Any]) -> Verdict | None:
 def _against_words(answer: Mapping[str, Any]) -> Verdict | None:
     """Judge whether words contradict what an evaluator takes for right, or have no relation."""
     name = answer["name"]
-    if min(answer.get("exchanged", 0.0), answer.get("contrary", 1.0)) > MOST_EXCHANGED:
+    contrary = 0.0 if are_edited(answer) else answer.get("contrary", 1.0)
+    if min(answer.get("exchanged", 0.0), contrary) > MOST_EXCHANGED:
         finding = (
             f"In {percent(answer['exchanged'])} of the triplets of {name!r}, the negative has more "
             "words of the anchor than the positive: they seem to be exchanged."

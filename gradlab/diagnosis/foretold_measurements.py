@@ -15,6 +15,7 @@ from gradlab.data.cooccurrence import (
     foretold_numbers,
     foretold_scores,
 )
+from gradlab.data.partners import repetitions
 from gradlab.data.words import words_of
 
 MOST_ROWS = 512  # whose words are compared
@@ -53,15 +54,16 @@ def foretold_gold(
     Returns:
         Of rated pairs ``foretold``, the mean share of other partners that are foretold less than a
         pair's own, and ``fitting``, the rank correlation of these shares with the scores. Of
-        triplets ``triplets``, their number, and ``contrary``, the share of those whose negative is
-        foretold more than the positive. Of queries ``mutual``, the number of those whose most
-        foretold document is foretold most by them in turn, and ``right`` and ``beside``, the shares
-        of these whose document is a right one, and stands next to a right one.
+        triplets `repetitions`, ``triplets``, their number, and ``contrary``, the share of those
+        whose negative is foretold more than the positive. Of queries ``mutual``, the number of
+        those whose most foretold document is foretold most by them in turn, and ``right`` and
+        ``beside``, the shares of these whose document is a right one, and stands next to one.
     """
     columns = [list(table.values())[:2] for table in tables if len(table) > 1]
     learnt = next((_words(c) for c in columns if len(c[0]) >= FEWEST_ROWS), None)
+    edits = repetitions(*zip(*triplets, strict=True)) if triplets else {}
     if learnt is None:
-        return {}
+        return edits
     first, second, scores = rated
     are_numbers = all(isinstance(score, int | float) for score in scores)
     if len(first) == len(second) == len(scores) > 1 and are_numbers:
@@ -74,7 +76,7 @@ def foretold_gold(
         anchors, *others = _words(list(zip(*triplets, strict=True)))
         right, wrong = (foretold_scores(learnt, anchors, texts).diagonal() for texts in others)
         contrary = (right < wrong) + (right == wrong) / 2
-        return {"triplets": len(contrary), "contrary": float(contrary.mean())}
+        return {"triplets": len(contrary), "contrary": float(contrary.mean()), **edits}
     queries, documents, places = sought
     if len(queries) < 2 or len(documents) < 2:
         return {}

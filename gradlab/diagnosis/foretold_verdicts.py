@@ -17,10 +17,24 @@ ENOUGH_GOLD = 32  # pairs of an evaluator that say so
 # Share of triplets whose negative is foretold more: up to .08 in sound ones, .97 and more where
 # columns are exchanged.
 MOST_CONTRARY = 0.8
-# Fewest queries that a document finds in turn, and share of them whose document may be right where
-# gold is of other texts: sound gold has .56 and more, wrong ids have 0; share of those beside it
-# where ids are shifted.
-FEWEST_MUTUAL, FEW_RIGHT, SHIFTED = 12, 0.2, 0.6
+# Fewest queries that a document finds in turn, and shares of them whose document may be right where
+# ids are shifted, and where gold is of other texts: wrong ids have 0, and questions that several
+# documents fit alike .16; share of those beside it where ids are shifted.
+FEWEST_MUTUAL, FEW_RIGHT, BY_CHANCE, SHIFTED = 12, 0.2, 0.08, 0.6
+# Share of the words of an anchor from which on a negative repeats it but for some of them, and at
+# which it is the anchor.
+REPEATS, IS_ANCHOR = 0.5, 0.95
+
+
+def are_edited(answer: Mapping[str, Any], belong: float = TELLS) -> bool:
+    """Return whether negatives repeat their anchors but for some words, beside positives that fit.
+
+    Args:
+        answer: ``repetition`` and ``own_rank`` of `gradlab.data.partners.repetitions`.
+        belong: rank from which on positives belong to their anchors.
+    """
+    repeats = REPEATS <= answer.get("repetition", 0.0) < IS_ANCHOR
+    return repeats and answer.get("own_rank", 0.0) >= belong
 
 
 def gold_foretold(answer: Mapping[str, Any]) -> Iterator[Verdict]:
@@ -31,7 +45,8 @@ def gold_foretold(answer: Mapping[str, Any]) -> Iterator[Verdict]:
             `gradlab.diagnosis.foretold_measurements.foretold_gold` returns.
     """
     name, pairs = answer["name"], int(answer["gold"])
-    if answer.get("triplets", 0) >= ENOUGH_GOLD and answer["contrary"] >= MOST_CONTRARY:
+    is_contrary = answer.get("contrary", 0.0) >= MOST_CONTRARY and not are_edited(answer)
+    if answer.get("triplets", 0) >= ENOUGH_GOLD and is_contrary:
         finding = (
             f"In {percent(answer['contrary'])} of the triplets of {name!r}, by the words that go "
             "together in training, the negative belongs to the anchor rather than the positive: "
@@ -42,7 +57,8 @@ def gold_foretold(answer: Mapping[str, Any]) -> Iterator[Verdict]:
         yield Verdict("evaluation", BAD, finding, change, "gold reversed", OF_SCORE,
                       {"contrary": answer["contrary"]})  # fmt: skip
     mutual, right = answer.get("mutual", 0), answer.get("right", 1.0)
-    if mutual >= FEWEST_MUTUAL and right <= FEW_RIGHT:
+    is_shifted = answer.get("beside", 0.0) >= SHIFTED
+    if mutual >= FEWEST_MUTUAL and right <= (FEW_RIGHT if is_shifted else BY_CHANCE):
         finding = (
             f"By the words that go together in training, {mutual:.0f} queries of {name!r} and a "
             f"document each belong together, and of these documents {percent(right)} are the right "
@@ -51,7 +67,7 @@ def gold_foretold(answer: Mapping[str, Any]) -> Iterator[Verdict]:
         finding += (
             ". They stand next to them: ids are shifted by one, as where one file counts from 0 "
             "and the other from 1."
-            if answer["beside"] >= SHIFTED
+            if is_shifted
             else ", and are in another order."
         )
         change = "Join queries, relevant documents and the corpus by their ids, not by their order."

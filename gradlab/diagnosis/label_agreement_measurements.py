@@ -7,6 +7,7 @@ embeddings second. Each function returns the arguments of the function of the sa
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,6 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradlab.data.class_words import told_by_words
+from gradlab.data.partners import ranks_of_partners
 from gradlab.data.words import word_overlap, words_of
 from gradlab.diagnosis.foretold_measurements import foretold_labels
 from gradlab.diagnosis.label_measurements import label_cells, name_of_loss
@@ -31,6 +34,8 @@ RATING = (
     "CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "ContrastiveLoss", "OnlineContrastiveLoss",
 )  # fmt: skip
 TAUGHT = ("MarginMSELoss", "DistillKLDivLoss")
+# Steps between other labels from which on a label is far from them.
+STEPS = 2.5
 # Labels that only say whether the two texts of a row belong together.
 OF_PAIRS = 2
 Numbers = dict[str, Any]
@@ -38,6 +43,8 @@ Numbers = dict[str, Any]
 
 def balance(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the commonest label, and the lowest and highest one beside the range of the others.
+
+    Of a scale whose steps grow, such as 1, 2, 4 and 8, none is beside it.
 
     ``equal`` is the share of the rows with the highest label whose texts have the same words.
     """
@@ -51,7 +58,8 @@ def balance(observation: Observation, dataset: str, batches: list[ObservedBatch]
     for end, levels in ((min(counts), sorted(counts)[1:]), (max(counts), sorted(counts)[:-1])):
         spread = levels[-1] - levels[0] if len(levels) > 1 else 0.0
         distance = min((abs(end - label) for label in levels), default=0.0)
-        if len(levels) > 3 and spread and distance / spread > gap:
+        step = max((b - a for a, b in itertools.pairwise(sorted(levels))), default=0.0)
+        if len(levels) > 3 and spread and distance > max(gap * spread, STEPS * step):
             edge, gap, share = end, distance / spread, counts[end] / len(cells)
     rows = zip(cells, *_texts(observation, dataset)[:2], strict=False)
     highest = [[set(words_of(text)) for text in texts] for label, *texts in rows
@@ -102,7 +110,8 @@ def relation(
 ) -> Numbers | None:
     """Return how labels of pairs go with common words and cosines, and how much these vary.
 
-    For ``foretold`` and ``fitting`` see `foretold_labels`.
+    For ``foretold`` and ``fitting`` see `foretold_labels`; ``paired`` is the mean of the
+    `ranks_of_partners`, and ``ranked`` their rank correlation with the labels.
     """
     cells, texts = _labels(observation, dataset), _texts(observation, dataset)
     if name_of_loss(batches[0].loss) not in RATING or len(texts) != 2 or not cells:
@@ -116,8 +125,11 @@ def relation(
             cosines += torch.nn.functional.cosine_similarity(first, second).tolist()
             labels += batch.labels.double().flatten().tolist()
     values = [float(cell) for cell in cells[: len(words)]]
+    ranks = ranks_of_partners(*(column[: len(words)] for column in texts))
     return {
         **foretold_labels(texts, values),
+        "paired": float(ranks.mean()),
+        "ranked": rank_correlation(values, ranks.tolist()),
         "rows": len(words),
         "distinct": len(set(cells)),
         "words": rank_correlation(values, words),
@@ -137,7 +149,7 @@ def grouping(
 
     Ranks are among texts of other classes; ``nearest`` is the mean of the largest shares. ``own``
     is the share of rows whose nearest text of their class is nearer than the nearest of as many
-    texts of others, where half of the ties count.
+    texts of others, where half of the ties count. For ``told`` see `told_by_words`.
     """
     cells, texts = _labels(observation, dataset), _texts(observation, dataset)
     if len(texts) != 1 or not cells or not all(isinstance(cell, int) for cell in cells):
@@ -169,6 +181,7 @@ def grouping(
         "classes": len(rows_of),
         "rank": sum(ranks) / len(ranks),
         "nearest": sum(nearest) / len(nearest),
+        "told": told_by_words([set(words_of(text)) for text in texts[0][:count]], cells[:count]),
     }
 
 
@@ -276,7 +289,10 @@ def scales(observation: Observation, dataset: str, batches: list[ObservedBatch])
 def agreement(
     observation: Observation, dataset: str, batches: list[ObservedBatch]
 ) -> Numbers | None:
-    """Return rank correlations of the labels with common words and with initial cosines."""
+    """Return rank correlations of the labels with common words and with initial cosines.
+
+    ``ranked`` is that with the `ranks_of_partners`.
+    """
     cells, texts = label_cells(observation, dataset), _texts(observation, dataset, WORDED_ROWS)
     is_rating = name_of_loss(batches[0].loss) in RATING
     if not is_rating or len(texts) != 2 or not all(isinstance(c, int | float) for c in cells):
@@ -289,9 +305,12 @@ def agreement(
         first, second = (rows.double() for rows in batch.embedded)
         cosines += torch.nn.functional.cosine_similarity(first, second).tolist()
         labels += batch.labels.double().flatten().tolist() if batch.labels is not None else []
+    values = [float(cells[row]) for row in rows]
+    ranks = ranks_of_partners(*(column[: len(rows)] for column in texts))
     return {
         "rows": len(rows),
-        "words": rank_correlation([float(cells[row]) for row in rows], words),
+        "words": rank_correlation(values, words),
+        "ranked": rank_correlation(values, ranks.tolist()),
         "embedded": len(labels),
         "embeddings": rank_correlation(labels, cosines),
     }

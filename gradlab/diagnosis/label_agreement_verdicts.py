@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from gradlab.data.label_verdicts import labels_foretold
+from gradlab.data.label_verdicts import TELLS, labels_foretold
 from gradlab.diagnosis.data_verdicts import is_above_chance
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, WATCH, Verdict
@@ -101,12 +101,13 @@ FITS_NEIGHBOUR = 5.0
 def relation(
     rows: int, distinct: int, words: float, low: float, high: float,
     embedded: int, embeddings: float, before: float = 0.0, after: float = 0.0,
-    foretold: float = 0.5, fitting: float = 0.0,
+    foretold: float = 0.5, fitting: float = 0.0, paired: float = 1.0, ranked: float = 0.0,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether labels have to do with the texts, or with those of a neighbouring row.
 
     Labels of paraphrases and of mined negatives need not go with common words. So texts must differ
-    widely in what they have in common, and both words and embeddings must show no relation.
+    widely in what they have in common, some belong together, and both words and embeddings must
+    show no relation.
 
     Args:
         rows: rows whose words were compared.
@@ -120,6 +121,8 @@ def relation(
         after: the same with the label of the row after.
         foretold: see `gradlab.diagnosis.foretold_verdicts.labels_foretold`.
         fitting: see there.
+        paired: mean share of other partners that go less with a text than its own.
+        ranked: rank correlation of labels with these shares.
     """
     neighbour, place = max((before, "before"), (after, "after"))
     # Labels that are reversed and take turns fit those of a neighbour as well.
@@ -138,9 +141,9 @@ def relation(
         yield from labels_foretold(rows, distinct, words, foretold, fitting)
     if rows < ROWS_TO_RELATE or distinct < 2 or not embedded or high - low < WIDE_RANGE:
         return
-    if distinct == 2 and low > NOTHING_COMMON:
+    if paired < TELLS or (distinct == 2 and low > NOTHING_COMMON):
         return
-    by_words = abs(words) * math.sqrt(rows - 1)
+    by_words = max(abs(words), abs(ranked)) * math.sqrt(rows - 1)
     by_embeddings = abs(embeddings) * math.sqrt(max(1, embedded - 1))
     if by_words < NO_RELATION and by_embeddings < NO_RELATION + 1:
         finding = (
@@ -154,14 +157,13 @@ def relation(
 
 
 # By how much the largest share of common words with another class exceeds the mean, where texts
-# have words that could tell classes.
-TELLING_WORDS = 0.1
-# Standard errors of a share of rows above a half that are more than chance.
-NEARER = 2.5
+# have words that could tell classes; standard errors by which words tell them: .7 in faulty sets;
+# standard errors of a share of rows above a half that are more than chance.
+TELLING_WORDS, TOLD_CLASSES, NEARER = 0.1, 3.0, 2.5
 
 
 def grouping(
-    rows: int, classes: int, rank: float, nearest: float, own: float = 0.5
+    rows: int, classes: int, rank: float, nearest: float, own: float = 0.5, told: float = 0.0
 ) -> Iterator[Verdict]:
     """Judge whether texts of a class have more in common than texts of different classes.
 
@@ -172,8 +174,11 @@ def grouping(
         nearest: by how much the largest of their shares of common words exceeds their mean.
         own: share of rows whose nearest text of their class is nearer than that of as many others,
             as where texts of a class have several forms.
+        told: by how many standard errors words tell classes, as learnt from other texts: texts of
+            a field have any of its words, and few of them in common.
     """
-    if rows < ROWS_TO_RELATE or nearest < TELLING_WORDS or is_above_chance(rank, rows):
+    are_related = told >= TOLD_CLASSES or is_above_chance(rank, rows)
+    if rows < ROWS_TO_RELATE or nearest < TELLING_WORDS or are_related:
         return
     if (own - 0.5) * 2 * math.sqrt(rows) >= NEARER:
         return
@@ -249,9 +254,7 @@ def met(share: float) -> Iterator[Verdict]:
             f"{percent(share)} of what it is with the labels of other rows: the encoder already "
             "gives what the labels ask for, as if they were made with itself."
         )
-        change = (
-            "Make labels or a teacher's scores with another model than the one that is trained."
-        )
+        change = "Make labels or a teacher's scores with another model than the trained one."
         yield Verdict("labels", WATCH, finding, change, "labels already met", "loss-zero",
                       {"share": share})  # fmt: skip
 
@@ -318,12 +321,15 @@ def scales(
                   {"share": share, "between": between})  # fmt: skip
 
 
-# Rank correlation with common words below which labels are reversed, if that with cosines is below
-# 0 as well; fewest rows that say so.
-REVERSED, ENOUGH_ROWS = -0.3, 32
+# Rank correlations with common words and ranks of partners below which labels are reversed, if that
+# with cosines is below 0: the latter are up to -.33 in faulty sets, and from -.1 where unlike texts
+# repeat each other but for some words. Fewest rows that say so.
+REVERSED, FALLS_WITH_RANKS, ENOUGH_ROWS = -0.3, -0.2, 32
 
 
-def agreement(rows: int, words: float, embedded: int, embeddings: float) -> Iterator[Verdict]:
+def agreement(
+    rows: int, words: float, embedded: int, embeddings: float, ranked: float = -1.0
+) -> Iterator[Verdict]:
     """Judge whether labels rise with the likeness of texts.
 
     Words and embeddings must both say no: an untuned encoder and a paraphrase mislead either.
@@ -333,6 +339,7 @@ def agreement(rows: int, words: float, embedded: int, embeddings: float) -> Iter
         words: rank correlation of labels with the share of common words.
         embedded: rows whose embeddings were compared.
         embeddings: rank correlation of labels with the cosines of the encoder as it is.
+        ranked: rank correlation of labels with the ranks of partners; see `relation`.
     """
     evidence = {"words": words, "embeddings": embeddings, "rows": float(rows)}
     if rows < ENOUGH_ROWS or abs(words) < -REVERSED or not embedded:
@@ -341,7 +348,7 @@ def agreement(rows: int, words: float, embedded: int, embeddings: float) -> Iter
         f"Over {rows:,} rows the rank correlation of the labels with common words is {words:.2f}, "
         f"and with the cosines of the encoder {embeddings:.2f}."
     )
-    if words < 0 and embeddings < 0:
+    if max(words, embeddings) < 0 and ranked < FALLS_WITH_RANKS:
         finding += (
             " The labels fall where texts are more alike: they are reversed, as distances are."
         )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlab.data.cooccurrence import foretold_ranks
+from gradlab.data.partners import ranks_of_partners
 from gradlab.data.words import plain, word_overlap, words_of
 from gradlab.diagnosis.label_agreement_measurements import (
     RATING,
@@ -69,7 +70,8 @@ def ratings(observation: Observation, dataset: str, batches: list[ObservedBatch]
         "halves": [rank_correlation(labels[rows].tolist(), words[rows].tolist())
                    for rows in (slice(half), slice(half, None))],
         "corners": _corners(labels, words), **_filled(labels, words),
-        **(_two_groups(labels, words) if two else {}), "equal": int(equal.sum()),
+        **(_two_groups(labels, words, ranks_of_partners(*texts)) if two else {}),
+        "equal": int(equal.sum()),
         "label_of_equal": float(labels[equal].mean()) if equal.any() else 1.0,
         **_of_groups(label_cells(observation, dataset), observation.table_of(dataset)),
     }  # fmt: skip
@@ -125,25 +127,34 @@ def teacher_margins(
 ) -> Numbers | None:
     """Return rank correlations of a teacher's margins with common words of positive and negative.
 
-    ``difference`` is that with the difference of both, ``alone`` with the positive's.
+    ``difference`` is that with the difference of both, ``alone`` with the positive's. ``before``
+    and ``after`` are those of the difference with the margins of the rows before and after.
     """
     cells = label_cells(observation, dataset)
     columns = [column for column in observation.table_of(dataset).values() if column]
     if name_of_loss(batches[0].loss) not in TAUGHT or len(columns) < 3 or not cells:
         return None
-    places = _places(min(len(cells), len(columns[0])))
-    scores = np.array([np.atleast_1d(cells[place]) for place in places], dtype=float)
+    count = min(len(cells), len(columns[0]))
+    places = _places(count)
+    scores = np.array([np.atleast_1d(cell) for cell in cells[:count]], dtype=float)
     whole = scores.shape[1] > 1 and scores.shape[1] == len(columns) - 1
     margins = scores[:, 0] - scores[:, 1] if whole else scores[:, 0]
     overlap = word_overlap([[column[place] for place in places] for column in columns[:3]])
     positive, negative = (
         np.array([overlap(0, row, place, row) for row in range(len(places))]) for place in (1, 2)
     )
+    differences = (positive - negative).tolist()
+    own, before, after = (
+        margins.take([place + step for place in places], mode="wrap").tolist()
+        for step in (0, -1, 1)
+    )
     return {
         "rows": len(places),
-        "difference": rank_correlation(margins.tolist(), (positive - negative).tolist()),
-        "alone": rank_correlation(margins.tolist(), positive.tolist()),
+        "difference": rank_correlation(own, differences),
+        "alone": rank_correlation(own, positive.tolist()),
         "spread": float((positive - negative).std()),
+        "before": rank_correlation(before, differences),
+        "after": rank_correlation(after, differences),
     }
 
 
@@ -158,7 +169,7 @@ def twin_classes(
     if len(texts) != 1 or not cells or not all(isinstance(cell, int) for cell in cells):
         return None
     common, labels = _common_words(texts[0]), np.array(cells)
-    groups = [label for label, count in Counter(cells).items() if count > 1]
+    groups = [label for label, count in Counter(cells).items() if count >= OF_CLASS]
     if len(groups) < 3:
         return None
     twins = []
@@ -183,8 +194,9 @@ def twin_classes(
     }  # fmt: skip
 
 
-# Part of the way from an unrelated class to its own at which a class is the same.
-NEARLY_OWN = 0.8
+# Part of the way from an unrelated class to its own at which a class is the same; fewest texts of a
+# class that show its own: of a hundred classes, one is as near as two texts in other words.
+NEARLY_OWN, OF_CLASS = 0.8, 4
 
 
 def mixed_classes(
@@ -328,18 +340,22 @@ def _corners(labels: np.ndarray, words: np.ndarray) -> list[float]:
 def _filled(labels: np.ndarray, words: np.ndarray) -> dict[str, float]:
     """Return how the rows of the commonest label differ in common words from the other rows.
 
-    Of grades that are about equally common, none fills in for missing ones.
+    ``offset`` is the distance of their means, in standard deviations of the other rows. Of grades
+    that are about equally common, none fills in for missing ones, nor does the highest one.
     """
     (label, times), *others = Counter(labels.tolist()).most_common(2)
     of_label = labels == label
     remaining = words[~of_label]
-    few = times < max(FEWEST, OFTEN * len(labels), *(FILLED_TIMES * count for _, count in others))
+    few = label == labels.max() or times < max(
+        FEWEST, OFTEN * len(labels), *(FILLED_TIMES * count for _, count in others)
+    )
     if few or len(remaining) < 3 * FEWEST:
         return {"label": 0.0, "share": 0.0, "spread": 0.0, "correlation": 0.0}
     return {
         "label": label,
         "share": times / len(labels),
         "spread": float(words[of_label].std() / (remaining.std() or 1.0)),
+        "offset": abs(float(words[of_label].mean() - remaining.mean())) / (remaining.std() or 1.0),
         "correlation": rank_correlation(labels[~of_label].tolist(), remaining.tolist()),
     }
 
@@ -368,8 +384,11 @@ def _of_groups(cells: Sequence[float], table: Mapping[str, Sequence[str]]) -> Nu
     return most
 
 
-def _two_groups(labels: np.ndarray, words: np.ndarray) -> dict[str, float]:
-    """Return how far common words fall into two groups, and which rows are in the other one."""
+def _two_groups(labels: np.ndarray, words: np.ndarray, ranks: np.ndarray) -> dict[str, float]:
+    """Return how far common words fall into two groups, and which rows are in the other one.
+
+    ``reworded`` is the mean of the ranks of partners of rows with the higher label and few words.
+    """
     ordered = np.sort(words)
     best, border = 0.0, 0.0
     for cut in range(FEWEST, len(ordered) - FEWEST):
@@ -379,9 +398,11 @@ def _two_groups(labels: np.ndarray, words: np.ndarray) -> dict[str, float]:
         if explained > best:
             best, border = float(explained), float((low.mean() + high.mean()) / 2)
     low_label, many = labels == labels.min(), words > border
+    few = ~low_label & ~many
     return {
         "apart": best, "low_with_many": float((low_label & many).mean()),
-        "high_with_few": float((~low_label & ~many).mean()),
+        "high_with_few": float(few.mean()),
+        "reworded": float(ranks[few].mean()) if few.any() else 0.0,
     }  # fmt: skip
 
 

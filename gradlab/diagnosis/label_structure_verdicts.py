@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from gradlab.diagnosis.label_agreement_verdicts import TOLD_BY_WORDS
+from gradlab.diagnosis.label_agreement_verdicts import FITS_NEIGHBOUR, TOLD_BY_WORDS
 from gradlab.numbers import percent
 from gradlab.verdict import WATCH, Verdict
 
@@ -23,6 +23,9 @@ MANY_OPPOSITE, MORE_THAN_BETWEEN = 0.1, 1.5
 # Share of the variance that two groups of common words explain where they tell labels; shares of
 # all rows that have the label of the other group, on both sides and among low labels alone.
 TWO_GROUPS, SOME_ASTRAY, MANY_ASTRAY = 0.8, 0.08, 0.15
+# Rank of partners from which on these belong together, though they have few words in common;
+# distance of means, in standard deviations, from which on a label says something of its rows.
+BELONG, OFFSET = 0.8, 0.75
 # Texts in several rows, share of them with a single label, and different labels of these, where
 # each group has one score.
 SOME_GROUPS, MOSTLY_AVERAGED, MANY_LEVELS = 12, 0.8, 10
@@ -41,7 +44,7 @@ def ratings(
     label: float, share: float, spread: float, correlation: float, equal: int,
     label_of_equal: float, apart: float = 0.0, low_with_many: float = 0.0,
     high_with_few: float = 0.0, groups: int = 0, averaged: float = 0.0, levels: int = 0,
-    column: str = "",
+    column: str = "", reworded: float = 0.0, offset: float = 0.0,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether the labels of pairs mean the same in all rows.
 
@@ -64,6 +67,10 @@ def ratings(
         averaged: share of them of which all rows have the same label.
         levels: different labels of these.
         column: name of the column.
+        reworded: mean share of other partners that go less with a text than its own, of the rows
+            with the higher label in the lower group: these are put in other words.
+        offset: distance of the mean common words of the commonest label from that of other rows, in
+            their standard deviations: where there is one, the label says something of its rows.
     """
     if loss == "CosineSimilarityLoss" and equal >= SOME_EQUAL and 0 < label_of_equal < TOO_LOW:
         yield _scaled_low(loss, equal, label_of_equal)
@@ -95,7 +102,7 @@ def ratings(
         )
         change = "Look at these rows: one source or annotator may give distances."
         yield _verdict(finding, change, "labels reversed in part", corners[0] + corners[2])
-    elif not apart and spread >= AS_WIDE and correlation >= CLEARLY_RELATED:
+    elif spread >= AS_WIDE and correlation >= CLEARLY_RELATED and not (apart or offset >= OFFSET):
         finding = (
             f"{percent(share)} of the labels are {label:g}, of texts with few and with many words "
             "in common, while the other labels go with common words (rank correlation "
@@ -104,6 +111,8 @@ def ratings(
         )
         change = "Leave out rows without a label, in place of fillna(); read some of these rows."
         yield _verdict(finding, change, "labels filled in", share)
+    elif high_with_few >= SOME_ASTRAY and reworded >= BELONG:
+        return  # words do not tell labels
     elif apart >= TWO_GROUPS and (
         (share and low_with_many >= MANY_ASTRAY) or min(low_with_many, high_with_few) >= SOME_ASTRAY
     ):
@@ -160,30 +169,40 @@ def pair_classes(
         yield _verdict(finding, change, "classes of pairs unrelated", chances[0])
 
 
-# Standard errors within which a correlation is none; standard deviation of differences in common
-# words that would show one; by how much that with the positive alone exceeds that with both.
-NO_RELATION, WIDE, ALONE = 2.0, 0.05, 0.2
+# Standard deviation of differences in common words that would show a relation to margins; by how
+# much that with the positive alone exceeds that with both.
+WIDE, ALONE = 0.05, 0.2
 
 
-def teacher_margins(rows: int, difference: float, alone: float, spread: float) -> Iterator[Verdict]:
-    """Judge whether a teacher's margins have to do with the texts.
+def teacher_margins(
+    rows: int, difference: float, alone: float, spread: float, before: float = 0.0,
+    after: float = 0.0,
+) -> Iterator[Verdict]:  # fmt: skip
+    """Judge whether a teacher's margins belong to the texts beside them, and are margins.
+
+    A teacher need not go by common words: that it does not says nothing, unless its margins go with
+    those of a neighbouring row.
 
     Args:
         rows: rows that were compared.
         difference: rank correlation with what the positive has more in common than the negative.
         alone: rank correlation with what the positive has in common.
         spread: standard deviation of these differences.
+        before: rank correlation of these differences with the margin of the row before.
+        after: the same with the margin of the row after.
     """
     if rows < ENOUGH_ROWS or spread < WIDE:
         return
-    if max(abs(difference), abs(alone)) * math.sqrt(rows - 1) < NO_RELATION:
+    neighbour, place = max((before, "before"), (after, "after"))
+    is_theirs = abs(difference) < neighbour / 2
+    if is_theirs and neighbour >= FITS_NEIGHBOUR / math.sqrt(rows - 1):
         finding = (
-            "The teacher's margins have no relation to the texts: over "
-            f"{rows:,} rows their rank correlation with common words is {difference:.2f}. The "
-            "scores may belong to other rows."
+            "The teacher's margins belong to other rows: over "
+            f"{rows:,} rows common words have a rank correlation of {neighbour:.2f} with the "
+            f"margin of the row {place}, and of {difference:.2f} with their own."
         )
         change = "Score the texts after shuffling and filtering, in one map()."
-        yield _verdict(finding, change, "teacher's scores of other rows", difference)
+        yield _verdict(finding, change, "teacher's scores of other rows", neighbour)
     elif alone - difference > ALONE:
         finding = (
             f"The teacher's margins go with the words of the positive alone (rank correlation "

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradlab.data.partners import partner_numbers
+from gradlab.data.partners import partner_numbers, repetitions
 from gradlab.data.words import plain, word_overlap, words_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 
@@ -84,7 +84,8 @@ def exchanged(
     """Return how often a negative is nearer to the anchor than the positive, of two kinds.
 
     ``words`` is the share of rows by common words; half of the rows that have equally many count.
-    ``embeddings`` is that of the first batches by the encoder as it is.
+    ``embeddings`` is that of the first batches by the encoder as it is. For the others see
+    `repetitions`.
     """
     columns = [column for column in observation.table_of(dataset).values() if column]
     if len(columns) != 3 or batches[0].labelled:
@@ -108,6 +109,7 @@ def exchanged(
     return {
         "rows": len(shares), "words": sum(shares) / len(shares), "embedded": len(nearer),
         "embeddings": sum(nearer) / len(nearer), "column": list(observation.table_of(dataset))[2],
+        **repetitions(*rows),
     }  # fmt: skip
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gradlab.data.partner_verdicts import partners as of_partners
-from gradlab.diagnosis.data_verdicts import is_above_chance
+from gradlab.diagnosis.data_verdicts import is_above_chance, role_of
+from gradlab.diagnosis.foretold_verdicts import REPEATS, are_edited
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, NOT_JUDGED, WATCH, Verdict
 
@@ -54,11 +55,14 @@ def strays(
 # which words say that they do not.
 MOSTLY_EXCHANGED, AGREED, HARDLY_EXCHANGED = 0.8, 0.5, 0.25
 CONTRADICTS = re.compile("contradict", re.IGNORECASE)
+# Rank of the positives from which on they belong to their anchors.
+BELONG = 0.8
 
 
 def exchanged(
-    rows: int, words: float, embedded: int, embeddings: float, column: str
-) -> Iterator[Verdict]:
+    rows: int, words: float, embedded: int, embeddings: float, column: str,
+    repetition: float = 0.0, own_rank: float = 0.0,
+) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether the columns of positives and negatives are exchanged.
 
     Args:
@@ -67,8 +71,21 @@ def exchanged(
         embedded: rows whose embeddings were compared.
         embeddings: share of them in which the negative is nearer to the anchor.
         column: name of the column of negatives.
+        repetition: share of common words of anchor and negative, of rows in which these are more.
+        own_rank: of these rows, share of other positives that go less with the anchor than its own.
     """
     if rows < ENOUGH_ROWS or embeddings <= AGREED:
+        return
+    is_named = role_of(column) == "negative" and words >= MOSTLY_EXCHANGED
+    if is_named:  # then they need not repeat so much
+        repetition = max(repetition, REPEATS)
+    if are_edited({"repetition": repetition, "own_rank": own_rank}, BELONG):
+        finding = (
+            f"In {percent(words)} of {rows:,} rows the text of column {column!r} has more words of "
+            "the anchor than the positive, which belongs to the anchor nevertheless: texts that "
+            "repeat the anchor but for some words are hard negatives."
+        )
+        yield Verdict("hard negatives", NOT_JUDGED, finding, name="negatives contradict")
         return
     if CONTRADICTS.match(column):
         finding = (
@@ -138,7 +155,7 @@ def stream(pairs: int, alike: float) -> Iterator[Verdict]:
         alike: mean share of rows of other batches with fewer words in common with a row than its
             neighbour.
     """
-    if pairs < FEWEST_PAIRS or not is_above_chance(alike, pairs):
+    if pairs < FEWEST_PAIRS or alike < SORTED or not is_above_chance(alike, pairs):
         return
     finding = (
         "The data are a stream, whose rows are not shuffled: neighbours in a batch have more words "
@@ -149,8 +166,10 @@ def stream(pairs: int, alike: float) -> Iterator[Verdict]:
                   {"alike": alike})  # fmt: skip
 
 
-# Neighbours that say so; learning rate, relative to the encoder's, that is none.
-FEWEST_PAIRS, NO_RATE = 16, 1e-3
+# Neighbours that say so, and how much more alike these are: .87 in a sorted stream, and up to .68
+# by chance, since all neighbours of a batch are compared with the same few rows; learning rate,
+# relative to the encoder's, that is none.
+FEWEST_PAIRS, SORTED, NO_RATE = 16, 0.75, 1e-3
 
 
 def head(weights: int, missed: int, name: str, layer: str, rate: float | None) -> Iterator[Verdict]:

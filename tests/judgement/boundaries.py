@@ -29,6 +29,7 @@ USE = {
 }  # fmt: skip
 COLUMNS = {"outer": [], "columns": ["query", "passage"], "sets": []}
 GOLD = {"name": "a", "kind": "scores", "count": 80, "distinct": 9, "words": 0.8}
+EDITED = {"kind": "triplets", "exchanged": 0.8, "repetition": 0.6, "own_rank": 0.7}
 TRIPLETS = {"name": "a", "kind": "triplets", "count": 80, "distinct": 80, "exchanged": 0.1}
 REGISTERED = {"missing": 0, "trained": 9, "missing_name": ""}
 NO_ADAPTER = REACHED | {"reached": 0, "adapters": 8}
@@ -293,6 +294,9 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("gold", {"answers": [GOLD | {"kind": "triplets", "exchanged": 0.6}]}, ""),
     ("gold", {"answers": [GOLD | {"kind": "triplets", "exchanged": 0.8}]}, "watch"),
     ("gold", {"answers": [GOLD | {"kind": "triplets", "exchanged": 0.8, "contrary": 0.6}]}, ""),
+    ("gold", {"answers": [GOLD | EDITED]}, ""),
+    ("gold", {"answers": [GOLD | EDITED | {"repetition": 0.4}]}, "watch"),
+    ("gold", {"answers": [GOLD | EDITED | {"own_rank": 0.5}]}, "watch"),
     ("best", {"metric": "eval_loss", "greater": False, "computed": False}, "bad"),
     ("gold", {"answers": [RELEVANT | {"rank": 0.9, "itself": 0.14}]}, ""),
     ("gold", {"answers": [RELEVANT | {"rank": 0.9, "beside": 0.14}]}, ""),

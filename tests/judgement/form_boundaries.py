@@ -14,13 +14,14 @@ RATINGS = {
 AVERAGED = RATINGS | {"groups": 40, "averaged": 0.95, "levels": 30, "column": "a"}
 COSINES = RATINGS | {"loss": "CosineSimilarityLoss"}
 TWO = RATINGS | {"apart": 0.85, "low_with_many": 0.0, "high_with_few": 0.0}
+REWORDED = TWO | {"low_with_many": 0.2, "high_with_few": 0.1}
 CLASSES = {
     "rows": 160, "classes": 3, "chances": [0.001, 0.001, 0.001], "order": 0.9, "low": 0.05,
     "high": 0.5,
 }  # fmt: skip
 BY_CHANCE = CLASSES | {"chances": [0.5, 0.5, 0.5]}
 MARGINS = {"rows": 101, "difference": 0.6, "alone": 0.6, "spread": 0.1}
-UNRELATED = MARGINS | {"difference": 0.1, "alone": 0.1}
+OF_OTHERS = MARGINS | {"difference": 0.1, "alone": 0.1, "after": 0.6}
 TWINS = {"rows": 160, "classes": 20, "nearest": 0.9, "example": [3, 5]}
 MIXED = {
     "rows": 160, "classes": 20, "mixed": 0, "share": 0.0, "unmixed": 160, "alike": 0.9, "same": 0.8,
@@ -37,6 +38,7 @@ BY_CHANCE_ALONE = {
 }  # fmt: skip
 STRAYS = {"rows": 160, "median": 0.3}
 EXCHANGED = {"rows": 160, "words": 0.95, "embedded": 32, "embeddings": 0.75, "column": "c"}
+EDITED = EXCHANGED | {"repetition": 0.6, "own_rank": 0.95}
 COPIES = {"rows": 32, "share": 0.0, "in_data": 0.0, "meant": 16, "size": 16}
 SEAMS = {"column": "a", "prompt": "query", "share": 1.0, "example": "querywhat is"}
 CONFLICTS = {"rows": 200, "share": 1.0, "example": ["what is", "that is"], "sets": 1}
@@ -59,7 +61,7 @@ RATED = {
     "name": "a", "empty": 0.0, "gold": 48, "commonest": 0.3, "repeated": 0.0, "foretold": 0.75,
     "fitting": 0.1,
 }  # fmt: skip
-SOUGHT = RATED | {"gold": 0, "foretold": 0.5, "mutual": 18, "right": 0.14, "beside": 0.1}
+SOUGHT = RATED | {"gold": 0, "foretold": 0.5, "mutual": 18, "right": 0.06, "beside": 0.1}
 REACHED = RATED | {
     "gold": 0, "foretold": 0.5, "documents": 100, "places": 100, "measure": "recall",
 }  # fmt: skip
@@ -117,6 +119,8 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("ratings", RATINGS | {"spread": 0.8}, ""),
     ("ratings", RATINGS | {"spread": 0.9}, "watch", "fill in for missing labels"),
     ("ratings", RATINGS | {"spread": 0.9, "correlation": 0.5}, ""),
+    ("ratings", RATINGS | {"spread": 0.9, "offset": 0.6}, "watch"),
+    ("ratings", RATINGS | {"spread": 0.9, "offset": 0.8}, ""),
     ("ratings", RATINGS | {"corners": [0.04, 0.0, 0.03, 0.0]}, ""),
     ("ratings", RATINGS | {"corners": [0.07, 0.0, 0.07, 0.0]}, "watch", "a part of the labels"),
     ("ratings", RATINGS | {"corners": [0.1, 0.05, 0.1, 0.05]}, "watch"),
@@ -125,6 +129,9 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("ratings", RATINGS | {"corners": [0.1, 0.1, 0.1, 0.1]}, ""),
     ("ratings", TWO | {"low_with_many": 0.06, "high_with_few": 0.06}, ""),
     ("ratings", TWO | {"low_with_many": 0.12, "high_with_few": 0.12}, "watch", "contradict that"),
+    ("ratings", REWORDED | {"reworded": 0.7}, "watch"),
+    ("ratings", REWORDED | {"reworded": 0.85}, ""),
+    ("ratings", REWORDED | {"reworded": 0.9, "high_with_few": 0.06}, "watch"),
     ("ratings", TWO | {"low_with_many": 0.1}, ""),
     ("ratings", TWO | {"low_with_many": 0.2}, "watch"),
     ("ratings", TWO | {"low_with_many": 0.2, "share": 0.0}, ""),
@@ -150,10 +157,14 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("pair_classes", BY_CHANCE | {"high": 0.15}, ""),
     ("pair_classes", BY_CHANCE | {"high": 0.25}, "watch"),
     ("teacher_margins", MARGINS, ""),
-    ("teacher_margins", MARGINS | {"difference": 0.15, "alone": 0.15}, "watch", "no relation"),
-    ("teacher_margins", MARGINS | {"difference": 0.3, "alone": 0.3}, ""),
-    ("teacher_margins", UNRELATED | {"spread": 0.035}, ""),
-    ("teacher_margins", UNRELATED | {"spread": 0.07}, "watch"),
+    ("teacher_margins", MARGINS | {"difference": 0.1, "alone": 0.1}, ""),
+    ("teacher_margins", OF_OTHERS, "watch", "margin of the row after"),
+    ("teacher_margins", OF_OTHERS | {"before": 0.7}, "watch", "margin of the row before"),
+    ("teacher_margins", OF_OTHERS | {"difference": 0.2, "alone": 0.2}, "watch"),
+    ("teacher_margins", OF_OTHERS | {"difference": 0.4, "alone": 0.4}, ""),
+    ("teacher_margins", OF_OTHERS | {"after": 0.4}, ""),
+    ("teacher_margins", OF_OTHERS | {"spread": 0.035}, ""),
+    ("teacher_margins", OF_OTHERS | {"spread": 0.07}, "watch"),
     ("teacher_margins", MARGINS | {"alone": 0.75}, ""),
     ("teacher_margins", MARGINS | {"alone": 0.9}, "watch", "scores of the positive"),
     ("twin_classes", TWINS | {"share": 0.2}, ""),
@@ -230,6 +241,14 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("exchanged", EXCHANGED | {"words": 0.2, "embeddings": 0.4}, ""),
     ("exchanged", EXCHANGED | {"words": 0.3}, ""),
     ("exchanged", EXCHANGED | {"column": "contradiction"}, "not judged", "contradictions"),
+    ("exchanged", EDITED, "not judged", "belongs to the anchor nevertheless"),
+    ("exchanged", EDITED | {"own_rank": 0.7}, "watch", "seem to be exchanged"),
+    ("exchanged", EDITED | {"own_rank": 0.85}, "not judged"),
+    ("exchanged", EDITED | {"repetition": 0.4}, "watch"),
+    ("exchanged", EDITED | {"repetition": 0.97}, "watch"),
+    ("exchanged", EDITED | {"repetition": 0.93}, "not judged"),
+    ("exchanged", EDITED | {"repetition": 0.4, "column": "negative"}, "not judged"),
+    ("exchanged", EDITED | {"repetition": 0.4, "column": "negative", "words": 0.7}, ""),
     ("exchanged", EXCHANGED | {"words": 0.7}, ""),
     ("exchanged", EXCHANGED | {"words": 0.85}, "watch", "seem to be exchanged"),
     ("exchanged", EXCHANGED | {"embeddings": 0.4}, ""),
@@ -242,6 +261,8 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("stream", {"pairs": 12, "alike": 0.95}, ""),
     ("stream", {"pairs": 24, "alike": 0.95}, "watch", "The data are a stream"),
     ("stream", {"pairs": 24, "alike": 0.5}, ""),
+    ("stream", {"pairs": 24, "alike": 0.7}, ""),
+    ("stream", {"pairs": 24, "alike": 0.8}, "watch"),
     ("outweighed", {"share": 0.0045, "rows": 16}, "watch", "outweighs the comparison"),
     ("outweighed", {"share": 0.009, "rows": 16}, ""),
     ("outweighed", {"share": 0.0045, "rows": 32}, ""),
@@ -286,10 +307,14 @@ OF_HEADS: list[tuple[Any, ...]] = [
     ("unanswered", {"answers": [REACHED | {"documents": 101}]}, ""),
     ("unanswered", {"answers": [SOUGHT]}, "bad", "in another order"),
     ("unanswered", {"answers": [SOUGHT | {"mutual": 9}]}, ""),
-    ("unanswered", {"answers": [SOUGHT | {"right": 0.3}]}, ""),
+    ("unanswered", {"answers": [SOUGHT | {"right": 0.12}]}, ""),
     ("unanswered", {"answers": [SOUGHT | {"beside": 0.5}]}, "bad", "in another order"),
     ("unanswered", {"answers": [SOUGHT | {"beside": 0.7}]}, "bad", "shifted by one"),
+    ("unanswered", {"answers": [SOUGHT | {"beside": 0.7, "right": 0.15}]}, "bad", "shifted by one"),
+    ("unanswered", {"answers": [SOUGHT | {"beside": 0.7, "right": 0.3}]}, ""),
     ("unanswered", {"answers": [CONTRARY | {"contrary": 0.7}]}, ""),
+    ("unanswered", {"answers": [CONTRARY | {"repetition": 0.6, "own_rank": 0.7}]}, ""),
+    ("unanswered", {"answers": [CONTRARY | {"repetition": 0.6, "own_rank": 0.5}]}, "bad"),
     ("unanswered", {"answers": [CONTRARY | {"triplets": 24}]}, ""),
     ("head", HEAD, ""),
     ("head", HEAD | {"rate": 1.4e-3}, ""),

@@ -199,6 +199,10 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("relation", RELATION | {"words": 0.22}, ""),  # 2.6 standard errors
     ("relation", RELATION | {"embeddings": 0.4}, "watch"),  # 2.3 standard errors
     ("relation", RELATION | {"embeddings": 0.65}, ""),  # 3.7 standard errors
+    ("relation", RELATION | {"ranked": 0.11}, "watch"),
+    ("relation", RELATION | {"ranked": 0.22}, ""),
+    ("relation", RELATION | {"paired": 0.55}, ""),
+    ("relation", RELATION | {"paired": 0.65}, "watch"),
     ("relation", RELATION | {"high": 0.2}, ""),
     ("relation", RELATION | {"high": 0.31}, "watch"),
     ("relation", RELATION | {"distinct": 2, "low": 0.07}, ""),
@@ -209,6 +213,8 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("grouping", GROUPING | {"own": 0.62}, ""),
     ("grouping", GROUPING | {"nearest": 0.07}, ""),
     ("grouping", GROUPING | {"nearest": 0.14}, "watch"),
+    ("grouping", GROUPING | {"told": 2.0}, "watch"),
+    ("grouping", GROUPING | {"told": 4.0}, ""),
     ("met", {"share": 0.014}, ""),
     ("met", {"share": 0.007}, "watch"),
     ("direction", {"solved": 0.0, "wrong": 1.0, "close": 0.5}, ""),
@@ -299,6 +305,8 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("labels", LABELS | {"loss": "ContrastiveLoss", "between": 0.035}, "good"),
     ("loss", {"values": [0.0], "candidates": 12, "half": False, "guided": True}, "bad"),
     ("agreement", AGREEMENT | {"words": -0.4, "embeddings": -0.1}, "bad"),
+    ("agreement", AGREEMENT | {"words": -0.4, "embeddings": -0.1, "ranked": -0.25}, "bad"),
+    ("agreement", AGREEMENT | {"words": -0.4, "embeddings": -0.1, "ranked": -0.15}, ""),
     ("agreement", AGREEMENT | {"words": -0.4, "embeddings": 0.1}, ""),
     ("agreement", AGREEMENT | {"words": -0.2, "embeddings": -0.4}, ""),
     ("agreement", AGREEMENT | {"words": 0.4, "embeddings": 0.1}, "good"),
