@@ -157,8 +157,7 @@ def relation(
 
 
 # By how much the largest share of common words with another class exceeds the mean, where texts
-# have words that could tell classes; standard errors by which words tell them: .7 in faulty sets;
-# standard errors of a share of rows above a half that are more than chance.
+# have words that could tell classes; standard errors by which words, and nearest texts, tell them.
 TELLING_WORDS, TOLD_CLASSES, NEARER = 0.1, 3.0, 2.5
 
 
@@ -172,15 +171,12 @@ def grouping(
         classes: number of classes.
         rank: mean share of texts of other classes with fewer common words than one of its own.
         nearest: by how much the largest of their shares of common words exceeds their mean.
-        own: share of rows whose nearest text of their class is nearer than that of as many others,
-            as where texts of a class have several forms.
-        told: by how many standard errors words tell classes, as learnt from other texts: texts of
-            a field have any of its words, and few of them in common.
+        own: share of rows whose nearest text of their class is nearer than that of as many others.
+        told: by how many standard errors words tell classes, as learnt from other texts.
     """
-    are_related = told >= TOLD_CLASSES or is_above_chance(rank, rows)
+    is_nearer = (own - 0.5) * 2 * math.sqrt(rows) >= NEARER
+    are_related = is_nearer or told >= TOLD_CLASSES or is_above_chance(rank, rows)
     if rows < ROWS_TO_RELATE or nearest < TELLING_WORDS or are_related:
-        return
-    if (own - 0.5) * 2 * math.sqrt(rows) >= NEARER:
         return
     finding = (
         f"Texts of a class have no more words in common than texts of different classes: more than "
