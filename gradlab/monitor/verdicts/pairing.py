@@ -15,6 +15,9 @@ EQUAL = 1e-6
 MISDIRECTED = 1.5
 # Relative change of the loss of random pairs by their place in the batch.
 PLACED = 0.02
+# Loss of right pairs, relative to that of equal embeddings, of a loss that asks for right pairs:
+# contrastive ones and hinges have 0.01 and less; .83 where the weights of two terms are mistaken.
+MUCH_LOWER = 0.5
 # Share of the records, and of batches of wrong and of random pairs, with a loss of exactly 0.
 ZERO, FEWEST = 0.5, 4
 TRIALS = ("solved", "wrong", "after_next", "halfway", "alike", "drawn", "exchanged")
@@ -110,6 +113,16 @@ def compares_structures(values: Mapping[str, Any]) -> bool:
         return False
     drawn, exchanged, turned = numbers.values()
     return _equal(drawn, turned) and not _equal(drawn, exchanged)
+
+
+def asks_for_pairs(values: Mapping[str, Any]) -> bool:
+    """Return whether a loss is much lower for right pairs than where all embeddings are equal.
+
+    Args:
+        values: see `gradlab.monitor.formula_trials.values_on_known_batches`.
+    """
+    numbers = numbers_of(values, ("solved", "alike"))
+    return numbers is not None and 0 <= numbers["solved"] < MUCH_LOWER * numbers["alike"]
 
 
 def zero(values: Mapping[str, Any], losses: Sequence[float]) -> Verdict | None:
