@@ -122,6 +122,7 @@ class WatchCallback(TrainerCallback):
             evaluation=lambda: _evaluation_of(trainer),
             problems=lambda: noted_problems(trainer),
         )
+        self._rows = {}
         _wrap(trainer, watch, capture, self._views, self._rows)
         self._keeps_random_state = (
             self._evaluate_first and _evaluates(trainer) and not trainer.args.eval_on_start
