@@ -156,13 +156,15 @@ def numbers_of(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, flo
     return {name: float(values[name]) for name in names}
 
 
-def is_by_chance(gap: float, turned: Sequence[float]) -> bool:
+def is_by_chance(solved: float, wrong: float, turned: Sequence[float]) -> bool:
     """Return whether weights of the loss itself, such as a predictor's, answer, at first by chance.
 
-    Then the gap between wrong pairs and right ones depends on how embeddings are turned.
+    Then the gap between wrong pairs and right ones depends on how embeddings are turned, by more
+    than rounding.
     """
-    gaps = [gap, *(-difference for difference in turned)]
-    return max(gaps) - min(gaps) > abs(sum(gaps)) / len(gaps)
+    gaps = [wrong - solved, *(-difference for difference in turned)]
+    differ = max(gaps) - min(gaps)
+    return differ > max(EQUAL * abs(solved), abs(sum(gaps)) / len(gaps))
 
 
 def _equal(first: float, *numbers: float) -> bool:
