@@ -73,10 +73,10 @@ def _share_told(trainer: Any, texts: TextRows) -> float | None:
         return None
     with torch.no_grad(), trainer.accelerator.autocast():
         views = [trainer.model(column)["sentence_embedding"] for column in columns]
-    first, *others = (nn.functional.normalize(view.double(), dim=1) for view in views)
+    first, *partners = (nn.functional.normalize(view.double(), dim=1) for view in views)
     if labels is not None:
         return classes_in_order(first, labels)
-    return ranking_accuracy(first, others[0])
+    return ranking_accuracy(first, partners[0])
 
 
 @contextlib.contextmanager

@@ -115,9 +115,9 @@ def collapse(records: Records) -> Verdict | None:
         )
         evidence = {name: cosine, rank: dimensions}
         return Verdict("Spread", NOT_JUDGED, finding, name="narrow cone", evidence=evidence)
-    if score_suffers is None and narrower and (told := told_in_a_cone(records)):
+    if score_suffers is None and narrower and (reason := told_in_a_cone(records)):
         cone = f"The embeddings lie in a narrow cone (mean cosine {cosine:.3f}{rank_text})"
-        return close_in_training(*told, cone, {name: cosine, rank: dimensions})
+        return close_in_training(*reason, cone, {name: cosine, rank: dimensions})
     apart = alternative(records.used, PULL, raises=False, unusual_only=True)
     remedy = "use more negatives" if records.has_negatives else PUSH
     lower = f"Lower the learning rate, or {remedy}{apart}. {PAIRS_MAY_NOT_FIT}"
@@ -329,9 +329,9 @@ def _close_for_a_reason(
     if records.positives_rank_first:
         finding = f"Cosines lie close together, but positives have come to rank first: {cosines}."
         return Verdict("Spread", NOT_JUDGED, finding, name="close in rank", evidence=evidence)
-    told = None if records.nearer_in_a_cone else told_in_a_cone(records)
-    if told is not None and records.score_suffers() is None:
-        return close_in_training(*told, "Cosines lie close together", evidence, cosines)
+    reason = None if records.nearer_in_a_cone else told_in_a_cone(records)
+    if reason is not None and records.score_suffers() is None:
+        return close_in_training(*reason, "Cosines lie close together", evidence, cosines)
     if records.positives_stay_nearer and records.loss_falls:
         finding = (
             "Cosines lie close together, but positives are nearer than most others from the first "
