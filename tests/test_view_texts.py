@@ -96,10 +96,23 @@ def test_texts_that_were_tokenised_as_one() -> None:
     assert numbers(both, second[1:] + second[:1])[JOINED_TEXTS] == 0
 
 
-def test_views_of_one_forward_pass_have_no_texts_of_their_own() -> None:
+def test_views_of_one_forward_pass_have_the_texts_of_their_rows() -> None:
+    first, second = sentences(8, 1), sentences(8, 2)
+    second[3] = second[0]
+    expected = numbers(first, second)
+    in_turn = [text for row in zip(first, second, strict=True) for text in row]
+    for texts, cut in (
+        ([*first, *second], lambda rows: rows.split(8)),
+        (in_turn, lambda rows: (rows[0::2], rows[1::2])),
+        (in_turn, lambda rows: rows.unflatten(0, (8, 2)).unbind(1)),
+    ):
+        assert ViewTexts().numbers(cut(Encoder()([marked(text) for text in texts]))) == expected
+
+
+def test_views_whose_texts_are_not_known_have_none() -> None:
     rows = Encoder()([marked(text) for text in sentences(16, 5)])
-    assert ViewTexts().numbers(rows.split(8)) == {}
     assert ViewTexts().numbers([rows]) == {}
+    assert ViewTexts().numbers([rows, rows]) == {}
     assert ViewTexts().numbers([torch.ones(8, 4), torch.ones(8, 4)]) == {}
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gradlab.data.cooccurrence import FEWEST_ROWS, foretold_ranks
 from gradlab.data.partners import numbers_of_words
+from gradlab.monitor.cut_rows import cut_rows
 from gradlab.monitor.token_signs import looked_up
 
 # Numbers of the records: share of the rows of a view whose tokens another row has as well; share of
@@ -45,7 +46,7 @@ class ViewTexts:
         Args:
             views: embeddings of anchors, positives and, perhaps, negatives, with their graph.
 
-        Nothing of views that share a forward pass, since it is not known which rows are whose, or
+        Nothing of views that share a forward pass, where it is not known which rows are whose, or
         whose encoder looks up no tokens.
         """
         texts = _texts_of_views(views)
@@ -97,9 +98,17 @@ def _texts_of_views(views: Sequence[Tensor]) -> list[Tensor] | None:
     """Return the tokens of the rows of the first two views; None if they are not known."""
     tokens = [looked_up(view) for view in views]
     rows = [batch for batch in tokens if batch is not None]
-    if len(rows) < 2 or len(rows) != len(views) or len({id(node) for node, _ in rows}) < len(rows):
+    if len(rows) < 2 or len(rows) != len(views):
         return None
+    nodes = {id(node) for node, _ in rows}
     texts = [batch.cpu() for _, batch in rows]
+    if len(nodes) == 1:  # one forward pass of all views
+        places = [cut_rows(view, len(texts[0])) for view in views]
+        if any(place is None for place in places):
+            return None
+        texts = [texts[0][place] for place in places if place is not None]
+    elif len(nodes) < len(rows):
+        return None
     if any(len(view) != len(batch) for view, batch in zip(views, texts, strict=True)):
         return None
     first, second = texts[:2]

@@ -22,12 +22,13 @@ from gradlab.monitor.captured_views import (
     with_guide,
 )
 from gradlab.monitor.doctor_problems import noted_problems
-from gradlab.monitor.history import EVALUATION, TRAIN
+from gradlab.monitor.history import EVALUATION, TRAIN, of_dataset
 from gradlab.monitor.library_versions import require
 from gradlab.monitor.model_card import add_to_card
 from gradlab.monitor.probe import Snapshot
 from gradlab.monitor.trackers import PREFIX, Trackers
 from gradlab.monitor.watch import Watch, caution
+from gradlab.monitor.without_dropout import TextRows, first_rows, numbers_in_use
 from gradlab.numbers import short
 from gradlab.seeds import random_state, restore_random_state
 
@@ -85,6 +86,7 @@ class WatchCallback(TrainerCallback):
         self._evaluate_first, self._model_card = evaluate_first, model_card
         self._trainer: Any = None
         self._trackers: Trackers | None = None
+        self._rows: dict[str, TextRows] = {}  # of each data set's last recorded batch
         # State of random generators before an evaluation that only the watch asked for.
         self._states: list[dict[str, Any]] = []
         self._keeps_random_state = False
@@ -120,7 +122,8 @@ class WatchCallback(TrainerCallback):
             evaluation=lambda: _evaluation_of(trainer),
             problems=lambda: noted_problems(trainer),
         )
-        _wrap(trainer, watch, capture, self._views)
+        self._rows = {}
+        _wrap(trainer, watch, capture, self._views, self._rows)
         self._keeps_random_state = (
             self._evaluate_first and _evaluates(trainer) and not trainer.args.eval_on_start
         )
@@ -184,6 +187,11 @@ class WatchCallback(TrainerCallback):
         """End the recording, print what it found, and send verdicts to trackers and model card."""
         if self.watch is None or not state.is_world_process_zero:
             return
+        self.watch.catch_up()
+        in_use = numbers_in_use(self._trainer, self._rows, self.watch.history)
+        for dataset, numbers in in_use.items():
+            named = {of_dataset(name, dataset): number for name, number in numbers.items()}
+            self.watch.log(state.global_step, TRAIN, named)
         print(self.watch.finish(), file=sys.stderr)  # the stream of progress bars
         run, judgement = self.watch.recording, self.watch.judgement
         if judgement is None:
@@ -248,8 +256,13 @@ def _evaluates(trainer: Any) -> bool:
     return _evaluator_of(trainer) is not None and strategy != "no"
 
 
-def _wrap(trainer: Any, watch: Watch, capture: Capture, views: Views) -> None:
-    """Let the watch see scheduled steps' batches, through a hook on the model for one call each."""
+def _wrap(
+    trainer: Any, watch: Watch, capture: Capture, views: Views, rows: dict[str, TextRows]
+) -> None:
+    """Let the watch see scheduled steps' batches, through a hook on the model for one call each.
+
+    The first rows of the latest batch of each data set are left in ``rows``.
+    """
     original = trainer.compute_loss
 
     def compute_loss(model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
@@ -265,6 +278,8 @@ def _wrap(trainer: Any, watch: Watch, capture: Capture, views: Views) -> None:
 
         def take() -> Snapshot:
             snapshot = capture(trainer, features, outputs, value)
+            if (texts := first_rows(trainer, features)) is not None:
+                rows[dataset] = texts
             return with_guide(snapshot, guided) if guided else snapshot
 
         watch.record(step, take, dataset)

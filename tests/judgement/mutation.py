@@ -196,6 +196,7 @@ def rows(tool: str) -> list[Row]:
         return [row for name in ROOMS.values() if name != ALL_TOOLS for row in rows(name)]
     if tool == "report":
         from tests.judgement import (
+            cone_boundaries,
             pairing_boundaries,
             row_boundaries,
             run_boundaries,
@@ -212,6 +213,7 @@ def rows(tool: str) -> list[Row]:
             pairing_boundaries,
             row_boundaries,
             small_step_boundaries,
+            cone_boundaries,
         )
         return [row for module in modules for row in module.rows()]
     if tool == "doctor":

@@ -62,6 +62,9 @@ LABELLED = {"rows_have_labels": 1.0}
 COLUMNS = {"further": 2.0, "scaled": 4.7, "turned": [-20.0]}
 OVER_QUERIES = {"exchanged": 4.6, "halfway": 0.7}
 REVERSED = {"solved": 6.4, "wrong": 1.3, "after_next": 1.2, "halfway": 3.0, "turned": [5.0, 5.2]}
+FIRST_ROW = dict.fromkeys(("solved", "wrong", "after_next", "shorter"), 17.5) | {
+    "to_first": 0.0, "to_last": 20.0, "further": 0, "alike": LOG_8, "halfway": 8.75,
+}  # fmt: skip
 PAIRING_RUNS = [
     Run("a loss that heeds pairs by .7e-6", indifferent(0.49e-6), "Formula", "bad",
         "does not depend on which rows are pairs"),
@@ -99,6 +102,10 @@ PAIRING_RUNS = [
     Run("the next row's target beside columns",
         tried(**COLUMNS | {"solved": 20.0, "wrong": 0.0, "turned": [20.0], "to_first": 20.0,
                            "to_last": 20.0}), "Formula", "bad", "next row"),
+    Run("the first row's target, and rounding", tried(**FIRST_ROW | {"turned": [1e-15, -1e-15]}),
+        "Formula", "bad", "the first row"),
+    Run("the first row's target, by chance", tried(**FIRST_ROW | {"turned": [1e-3, -1e-3]}),
+        "Formula", ""),
     Run("few candidates beside columns", tried(**COLUMNS | {"solved": 1.9, "wrong": 2.2,
         "after_next": 2.2, "alike": LOG_8, "turned": [-0.3]}), "Formula", ""),
     Run("pairs that move along and change by 1.4%", moved(0.014), "Formula", ""),

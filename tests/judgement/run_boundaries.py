@@ -21,6 +21,7 @@ from gradlab.monitor.row_gradients import ROW_NUMBERS
 from gradlab.monitor.step_effect import EFFECT_NUMBERS
 from gradlab.monitor.token_signs import TOKEN_NUMBERS
 from gradlab.monitor.trained_part import PART_NUMBERS
+from gradlab.monitor.verdicts.records import RANKED_IN_USE
 from gradlab.monitor.view_texts import TEXT_NUMBERS
 from gradlab.monitor.weights_watch import LENGTH_LEFT
 from tests.judgement.case import Row
@@ -39,7 +40,7 @@ GROUPS = {"loss": "train", "learning_rate": "train", "weights_moved": "train", "
           **dict.fromkeys(("batch_loss", "new_weights", FROZEN, FOLLOWING_STALE, *GRADIENT_NUMBERS,
                            WEIGHTS_NORM, *STEP_NUMBERS, *EFFECT_NUMBERS, *TOKEN_NUMBERS,
                            *TEXT_NUMBERS, *LABEL_SIGNS, *REPLAY_NUMBERS, *ROW_NUMBERS,
-                           *PART_NUMBERS, "learned_margin"), "train"),
+                           *PART_NUMBERS, "learned_margin", RANKED_IN_USE), "train"),
           }  # fmt: skip
 NAMES = {"stale": "stale_gradient"}
 APART = {"positive_cosine": 0.8, "negative_cosine": 0.1, "effective_rank": 20.0}

@@ -32,6 +32,7 @@ from gradlab.monitor.verdicts import (
     tokens,
     weights,
 )
+from gradlab.monitor.verdicts.cones import HIDDEN
 from gradlab.monitor.verdicts.effects import EFFECTS
 from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.monitor.verdicts.headline import headline_of
@@ -59,9 +60,9 @@ IMPORTANT = ("Spread", "Scores")
 # and subjects of problems beside which they say nothing even if these are only to be watched.
 OF_GRADIENT = ("Learning", "Hard negatives", "Pull and push", "Loss")
 OF_OUTCOME = ("Spread", "Order", "Loss")
-# Names of verdicts by which a run has come to nothing, or to worse.
+# Names of verdicts by which a run has come to nothing or to worse, or may have.
 SUFFERING = ("collapse", "hardly told apart", "training hurts", "score fell", "loss of guessing",
-             "loss rises", "loss came back")  # fmt: skip
+             "loss rises", "loss came back", HIDDEN)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         records.rows_have_labels = bool(trial.get("rows_have_labels"))
         records.classes_have_places = bool(trial.get("classes_have_places"))
         records.has_no_negatives = trial.get("nearer") == 0 == trial.get("all_nearer")
+        records.asks_for_pairs = pairing.asks_for_pairs(trial)
         records.compares_structures = pairing.compares_structures(trial)
         of_records = _of_records(records, unmeasured, running)
         of_records += filter(None, [partners.scores(records, trial)])

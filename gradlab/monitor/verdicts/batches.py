@@ -158,7 +158,7 @@ def unrelated(records: Records) -> Verdict | None:
         return None
     if records.used.is_rated or records.positives_rank_first or records.positives_stay_nearer:
         return None
-    if records.nearer_in_a_cone:
+    if records.nearer_in_a_cone or records.told_in_use or records.hidden_by_dropout:
         return None
     first = _nearness(records.first("positive_cosine"), records.first("negative_cosine"))
     late = [_nearness(*row) for row in records.recent("positive_cosine", "negative_cosine")]

@@ -10,8 +10,9 @@ import numpy as np
 
 from gradlab.monitor.history import TRAIN
 from gradlab.monitor.setting_advice import PULL, alternative
+from gradlab.monitor.verdicts.cones import close_in_training, told_in_a_cone
 from gradlab.monitor.verdicts.order import IN_ORDER
-from gradlab.monitor.verdicts.records import PERSISTENT, Records
+from gradlab.monitor.verdicts.records import NARROW, PERSISTENT, Records
 from gradlab.monitor.view_texts import EQUAL_TEXTS
 from gradlab.numbers import score, short
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
@@ -32,8 +33,8 @@ FIRST_OF_NEARLY_ALL = 0.94
 # dropout alone, a healthy run begins near .75 and falls. Failing runs oscillate, so records over
 # the limit need not be consecutive. New heads, which may begin above it, get more records.
 INDISTINCT, RECORDS_OF_NEW_HEADS = 0.9, 6
-# Differences between the cosines of positives and negatives: hardly, not by much, clearly apart.
-NARROW, CLOSE, WIDE = 0.05, 0.15, 0.3
+# Differences between the cosines of positives and negatives: not by much, clearly apart.
+CLOSE, WIDE = 0.15, 0.3
 # Share of the first difference that must be left; below it, training has made things worse.
 # Multiple of it by which sentences are told apart, if different ones are farther apart too.
 REMAINDER, GROWN = 0.5, 2.0
@@ -114,14 +115,9 @@ def collapse(records: Records) -> Verdict | None:
         )
         evidence = {name: cosine, rank: dimensions}
         return Verdict("Spread", NOT_JUDGED, finding, name="narrow cone", evidence=evidence)
-    if score_suffers is None and narrower and records.nearer_in_a_cone:
-        finding = (
-            f"The embeddings lie in a narrow cone (mean cosine {cosine:.3f}{rank_text}), in which "
-            "dropout hides most of what tells them apart; positives are surely nearer than others "
-            "all the same. A score is measured without dropout: give an evaluator."
-        )
-        evidence = {name: cosine, rank: dimensions}
-        return Verdict("Spread", NOT_JUDGED, finding, name="cone under dropout", evidence=evidence)
+    if score_suffers is None and narrower and (reason := told_in_a_cone(records)):
+        cone = f"The embeddings lie in a narrow cone (mean cosine {cosine:.3f}{rank_text})"
+        return close_in_training(*reason, cone, {name: cosine, rank: dimensions})
     apart = alternative(records.used, PULL, raises=False, unusual_only=True)
     remedy = "use more negatives" if records.has_negatives else PUSH
     lower = f"Lower the learning rate, or {remedy}{apart}. {PAIRS_MAY_NOT_FIT}"
@@ -333,6 +329,9 @@ def _close_for_a_reason(
     if records.positives_rank_first:
         finding = f"Cosines lie close together, but positives have come to rank first: {cosines}."
         return Verdict("Spread", NOT_JUDGED, finding, name="close in rank", evidence=evidence)
+    reason = None if records.nearer_in_a_cone else told_in_a_cone(records)
+    if reason is not None and records.score_suffers() is None:
+        return close_in_training(*reason, "Cosines lie close together", evidence, cosines)
     if records.positives_stay_nearer and records.loss_falls:
         finding = (
             "Cosines lie close together, but positives are nearer than most others from the first "

@@ -73,7 +73,7 @@ def formula(
     count, solved, alike, wrong, halfway = numbers.values()
     evidence = {"solved": solved, "alike": alike, "wrong": wrong, "halfway": halfway}
     is_among_columns = bool(values.get("further"))
-    if not pairing.is_by_chance(wrong - solved, values.get("turned", ())):
+    if not pairing.is_by_chance(solved, wrong, values.get("turned", ())):
         misplaced = _target(values) or (
             pairing.other_column(values)
             if is_among_columns

@@ -15,6 +15,9 @@ EQUAL = 1e-6
 MISDIRECTED = 1.5
 # Relative change of the loss of random pairs by their place in the batch.
 PLACED = 0.02
+# Loss of right pairs, relative to that of equal embeddings, of a loss that asks for right pairs:
+# contrastive ones and hinges have 0.01 and less; .83 where the weights of two terms are mistaken.
+MUCH_LOWER = 0.5
 # Share of the records, and of batches of wrong and of random pairs, with a loss of exactly 0.
 ZERO, FEWEST = 0.5, 4
 TRIALS = ("solved", "wrong", "after_next", "halfway", "alike", "drawn", "exchanged")
@@ -112,6 +115,16 @@ def compares_structures(values: Mapping[str, Any]) -> bool:
     return _equal(drawn, turned) and not _equal(drawn, exchanged)
 
 
+def asks_for_pairs(values: Mapping[str, Any]) -> bool:
+    """Return whether a loss is much lower for right pairs than where all embeddings are equal.
+
+    Args:
+        values: see `gradlab.monitor.formula_trials.values_on_known_batches`.
+    """
+    numbers = numbers_of(values, ("solved", "alike"))
+    return numbers is not None and 0 <= numbers["solved"] < MUCH_LOWER * numbers["alike"]
+
+
 def zero(values: Mapping[str, Any], losses: Sequence[float]) -> Verdict | None:
     """Judge whether a loss is 0 whatever its pairs are.
 
@@ -143,13 +156,15 @@ def numbers_of(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, flo
     return {name: float(values[name]) for name in names}
 
 
-def is_by_chance(gap: float, turned: Sequence[float]) -> bool:
+def is_by_chance(solved: float, wrong: float, turned: Sequence[float]) -> bool:
     """Return whether weights of the loss itself, such as a predictor's, answer, at first by chance.
 
-    Then the gap between wrong pairs and right ones depends on how embeddings are turned.
+    Then the gap between wrong pairs and right ones depends on how embeddings are turned, by more
+    than rounding.
     """
-    gaps = [gap, *(-difference for difference in turned)]
-    return max(gaps) - min(gaps) > abs(sum(gaps)) / len(gaps)
+    gaps = [wrong - solved, *(-difference for difference in turned)]
+    differ = max(gaps) - min(gaps)
+    return differ > max(EQUAL * abs(solved), abs(sum(gaps)) / len(gaps))
 
 
 def _equal(first: float, *numbers: float) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, TRAIN, History, Score, of_dataset
 from gradlab.monitor.label_signs import LABEL_ORDER
 from gradlab.monitor.setting_advice import LossInUse
+from gradlab.monitor.view_texts import PARTNERS
 
 # Records in a row that must show a problem before it is named.
 PERSISTENT = 3
@@ -33,6 +34,18 @@ NEARER_THAN_MOST = 0.6
 # than at first, and the mean cosine of others in a cone: collapsed runs that raise their score have
 # 5.2 errors and more, others up to 3.3.
 QUITE_SURELY, LESS, CONE = 4.0, 0.02, 0.98
+# Difference between the mean cosines of positives and negatives, up to which they are hardly told
+# apart.
+NARROW = 0.05
+# Number of a run: share of other rows that are farther than a row's partner once training has
+# ended, without dropout; see `gradlab.monitor.without_dropout`. Of runs that leave it open, those
+# whose score has risen have .93 and more, others up to .85.
+RANKED_IN_USE, TOLD_IN_USE = "ranked_without_dropout", 0.9
+# Share of other texts that go less with a text than its partner does, by their words, from which on
+# the texts of rows belong together: .97 and more, and up to .62 where they were mixed; and mean
+# cosine from which on dropout may hide it: sound runs have .95 to .998, and up to .2 where the loss
+# reads its rows in another order or noise drowns them.
+BELONGING, HIDING = 0.9, 0.94
 # Share of comparisons of pairs by label in order of which training has a part: sound runs reach
 # .555 and more, those with labels of something else .52 at most.
 FOLLOWED = 0.54
@@ -74,6 +87,8 @@ class Records:
         # with those within the other, as with a teacher's, and never rows of both.
         self.rows_have_labels = self.has_no_negatives = self.classes_have_places = False
         self.compares_structures = False
+        # Whether a loss without a closed form is much lower for right pairs than if all are alike.
+        self.asks_for_pairs = False
         self._group = of_dataset(DIAGNOSTICS, dataset)
 
     @property
@@ -115,6 +130,12 @@ class Records:
         """Whether the loss ends clearly below its first value."""
         losses = self.losses
         return losses is not None and losses[1] < losses[0] - (1 - LEARNS) * abs(losses[0])
+
+    @property
+    def loss_grows(self) -> bool:
+        """Whether the loss ends clearly above its first value."""
+        losses = self.losses
+        return losses is not None and losses[1] > losses[0] + (1 - LEARNS) * abs(losses[0])
 
     @property
     def loss_is_met(self) -> bool:
@@ -192,6 +213,27 @@ class Records:
             return False
         mean, error = mean_and_error(late)
         return mean - QUITE_SURELY * error > 0.5 and mean > statistics.fmean(early) - LESS
+
+    @property
+    def told_in_use(self) -> bool:
+        """Whether partners rank first without dropout, which may hide it during training."""
+        points = self.history.points(TRAIN, of_dataset(RANKED_IN_USE, self.dataset))
+        return max(list(points.values())[-1:], default=math.nan) > TOLD_IN_USE
+
+    @property
+    def hidden_by_dropout(self) -> bool:
+        """Whether nothing but dropout may hide, in a cone, which texts belong together.
+
+        By their words they do, and the loss asks for it.
+        """
+        words = self.history.points(TRAIN, PARTNERS["told"])
+        belong = max([*words.values()][-1:], default=math.nan) > BELONGING
+        if not (belong and self.end("negative_cosine") > HIDING):
+            return False
+        _, late = self.outer_thirds("ranking_accuracy")
+        is_hidden = len(late) >= PERSISTENT and statistics.fmean(late) < NEARER_THAN_MOST
+        asks = self.asks_for_pairs or (self.used.loss is not None and self.has_negatives)
+        return asks and (is_hidden or not self.loss_grows)
 
     @property
     def positives_stay_nearer(self) -> bool:

@@ -61,7 +61,7 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
     late = statistics.median(losses[-max(PERSISTENT, len(losses) // 3) :])
     if guessing and min(last, late) >= GUESSING * guessing:
         records = Records(run.history, dataset)
-        if records.positives_rank_first or records.nearer_in_a_cone:
+        if records.positives_rank_first or records.nearer_in_a_cone or records.told_in_use:
             return _above_order(last, guessing, evidence)
         return _of_guessing(len(losses), last, guessing, evidence)
     if last >= first:
