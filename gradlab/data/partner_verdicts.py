@@ -15,6 +15,9 @@ ENOUGH_ROWS, ABOVE_CHANCE, ENOUGH_WORDS = 96, 4.0, 2.0
 # rows are between them at most: by chance four fifths as many as strangers, and more where words
 # tell all rows a little.
 SOME_STRANGERS, SOME_MATCHES, FEW_BETWEEN = 0.12, 0.12, 1.25
+# The same where hardly any word of a text stands in other rows as well: sound tables in two
+# languages have .8 and more there, as their words tell each row a little, and faulty ones .3.
+FEWER_BETWEEN, HARDLY_RECURRING = 0.5, 1.0
 # Mean ranks of partners, among all and among rows with the same telling word, below which they are
 # those of a category: faulty tables have .83 and .57, sound ones at least .91 or .81. Below the
 # least one, groups would be nearly all rows.
@@ -63,7 +66,7 @@ def partners(
         return Verdict("pairs", grade, finding, CHANGE, "texts of other rows", SYMPTOM, evidence)
     if (
         min(strangers / SOME_STRANGERS, matched / SOME_MATCHES) >= 1
-        and between <= FEW_BETWEEN * strangers
+        and between <= (FEW_BETWEEN if recurring >= HARDLY_RECURRING else FEWER_BETWEEN) * strangers
     ):
         finding = (
             f"In about {percent(min(1.0, 2 * strangers))} of the rows the second text has nothing "

@@ -168,6 +168,11 @@ ROWS: list[tuple[Numbers, str, str, str]] = [
     (_strangers(strangers=0.09, between=0.05), "pairs", "", ""),
     (_strangers(matched=0.09), "pairs", "", ""),
     (_strangers(between=0.32), "pairs", "", ""),
+    # Hardly any word of a text stands in other rows as well.
+    (_strangers(recurring=0.7, between=0.2), "pairs", "", ""),
+    (_strangers(recurring=0.7, between=0.12), "pairs", "", ""),
+    (_strangers(recurring=0.7, between=0.07), "pairs", "watch", "strangers"),
+    (_strangers(recurring=1.4, between=0.2), "pairs", "watch", "strangers"),
     ({"alike_when_cut": 3}, "length", "watch", "differ only behind the 64 tokens"),
     ({"alike_behind_prompts": 1, "prompts": ["query: "]}, "prompts", "watch", "1 text repeats"),
 ]  # fmt: skip

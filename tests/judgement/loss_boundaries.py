@@ -324,6 +324,8 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("unrelated_rows", UNRELATED_ROWS | {"rank_with": 0.7}, ""),
     ("unrelated_rows", UNRELATED_ROWS | {"rank_with": 0.85}, "watch"),
     ("unrelated_rows", UNRELATED_ROWS | {"rank_without": 0.8}, ""),
+    ("unrelated_rows", UNRELATED_ROWS | {"strangers": 0.09}, ""),
+    ("unrelated_rows", UNRELATED_ROWS | {"strangers": 0.16}, "watch"),
     ("mixed", {"rows": 32, "apart": 0.035}, ""),
     ("mixed", {"rows": 32, "apart": 0.07}, "watch"),
     ("mixed", {"rows": 32, "apart": 0.3}, "watch"),
