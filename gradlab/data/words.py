@@ -36,7 +36,7 @@ BROKEN = re.compile(
 # Letters of a word behind a hyphen that joins two words, as "ja" in Finnish "liha- ja kalatiski",
 # and the share of all hyphens that it stands behind: the rests of broken words differ. Share of the
 # texts with hyphens up to which it may do so.
-SHORT_CONJUNCTION, OFTEN_BEHIND, SOME_HYPHENED = 4, 1 / 3, 0.5
+SHORT_CONJUNCTION, OFTEN_BEHIND, SOME_HYPHENED = 4, 1 / 3, 0.75
 # A tag before the subject of a mail, also of an answer.
 TAG = re.compile(r"^\s*((?i:re|fwd?|aw|wg)\s*:\s*)*\[[a-z][a-z0-9 -]*\]")
 # Signs of code, and how many of them a text of code holds at least: its names repeat.

@@ -30,7 +30,7 @@ PIECE = re.compile(r"(^|\s)##\w|\w▁\w")
 BEGINNING, MANY_BEGINNINGS = re.compile(r"(?<!\S)[ĠĊ▁](?=\w)"), 0.5
 # What stands in place of the rest of a text; an ellipsis ends sentences as well.
 CUT_OFF = re.compile(r"(\[\.\.\.\]|\[truncated\]|\[?(read|show) more\]?)\W*$", re.IGNORECASE)
-ELLIPSIS = re.compile(r"(\.\.\.|…)\W*$")
+ELLIPSIS = re.compile(r"(?s)\w.*(\.\.\.|…)\W*$")
 # Share of the texts that are whole and longer than those with an ellipsis, and share of the length
 # of long ones of these that short ones have: texts that were cut at a width are all as long as
 # that, but for a word, and no whole one is longer. Share of texts with one that needs no width.
