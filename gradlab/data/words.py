@@ -8,19 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from unicodedata import category
 
-# Letters of Chinese, Japanese, Thai, Lao, Khmer and Burmese, which do not separate words by spaces:
-# each is taken for a word.
-UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uf900-\ufaff"
-)
-# Marks within words that Python does not count among their letters: accents, vowels of Hebrew and
-# Arabic, signs of the scripts of India, and joiners.
-MARKS = (
-    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a"
-    "\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u0900-\u0963\u0966-\u0dff\u200c\u200d"
-)
-WORD = re.compile(rf"[{UNSPACED}]|(?:[^\W{UNSPACED}]|[{MARKS}])+")
+from gradlab.data.letters import UNSPACED, WORD, letters_of
+
 # An address, a path of a file, a hash, digits of base 64, or a word with digits behind a mark or
 # letters, such as doc_017 or q17.
 IDENTIFIER = re.compile(
@@ -45,8 +34,12 @@ MISREAD = re.compile(rf"\S{{0,20}}(?:[ÃÂÐÑ][{SECOND_HALF}]|â€|\ufffd)\S{{
 # A word that is broken by a hyphen at the end of a line; in "two- or threefold" none is.
 BROKEN = re.compile(
     r"[^\W\d_]{2,}(?:-\s+|\u00ad\s*)(?!(?:and|or|to|nor|but|und|oder|bis|et|ou|e|o|y|u|en|of)\b)"
-    r"[^\W\d_]{2,}"
+    r"([^\W\d_]{2,})"
 )
+# Letters of a word behind a hyphen that joins two words, as "ja" in Finnish "liha- ja kalatiski",
+# and the share of all hyphens that it stands behind: the rests of broken words differ. Share of the
+# texts with hyphens up to which it may do so.
+SHORT_CONJUNCTION, OFTEN_BEHIND, SOME_HYPHENED = 4, 1 / 3, 0.75
 # A tag before the subject of a mail, also of an answer.
 TAG = re.compile(r"^\s*((?i:re|fwd?|aw|wg)\s*:\s*)*\[[a-z][a-z0-9 -]*\]")
 # Signs of code, and how many of them a text of code holds at least: its names repeat.
@@ -65,6 +58,8 @@ MANY_BLANKS = 0.15
 # placeholders are where what tells the texts apart is gone: .4 and more where names were replaced
 # on the way, up to .3 in notes and logs that are made anonymous on purpose.
 FIRST_TAG, GONE = re.compile(r"^\s*(\w+\s*:\s*)*[\[<][\w -]+[\]>]"), 0.33
+# Different placeholders of a column from which on they may be words in brackets.
+MANY_SIGNS = 12
 # Signs among which some say something: a minus before a number, operators, and categories of signs
 # of mathematics, of currencies, and of pictures.
 SIGN = re.compile(r"(?<!\w)-(?=\s?\d)|[^\w\s-]")
@@ -141,7 +136,7 @@ def is_spaced_wrongly(text: str) -> bool:
     are_capitals = text.isupper() or (2 * len(single) > len(words) and "".join(single).isupper())
     if not words or are_capitals or re.search(f"[{UNSPACED}]", text):
         return False
-    length = sum(map(len, words)) / len(words)
+    length = sum(map(letters_of, words)) / len(words)
     if length < SHORT_WORDS:
         if len(single) < MOSTLY_LETTERS * len(words):
             return False
@@ -163,8 +158,21 @@ def misread(texts: Sequence[str]) -> tuple[float, str]:
 
 
 def broken(texts: Sequence[str]) -> tuple[float, str]:
-    """Return the share of texts with words that are broken by hyphens, and a word of one."""
-    return _share_of(BROKEN, texts)
+    """Return the share of texts with words that are broken by hyphens, and a word of one.
+
+    A short word behind many of the hyphens is a conjunction, in whatever language.
+    """
+    matches = [[*BROKEN.finditer(text)] for text in texts]
+    behind = Counter(match[1].lower() for row in matches for match in row)
+    least = max(2, OFTEN_BEHIND * behind.total())
+    if sum(map(bool, matches)) > SOME_HYPHENED * len(texts):
+        least = math.inf
+    conjunctions = {
+        word for word, count in behind.items() if len(word) <= SHORT_CONJUNCTION and count >= least
+    }
+    words = [[match[0] for match in row if match[1].lower() not in conjunctions] for row in matches]
+    texts_with = [*filter(None, words)]
+    return len(texts_with) / max(1, len(texts)), texts_with[0][0] if texts_with else ""
 
 
 def is_code(text: str) -> bool:
@@ -183,13 +191,15 @@ def has_blanks(text: str) -> bool:
 def blanks(texts: Sequence[str]) -> tuple[float, str]:
     """Return the share of texts with words replaced by placeholders, and one of them.
 
-    It is 0 where these are few of their words. A tag at the beginning alone counts for none.
+    It is 0 where these are few of their words, or are many different ones, as words in phonetic
+    letters within brackets are. A tag at the beginning alone counts for none.
     """
     replaced = [
         text for text in texts if has_blanks(text) and BLANK.search(FIRST_TAG.sub("", text))
     ]
-    signs = sum(len(BLANK.findall(text)) for text in replaced)
-    if signs < GONE * sum(len(text.split()) for text in replaced) or not replaced:
+    signs = [match[0] for text in replaced for match in BLANK.finditer(text)]
+    are_words = len(set(signs)) > max(MANY_SIGNS, len(replaced) / 2)
+    if are_words or not signs or len(signs) < GONE * sum(len(text.split()) for text in replaced):
         return 0.0, ""
     return len(replaced) / len(texts), replaced[0]
 

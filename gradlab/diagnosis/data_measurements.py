@@ -167,6 +167,12 @@ def unrelated_rows(batches: list[ObservedBatch]) -> Numbers | None:
     }  # fmt: skip
 
 
+def with_strangers(checks: Mapping[str, Numbers | None]) -> Numbers | None:
+    """Return `unrelated_rows` with the share of strangers by the words of the whole table."""
+    numbers, partners = checks.get("unrelated_rows"), (checks.get("strays") or {}).get("partners")
+    return numbers | {"strangers": partners["strangers"]} if numbers and partners else numbers
+
+
 def word_ranks(texts: Sequence[Sequence[str]]) -> Iterable[float]:
     """Yield each row's share of other rows whose second text has fewer words of its first text.
 

@@ -310,11 +310,10 @@ def hard_negatives(
 
 
 # Shares of rows without a common word between which the others can be compared with them; mean
-# share of other candidates that must be farther than the positive of these; fewest rows.
-SOME_WITHOUT, MOST_WITHOUT, TOLD_APART, FEWEST_ROWS = 0.2, 0.8, 0.8, 24
-# Share of all rows whose partner fits no better than by chance, by words that go together, up to
-# which the few rows of the first batches are no sign: sound tables have .01, faulty ones .19.
-HARDLY_STRANGERS = 0.06
+# share of other candidates that must be farther than the positive of these; fewest rows; share of
+# strangers by the words of the whole table below which there are none: rows whose words are those
+# of many others have no rare word in common.
+SOME_WITHOUT, MOST_WITHOUT, TOLD_APART, FEWEST_ROWS, FEW_STRANGERS = 0.2, 0.8, 0.8, 24, 0.12
 
 
 def unrelated_rows(
@@ -327,12 +326,12 @@ def unrelated_rows(
         without: share of them whose texts have no rare word in common.
         rank_without: mean share of other candidates that are farther than the positive of these.
         rank_with: the same of the others.
-        strangers: share of all rows of the table whose partner is a stranger by words that go
-            together; see `gradlab.data.partners.partner_numbers`.
+        strangers: share of the rows of the table whose texts do not go together by their words; 1
+            if unknown.
     """
-    if strangers < HARDLY_STRANGERS:
+    if strangers < FEW_STRANGERS or rows < FEWEST_ROWS:
         return
-    if rows < FEWEST_ROWS or not SOME_WITHOUT < without < MOST_WITHOUT or rank_with < TOLD_APART:
+    if not SOME_WITHOUT < without < MOST_WITHOUT or rank_with < TOLD_APART:
         return
     if is_above_chance(rank_without, max(1, round(without * rows))):
         return

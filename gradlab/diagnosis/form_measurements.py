@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradlab.data.cooccurrence import foretold_rank
-from gradlab.data.words import UNSPACED, blanks, is_code, shares_of_identifiers, words_of
+from gradlab.data.letters import SPELT, UNSPACED, sounds_of
+from gradlab.data.words import blanks, is_code, shares_of_identifiers, words_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 from gradlab.diagnosis.shortened_texts import FEWEST_DIFFERENT, at_the_longest, with_ellipsis
 
 READ_ROWS = 2000
-# Words of three letters or more; how many of a column are tokenised.
-SPELLED, SPELLED_WORDS = (
-    re.compile(rf"(?<![^\W_])(?:(?![{UNSPACED}])[^\W\d_]){{3,}}(?![^\W_])"),
-    256,
-)
+SPELLED_WORDS = 256  # of a column that are tokenised
 OBJECT = re.compile(
     r"<[\w.]+( object)? at 0x[0-9a-fA-F]+>|<(function|generator|class|module|bound method)\b"
     r"|\bdtype: \w+|^(Timestamp|Document|Row|Dataset)\("
@@ -29,8 +25,10 @@ PART, NUMBERED = re.compile(r"[^\W_]+"), re.compile(r"\d")
 # Rows from which it is learnt which words go together, and mean rank of partners where they do.
 TAUGHT_ROWS, FORETOLD = 512, 0.85
 FEWEST_EXPLAINED = 2  # words of such a name that another text of its row has
-PIECE = re.compile(r"(^|\s)##\w|(^|\s)[ĠĊ▁]\w|\w▁\w")
-LOST = re.compile(r"[^\W\d_]\?[^\W\d_]")
+PIECE = re.compile(r"(^|\s)##\w|\w▁\w")
+# A piece at the beginning of a word, and the share of such words: Maltese has some with Ġ and Ċ.
+BEGINNING, MANY_BEGINNINGS = re.compile(r"(?<!\S)[ĠĊ▁](?=\w)"), 0.5
+LOST = re.compile(rf"[^\W\d_{UNSPACED}]\?[^\W\d_{UNSPACED}]")
 Numbers = dict[str, Any]
 
 
@@ -47,12 +45,10 @@ def forms(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
         return None
     numbers: Numbers = {"rows": max(map(len, table.values()))}
     kinds = {}
-    of_columns: dict[str, Callable[[Sequence[str]], tuple[float, str]]] = {
-        kind: functools.partial(_share, matches=matches) for kind, matches in KINDS.items()
-    } | {"ellipsis": with_ellipsis, "blank": blanks}
-    measured = {kind: {name: share_of(cells) for name, cells in table.items()}
-                for kind, share_of in of_columns.items()}  # fmt: skip
-    measured["joined"] = {name: _joined(name, table) for name in table}
+    measured = {
+        kind: {name: share_of(cells) for name, cells in table.items()}
+        for kind, share_of in KINDS.items()
+    } | {"joined": {name: _joined(name, table) for name in table}}
     for kind, shares in measured.items():
         column = max(shares, key=lambda name: shares[name][0])
         if shares[column][0]:
@@ -77,7 +73,8 @@ def spelling(
 
     Also, as ``whole``, the share of its vocabulary that has several letters.
 
-    Words of letters only count, and those of scripts without spaces do not.
+    Words of letters only count, and those of scripts without spaces do not. A sign of a syllable is
+    two letters.
     """
     tokenizer: Any = getattr(observation.trainer.model, "tokenizer", None)
     most: Numbers = {"column": "", "share": 0.0, "word": "", "pieces": 0}
@@ -85,10 +82,10 @@ def spelling(
         return None
     for name, cells in observation.table_of(dataset).items():
         words = sorted(
-            {word for text in cells[:READ_ROWS] for word in SPELLED.findall(text)}, key=str.lower
+            {word for text in cells[:READ_ROWS] for word in SPELT.findall(text)}, key=str.lower
         )
         words = words[:: max(1, len(words) // SPELLED_WORDS)]
-        letters = sum(map(len, words))
+        letters = sum(map(sounds_of, words))
         if len(words) < FEWEST_DIFFERENT:
             continue
         pieces = [tokenizer.tokenize(word) for word in words]
@@ -104,10 +101,21 @@ def spelling(
     return most | {"whole": sum(len(token) > 1 for token in tokens) / max(1, len(tokens))}
 
 
-def _share(texts: Sequence[str], matches: Callable[[str], bool]) -> tuple[float, str]:
-    """Return the share of texts of a kind, and the first of them, shortened."""
-    of_kind = [text for text in texts if matches(text)]
-    return len(of_kind) / len(texts), of_kind[0][:60] if of_kind else ""
+def _texts_with(matches: Callable[[str], Any]) -> Callable[[Sequence[str]], tuple[float, str]]:
+    """Return a function of texts: the share of a kind, and the first of them, shortened."""
+
+    def share(texts: Sequence[str]) -> tuple[float, str]:
+        of_kind = [text for text in texts if matches(text)]
+        return len(of_kind) / len(texts), of_kind[0][:60] if of_kind else ""
+
+    return share
+
+
+def _is_pieces(text: str) -> bool:
+    """Return whether a text is the pieces of a tokenizer."""
+    words = len(text.split())
+    beginnings = len(BEGINNING.findall(text))
+    return bool(PIECE.search(text)) or (words > 1 and beginnings >= MANY_BEGINNINGS * words)
 
 
 def _identifiers(table: Mapping[str, Sequence[str]]) -> dict[str, float]:
@@ -168,10 +176,12 @@ def _filler(texts: Sequence[str]) -> tuple[str, float, float, float]:
     return word, places / counts.total(), places / len(texts), fixed / places
 
 
-KINDS: dict[str, Callable[[str], bool]] = {
-    "object": lambda text: bool(OBJECT.search(text)),
-    "escape": lambda text: bool(ESCAPE.search(text)),
-    "piece": lambda text: bool(PIECE.search(text)),
-    "lost": lambda text: bool(LOST.search(text)) and "://" not in text,
+KINDS: dict[str, Callable[[Sequence[str]], tuple[float, str]]] = {
+    "object": _texts_with(OBJECT.search),
+    "escape": _texts_with(ESCAPE.search),
+    "piece": _texts_with(_is_pieces),
+    "ellipsis": with_ellipsis,
+    "blank": blanks,
+    "lost": _texts_with(lambda text: LOST.search(text) and "://" not in text),
 }
 OF_LOSS = (forms, spelling)

@@ -435,8 +435,7 @@ def shift(rows: int, before: float, after: float, own_rank: float = 0.0) -> Iter
         before: share of rows whose second text fits the row before best.
         after: share of rows whose second text fits the row after best.
         own_rank: mean share of other rows that fit such a text less than its own row: sentences of
-            a document that are paired with the next one, or turns of a dialogue, fit their own row
-            as well.
+            a document paired with the next one, or turns of a dialogue, fit their own row as well.
     """
     share, neighbour = max((before, "before"), (after, "after"))
     if share < MANY_SHIFTED or is_above_chance(own_rank, round(share * rows)):

@@ -37,6 +37,7 @@ from gradlab.diagnosis.data_measurements import (
     pairs,
     unrelated_rows,
     views,
+    with_strangers,
 )
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 from gradlab.diagnosis.trial_step import positions_of
@@ -81,9 +82,7 @@ def measure(observation: Observation) -> dict[str, Any]:
             check.__name__: _tried(check, failures, observation, dataset, batches)
             for check in OF_LOSS
         }
-        partners = (checks["strays"] or {}).get("partners")
-        if checks["unrelated_rows"] and partners:
-            checks["unrelated_rows"]["strangers"] = partners["strangers"]
+        checks["unrelated_rows"] = with_strangers(checks)
         losses[dataset] = _measured(checks)
     # Data sets that share a loss have texts of their own.
     for dataset in observation.tables.keys() - losses.keys() - {""}:

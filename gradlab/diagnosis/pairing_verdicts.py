@@ -21,6 +21,9 @@ from gradlab.verdict import BAD, NOT_JUDGED, WATCH, Verdict
 # are told by words: .41 where some are shifted, .19 where two texts of a category are a pair, and
 # .02 where pairs are put in other words.
 SOME_STRAY, ENOUGH_ROWS, OWN_FITS, TOLD_BY_WORDS = 0.08, 32, 0.9, 0.3
+# Strangers by words that go together, for each row that seems to belong elsewhere, below which it
+# does not: 1.2 where rows were shifted, and none where a text has the template of another row.
+FEW_STRANGERS = 0.25
 
 
 def strays(
@@ -37,7 +40,9 @@ def strays(
         partners: see `gradlab.data.partners.partner_numbers`.
         own_rank: mean share of other rows that fit such a text less than its own row.
     """
-    if rows < ENOUGH_ROWS or share < SOME_STRAY or own_rank >= OWN_FITS or median < TOLD_BY_WORDS:
+    told = partners is not None and partners.get("strangers", 1.0) < FEW_STRANGERS * share
+    told |= own_rank >= OWN_FITS or median < TOLD_BY_WORDS
+    if rows < ENOUGH_ROWS or share < SOME_STRAY or told:
         verdict = of_partners(**partners) if partners else None
         yield from [] if verdict is None else [verdict]
         return

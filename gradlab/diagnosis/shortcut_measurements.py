@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from gradlab.data.cooccurrence import FEWEST_ROWS, foretold_ranks
+from gradlab.data.letters import WHOLE, letters_of, size_of
 from gradlab.data.words import MISREAD, words_of
 from gradlab.diagnosis.data_measurements import word_ranks
 from gradlab.diagnosis.label_measurements import OF_ENTRIES, name_of_loss
@@ -27,6 +28,8 @@ from gradlab.diagnosis.observation import Observation, ObservedBatch
 # many times as long the other one is: a pair that differs by a word or two is an augmentation, and
 # of a much longer text a title or a phrase is in question.
 READ_ROWS, FEWEST_WORDS, LONGER, MUCH_LONGER = 2000, 4, 1.4, 2.2
+# Letters of a word that is no longer than usual ones in many languages.
+USUAL_LETTERS = 10
 # Words of an anchor at least for standing in its positive to mean something.
 FEWEST_CUT = 3
 # Words of a text that are its opening; rows whose words are asked whether they foretell those
@@ -154,16 +157,14 @@ def template(
     ranks = list(word_ranks(columns)) if len(columns) > 1 else []
     for name, cells in list(table.items())[1:]:
         texts = set(cells[:READ_ROWS])
-        openings = [tuple(words) for text in texts
-                    if len(words := words_of(text)[:OPENING]) == OPENING]  # fmt: skip
+        openings = [opening for text in texts if (opening := _opening(text))]
         if not openings:
             continue
         counts = Counter(openings)
         opening, times = counts.most_common(1)[0]
         others = len(openings) - times
         of_opening = [
-            rank for text, rank in zip(cells, ranks, strict=False)
-            if tuple(words_of(text)[:OPENING]) == opening
+            rank for text, rank in zip(cells, ranks, strict=False) if _opening(text) == opening
         ]  # fmt: skip
         numbers = {
             "texts": len(texts), "column": name, "share": times / len(texts),
@@ -237,10 +238,13 @@ def beginning(
 
 
 def brevity(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
-    """Return the median number of words of two columns, and the share of repeated texts."""
+    """Return the median number of words of two columns, and the share of repeated texts.
+
+    Long words count as several, as where a language puts a sentence into one.
+    """
     table = observation.table_of(dataset)
     counts = {
-        name: float(statistics.median(len(words_of(text)) for text in cells[:READ_ROWS]))
+        name: float(statistics.median(map(_length, cells[:READ_ROWS])))
         for name, cells in list(table.items())[:2] if cells
     }  # fmt: skip
     single = [
@@ -249,6 +253,12 @@ def brevity(observation: Observation, dataset: str, batches: list[ObservedBatch]
     ]  # fmt: skip
     repeated = 1 - sum(single) / max(1, len(single))
     return {"words": counts, "repeated": repeated} if len(counts) == 2 else None
+
+
+def _length(text: str) -> int:
+    """Return the number of words of a text, or of usual words with as many letters."""
+    words = words_of(text)
+    return max(len(words), sum(map(letters_of, words)) // USUAL_LETTERS)
 
 
 def _missing(texts: Sequence[str]) -> list[str]:
@@ -286,6 +296,14 @@ def _mark_of(text: str) -> str:
     return match[0]
 
 
+def _opening(text: str) -> tuple[str, ...]:
+    """Return the first words of a text, or as many signs as they have; empty of a short text."""
+    words = words_of(text)
+    sizes = itertools.accumulate(size_of([word]) for word in words)
+    count = next((at for at, size in enumerate(sizes, 1) if size >= OPENING * WHOLE), 0)
+    return tuple(words[:count])
+
+
 def _is_filled(column: Sequence[str]) -> bool:
     """Return whether most texts of a column are not empty: an empty column lacks every word."""
     return sum(bool(text.strip()) for text in column) > len(column) / 2
@@ -293,8 +311,8 @@ def _is_filled(column: Sequence[str]) -> bool:
 
 def _holds(text: Sequence[str], phrase: Sequence[str]) -> bool:
     """Return whether a longer text holds another one, word by word, as a good part of it."""
-    length = len(phrase)
-    if length < FEWEST_WORDS or not LONGER * length <= len(text) <= MUCH_LONGER * length:
+    length, is_short = len(phrase), size_of(phrase) < FEWEST_WORDS * WHOLE
+    if is_short or not LONGER * length <= len(text) <= MUCH_LONGER * length:
         return False
     return f" {' '.join(phrase)} " in f" {' '.join(text)} "
 
@@ -305,7 +323,8 @@ def _is_cut(phrase: Sequence[str], text: Sequence[str]) -> bool:
     At its beginning it is a question that its answer repeats, or a name; and numbers, such as that
     of a telephone, are what is looked for.
     """
-    if not FEWEST_CUT <= len(phrase) < len(text) or "".join(phrase).isdigit():
+    is_short = size_of(phrase) < FEWEST_CUT * WHOLE or len(phrase) >= len(text)
+    if is_short or "".join(phrase).isdigit():
         return False
     return f" {' '.join(text)} ".find(f" {' '.join(phrase)} ") > 0
 

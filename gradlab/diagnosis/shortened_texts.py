@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from gradlab.data.words import words_of
 
 # Characters of a text below which its length says nothing; fewest words of it; fewest such texts of
-# a column; the end of a text that is whole.
+# a column.
 SHORT, FEWEST_WORDS, FEWEST_DIFFERENT = 10, 3, 24
-ENDED = re.compile(r"[.?!:;。？！…\"')\]}>$]\s*$")
+# Kinds of signs that close a text, and signs among them that do not.
+CLOSING, WITHIN_SENTENCES = ("Po", "Pe", "Pf"), ",،、，፣၊/\\&@#*%"
 # What says that a text was shortened, and an ellipsis, which people write as well.
 MARK = re.compile(r"(\[\.\.\.\]|\[truncated\]|\[?(read|show) more\]?)\W*$", re.IGNORECASE)
 ELLIPSIS = re.compile(r"(\.\.\.|…)\W*$")
@@ -27,7 +29,9 @@ def with_ellipsis(texts: Sequence[str]) -> tuple[float, str]:
     or in words with any word at the end, and that no text without it exceeds.
     """
     marked = [text for text in texts if MARK.search(text)]
+    # Without a word, as in Morse, dots are no ellipsis.
     ending = [text for text in texts if ELLIPSIS.search(text) and not MARK.search(text)]
+    ending = [text for text in ending if words_of(text)]
     if not _have_one_length(ending, texts):
         ending = []
     shortened = marked + ending
@@ -46,7 +50,7 @@ def at_the_longest(texts: Sequence[str]) -> tuple[float, int]:
     few = len(different) < max(FEWEST_DIFFERENT, len(set(texts)) / 2)
     if longest < SHORT or few:
         return 0.0, longest
-    cut = [text for text in different if len(text) >= longest - 1 and not ENDED.search(text)]
+    cut = [text for text in different if len(text) >= longest - 1 and not _ends(text)]
     # Texts of one number of words, such as keywords, are that long by themselves, and so are those
     # of a form whose last words are whole.
     whole = len({len(text.split()) for text in cut}) < 2 or _end_in_words(cut, different)
@@ -83,3 +87,11 @@ def _end_in_words(cut: Sequence[str], texts: Sequence[str]) -> bool:
     last = [words[-1] for text in cut if (words := words_of(text))]
     whole = sum(any(map(str.isdigit, word)) or word in elsewhere for word in last)
     return whole > WHOLE * max(1, len(last))
+
+
+def _ends(text: str) -> bool:
+    """Return whether a text has a full stop, or another closing mark of its script, at its end."""
+    last = text.rstrip()[-1:]
+    if last in WITHIN_SENTENCES:
+        return False
+    return last == ">" or unicodedata.category(last) in CLOSING

@@ -22,6 +22,16 @@ NEGATIONS = frozenset((
     "not", "no", "never", "none", "nobody", "nothing", "nowhere", "neither", "nor", "without",
     "cannot", "t", "nicht", "nie", "kein", "keine", "keinen", "keiner", "niet", "geen", "inte",
     "ne", "pas", "non", "nunca", "sin", "não", "senza",
+    "ikke", "ikkje", "ekki", "utan", "uden", "uten", "zonder", "ohne", "sans", "sem", "nu", "fără",
+    "nie", "bez", "není", "nem", "nincs", "nélkül", "ei", "emme", "ette", "eivät",
+    "ilman", "ilma", "nav", "nėra", "не", "нет", "ни", "без", "ні", "немає", "няма",
+    "нема", "жоқ", "емес", "биш", "үгүй", "δεν", "δε", "μην", "όχι", "χωρίς", "değil", "yok",
+    "deyil", "nuk", "gabe", "ddim", "ní", "gan", "hapana", "bila", "tidak", "bukan",
+    "tanpa", "hindi", "wala", "không", "chưa", "kò", "babu", "לא", "אין", "בלי", "לֹא",
+    "لا", "ليس", "ليست", "لم", "لن", "بدون", "نه", "بی", "نہیں", "نہ", "بغیر", "नहीं", "न", "मत",
+    "बिना", "नाही", "नको", "না", "নেই", "নয়", "ਨਹੀਂ", "નથી", "નહીં", "இல்லை", "లేదు", "కాదు",
+    "ಇಲ್ಲ", "ಅಲ್ಲ", "ഇല്ല", "അല്ല", "නැහැ", "නැත", "안", "못", "არ", "არა", "չէ", "ոչ",
+    "የለም", "አይደለም",
 ))  # fmt: skip
 
 

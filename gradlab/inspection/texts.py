@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from gradlab.data.letters import RUN_OF_LETTERS, WORDS_WITH_HYPHENS
 from gradlab.data.partners import partner_numbers
 from gradlab.data.training_file import TrainingFile
 from gradlab.data.words import blanks, broken, misread, shares_of_identifiers, spaced_wrongly
@@ -29,12 +30,12 @@ def normalize(text: str) -> str:
     Compatibility forms are replaced too. A text without words is only folded and stripped.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(re.findall(r"\w+", folded)) or folded.strip()
+    return " ".join(RUN_OF_LETTERS.findall(folded)) or folded.strip()
 
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text as written; a hyphen joins words: ``south-east`` is one word."""
-    return re.findall(r"\w+(?:-\w+)*", unicodedata.normalize("NFKC", text))
+    return WORDS_WITH_HYPHENS.findall(unicodedata.normalize("NFKC", text))
 
 
 def prompt_of(texts: Sequence[str]) -> str:

@@ -36,6 +36,7 @@ BY_CHANCE_ALONE = {
     "rows": 160, "told": 0.5, "strangers": 0.5, "matched": 0.05, "between": 0.4, "recurring": 3.0,
     "sorted_column": 0,
 }  # fmt: skip
+TOLD = BY_CHANCE_ALONE | {"told": 0.98, "matched": 0.9, "between": 0.04}
 STRAYS = {"rows": 160, "median": 0.3}
 EXCHANGED = {"rows": 160, "words": 0.95, "embedded": 32, "embeddings": 0.75, "column": "c"}
 EDITED = EXCHANGED | {"repetition": 0.6, "own_rank": 0.95}
@@ -226,6 +227,13 @@ OF_FORMS: list[tuple[Any, ...]] = [
         "shifted or shuffled",
     ),
     ("strays", STRAYS | {"share": 0.0, "partners": BY_CHANCE_ALONE | {"told": 0.9}}, ""),
+    ("strays", STRAYS | {"share": 0.4, "partners": TOLD | {"strangers": 0.07}}, ""),
+    (
+        "strays",
+        STRAYS | {"share": 0.4, "partners": TOLD | {"strangers": 0.11}},
+        "watch",
+        "misaligned",
+    ),
     ("strays", STRAYS | {"share": 0.3, "own_rank": 0.85}, "watch"),
     ("strays", STRAYS | {"share": 0.3, "own_rank": 0.93}, ""),
     ("strays", STRAYS | {"share": 0.3, "rows": 24}, ""),

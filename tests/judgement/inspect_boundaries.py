@@ -168,6 +168,7 @@ ROWS: list[tuple[Numbers, str, str, str]] = [
     (_strangers(strangers=0.09, between=0.05), "pairs", "", ""),
     (_strangers(matched=0.09), "pairs", "", ""),
     (_strangers(between=0.32), "pairs", "", ""),
+    # Hardly any word of a text stands in other rows as well.
     (_strangers(recurring=0.6), "pairs", "", ""),
     (_strangers(recurring=1.5), "pairs", "watch", "In about 40% of the rows"),
     ({"alike_when_cut": 3}, "length", "watch", "differ only behind the 64 tokens"),
