@@ -104,4 +104,11 @@ scores stay in `first_score.json`.
 | losses_in_loops, machinery_of_loops, rankings_by_trainer | a2cf62d2 |
 | rankings_in_batches, scores_by_trainer, tables_in_several_scripts | a2cf62d2 |
 | tables_of_several_uses, texts_of_unlike_kinds, unlabelled_views | a2cf62d2 |
+| classes_of_reviews, encoders_tuned_before, entries_without_labels | 1325628e |
+| fields_of_orders_and_mails, fields_of_reviews_and_cards | 1325628e |
+| gathers_of_sound_losses, grades_of_reviews, loops_over_encoders | 1325628e |
+| loops_over_entries, loops_over_losses, loops_over_rankings | 1325628e |
+| loops_over_reviews, rankings_of_reviews, tables_of_orders_and_mails | 1325628e |
+| tables_of_reviews, trained_by_teachers, trained_judgements | 1325628e |
+| trained_rankings, trained_settings | 1325628e |
 """

@@ -6,8 +6,7 @@ from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.sentence_transformer.evaluation import TranslationEvaluator
 
 from tests.judgement.case import sound
-from tests.judgement.first.loop_materials import ranking
-from tests.judgement.held_out.w_fields import (
+from tests.judgement.first.fields_of_reviews_and_cards import (
     GREEK,
     MINERALS,
     QUERIES,
@@ -16,6 +15,7 @@ from tests.judgement.held_out.w_fields import (
     of_field,
     seek,
 )
+from tests.judgement.first.loop_materials import ranking
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

@@ -8,8 +8,7 @@ import torch
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import body, encoder, tokenizer_of
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.v_fields import (
+from tests.judgement.first.fields_of_orders_and_mails import (
     BIRDS,
     CHEMISTRY,
     HINDI,
@@ -25,6 +24,7 @@ from tests.judgement.held_out.v_fields import (
     with_near,
     words_of_field,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns, reciprocal_rank
 from tests.sentence_training import losses

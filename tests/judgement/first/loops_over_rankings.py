@@ -11,8 +11,7 @@ from torch import Tensor
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
-from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, turn
-from tests.judgement.held_out.v_fields import (
+from tests.judgement.first.fields_of_orders_and_mails import (
     BIRDS,
     CHEMISTRY,
     HINDI,
@@ -28,6 +27,7 @@ from tests.judgement.held_out.v_fields import (
     seeker,
     with_near,
 )
+from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 from tests.judgement.truth import reciprocal_rank
 

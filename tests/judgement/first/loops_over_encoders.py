@@ -14,8 +14,7 @@ from torch import Tensor
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import tokenizer_of
-from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn, warmed
-from tests.judgement.held_out.v_fields import (
+from tests.judgement.first.fields_of_orders_and_mails import (
     BIRDS,
     CHEMISTRY,
     HINDI,
@@ -29,6 +28,7 @@ from tests.judgement.held_out.v_fields import (
     seeker,
     words_of_field,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn, warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import reciprocal_rank
 

@@ -12,8 +12,7 @@ from sentence_transformers.sentence_transformer.evaluation import (
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
-from tests.judgement.first.loop_materials import ranking
-from tests.judgement.held_out.w_fields import (
+from tests.judgement.first.fields_of_reviews_and_cards import (
     ALARMS,
     CHEMISTRY,
     GREEK,
@@ -28,6 +27,7 @@ from tests.judgement.held_out.w_fields import (
     seek,
     triples,
 )
+from tests.judgement.first.loop_materials import ranking
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

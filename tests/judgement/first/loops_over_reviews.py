@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, turn
-from tests.judgement.held_out.w_fields import (
+from tests.judgement.first.fields_of_reviews_and_cards import (
     ALARMS,
     CHEMISTRY,
     GREEK,
@@ -28,6 +27,7 @@ from tests.judgement.held_out.w_fields import (
     triples,
     unit,
 )
+from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation, reciprocal_rank
 

@@ -9,9 +9,7 @@ from sentence_transformers.sentence_transformer import losses
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
-from tests.judgement.first.loop_materials import ranking
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.w_fields import (
+from tests.judgement.first.fields_of_reviews_and_cards import (
     ALARMS,
     CHEMISTRY,
     GREEK,
@@ -26,6 +24,8 @@ from tests.judgement.held_out.w_fields import (
     triples,
     words,
 )
+from tests.judgement.first.loop_materials import ranking
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

@@ -12,9 +12,7 @@ from sentence_transformers.sentence_transformer import losses
 from torch import Tensor
 
 from tests.judgement.case import sound
-from tests.judgement.first.loop_materials import ranking
-from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
-from tests.judgement.held_out.w_fields import (
+from tests.judgement.first.fields_of_reviews_and_cards import (
     MINERALS,
     adamw,
     of_field,
@@ -22,6 +20,8 @@ from tests.judgement.held_out.w_fields import (
     shortened,
     unit,
 )
+from tests.judgement.first.loop_materials import ranking
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

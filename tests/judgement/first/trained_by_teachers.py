@@ -10,8 +10,7 @@ import torch
 
 from tests.judgement.case import sound
 from tests.judgement.first.fields import Field
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.v_fields import (
+from tests.judgement.first.fields_of_orders_and_mails import (
     BIRDS,
     CHEMISTRY,
     HINDI,
@@ -26,6 +25,7 @@ from tests.judgement.held_out.v_fields import (
     seeker,
     with_near,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses

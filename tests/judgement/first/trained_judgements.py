@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.judgement.case import sound
 from tests.judgement.first.fields import Field
-from tests.judgement.held_out.v_fields import (
+from tests.judgement.first.fields_of_orders_and_mails import (
     BIRDS,
     HINDI,
     MAILS,

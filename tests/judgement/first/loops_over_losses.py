@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
-from tests.judgement.held_out.v_fields import (
+from tests.judgement.first.fields_of_orders_and_mails import (
     BIRDS,
     CHEMISTRY,
     HINDI,
@@ -28,6 +27,7 @@ from tests.judgement.held_out.v_fields import (
     seeker,
     with_near,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 
 

@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn, warmed
-from tests.judgement.held_out.w_fields import (
+from tests.judgement.first.fields_of_reviews_and_cards import (
     ALARMS,
     CHEMISTRY,
     GREEK,
@@ -30,6 +29,7 @@ from tests.judgement.held_out.w_fields import (
     unit,
     words,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn, warmed
 from tests.judgement.stage import Stage
 
 

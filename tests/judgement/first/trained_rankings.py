@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
-from tests.judgement.held_out.v_fields import (
+from tests.judgement.first.fields_of_orders_and_mails import (
     BIRDS,
     CHEMISTRY,
     HINDI,
