@@ -81,8 +81,8 @@ def works_ahead(rows: Tensor) -> bool:
 class Watch(Recorder):
     """Records what a run's loss does, on a schedule, into a folder that `gradlab report` reads.
 
-    Recording never runs the encoder: it reads a detached copy of the embeddings that the loss has
-    just used. Random generators are left unchanged. The folder holds ``metrics.csv`` and
+    Records are of a detached copy of the embeddings that the loss has just used; the encoder does
+    not run for them. Random generators are left unchanged. The folder holds ``metrics.csv`` and
     ``manifest.json``. Use `gradlab.watch` to create a watch.
     """
 
