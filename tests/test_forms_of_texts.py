@@ -101,3 +101,13 @@ def test_words_of_one_row_tell_no_partners() -> None:
                "sorted_column": 0}  # fmt: skip
     assert partners(**numbers, recurring=3.0) is not None
     assert partners(**numbers, recurring=0.3) is None
+
+
+def test_numbers_of_tokens_on_both_sides_are_no_texts():
+    questions = [f"101 {2000 + row} {2100 + row} 2054 {2200 + row} 1029 102" for row in range(40)]
+    passages = [f"101 {2000 + row} {2100 + row} {2200 + row} 1012 2003 102" for row in range(40)]
+    dates = {"day": [f"2024-03-{row:02}" for row in range(1, 29)],
+             "written": [f"{row:02}/03/2024" for row in range(1, 29)]}  # fmt: skip
+    shares = shares_of_identifiers({"anchor": questions, "positive": passages})
+    assert min(shares.values()) > 0.9
+    assert max(shares_of_identifiers(dates).values()) == 0.0

@@ -235,10 +235,15 @@ def _read(identifier: str) -> set[str]:
     return {*re.findall(r"[a-z]{3,}", identifier.lower())} - OF_ADDRESSES
 
 
+NUMBERS_OF_DATE = 6  # with its time
+
+
 def _is_held(identifier: str, text: str) -> bool:
     """Return whether a text holds an identifier, or half of its numbers in any order."""
     if f" {plain(identifier)} " in f" {plain(text)} ":
         return True
     numbers = {word.lstrip("0") for word in words_of(identifier)}
+    if len(numbers) > NUMBERS_OF_DATE and is_identifier(text):  # numbers of tokens on both sides
+        return False
     held = numbers & {word.lstrip("0") for word in words_of(text)}
     return len(held) >= FEWEST_HELD and len(held) >= HALF_HELD * len(numbers)
