@@ -83,12 +83,18 @@ def table_of_leaflets_with_a_contradiction_each(stage: Stage) -> None:
     stage.inspect(LEAFLETS.table(240))
 
 
-@sound("functions of several lines")
+@sound(
+    "functions of several lines",
+    allowed={"only the beginnings|last token that": "The encoder reads 64 tokens of longer texts."},
+)
 def table_of_functions_and_docstrings(stage: Stage) -> None:
     stage.inspect(FUNCTIONS.table(280))
 
 
-@sound("texts of very different lengths")
+@sound(
+    "texts of very different lengths",
+    allowed={"only the beginnings|last token that": "The encoder reads 64 tokens of longer texts."},
+)
 def table_of_diaries_of_one_to_five_sentences(stage: Stage) -> None:
     stage.inspect(diaries(260))
 
@@ -98,7 +104,10 @@ def table_of_two_scripts_with_its_encoder(stage: Stage) -> None:
     stage.inspect(METRO.table(240), pretrained(stage, METRO, 15))
 
 
-@sound("long documents with their own lures")
+@sound(
+    "long documents with their own lures",
+    allowed={"only the beginnings|last token that": "The encoder reads 64 tokens of longer texts."},
+)
 def table_of_museum_texts_with_lures(stage: Stage) -> None:
     """Each lure differs from the right text in the piece, and is no text of the table."""
     table = MUSEUM.table(200)
@@ -117,7 +126,10 @@ def table_of_sightings_in_one_column(stage: Stage) -> None:
     stage.inspect({"text": sightings(200)["text"]})
 
 
-@sound("slips of the pen on one side")
+@sound(
+    "slips of the pen on one side",
+    allowed={"only the beginnings|last token that": "The encoder reads 64 tokens of longer texts."},
+)
 def table_of_mails_with_slips_of_the_pen(stage: Stage) -> None:
     """A fifth of the subjects has two letters of a word exchanged; some shout."""
     draw, table = random.Random(3), MAILS.table(260)
