@@ -103,7 +103,7 @@ def test_words_of_one_row_tell_no_partners() -> None:
     assert partners(**numbers, recurring=0.3) is None
 
 
-def test_numbers_of_tokens_on_both_sides_are_no_texts():
+def test_numbers_of_tokens_on_both_sides_are_no_texts() -> None:
     questions = [f"101 {2000 + row} {2100 + row} 2054 {2200 + row} 1029 102" for row in range(40)]
     passages = [f"101 {2000 + row} {2100 + row} {2200 + row} 1012 2003 102" for row in range(40)]
     dates = {"day": [f"2024-03-{row:02}" for row in range(1, 29)],
@@ -111,3 +111,32 @@ def test_numbers_of_tokens_on_both_sides_are_no_texts():
     shares = shares_of_identifiers({"anchor": questions, "positive": passages})
     assert min(shares.values()) > 0.9
     assert max(shares_of_identifiers(dates).values()) == 0.0
+
+
+def test_numbers_that_words_foretell_are_texts_and_numbers_of_tokens_are_not() -> None:
+    names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    draw = random.Random(0)
+    drawn = [[draw.randrange(10) for _ in range(3)] for _ in range(200)]
+    sums = {
+        "figures": [f"{first} + {second} - {third}" for first, second, third in drawn],
+        "words": [" plus ".join(names[number] for number in row) for row in drawn],
+    }
+    assert shares_of_identifiers(sums) == {"figures": 0.0, "words": 0.0}
+    long = [[draw.randrange(10) for _ in range(9)] for _ in range(200)]
+    tokens = {
+        "text": [" ".join(names[number] for number in row) for row in long],
+        "numbers": [" ".join(str(number + 1000) for number in row) for row in long],
+    }
+    assert shares_of_identifiers(tokens) == {"text": 0.0, "numbers": 1.0}
+
+
+def test_a_word_at_the_same_places_of_all_texts_is_of_a_template() -> None:
+    draw = random.Random(0)
+    names = [f"{letter}{end}" for letter in "bcdfgh" for end in ("an", "el", "or")]
+    cheers = [" ".join([*draw.sample(names, draw.randint(3, 6)), "go go go"]) for _ in range(60)]
+    masked = [
+        " ".join("word" if draw.random() < 0.5 else draw.choice(names) for _ in range(7))
+        for _ in range(60)
+    ]
+    assert form_measurements._filler(cheers)[3] == 1.0
+    assert form_measurements._filler(masked)[3] < 0.5

@@ -93,3 +93,17 @@ def test_labels_and_classes_are_told_from_other_arguments():
     assert [id(entry) for entry in labels_in(arguments, {12})] == [id(labels), id(SCORES)]
     assert classes_of((mask, SCORES, labels), FIRST) is labels
     assert classes_of((mask, SCORES), FIRST) is None
+
+
+@pytest.mark.parametrize(
+    ("classes", "are_labels"),
+    [
+        (list(range(12)), False),  # targets, each of which is its own row
+        ([3] * 12, False),
+        ([*range(6), *range(6)], True),  # two texts of each class, one behind the other
+        ([row // 2 for row in range(12)], True),
+    ],
+)
+def test_whole_numbers_are_labels_where_some_rows_have_one_in_common(classes, are_labels):
+    labels = torch.tensor(classes)
+    assert bool(labels_in((FIRST, SECOND, labels), {len(FIRST)})) is are_labels

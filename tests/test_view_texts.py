@@ -136,3 +136,19 @@ def test_tokens_of_partners_are_foretold_from_the_rows_of_all_batches(shuffles, 
         assert (FORETOLD_RANK in seen) == (begin + 16 >= 64)
     assert low < seen[FORETOLD_RANK] < high
     assert FORETOLD_RANK not in texts.numbers(views)  # rows that are known
+
+
+def test_segments_are_no_tokens_where_words_are_frozen():
+    """Of the lookups of an encoder whose words are frozen, only segments are of a batch."""
+    words, segments = nn.Embedding(60, 8).requires_grad_(False), nn.Embedding(2, 8)
+    views = []
+    for seed in (0, 1):
+        rows = torch.tensor([text[:2] for text in sentences(12, seed)])
+        views.append((words(rows) + segments(torch.zeros_like(rows))).mean(1))
+    assert ViewTexts().numbers(views) == {}
+    words.requires_grad_(True)
+    views = [
+        (words(rows) + segments(torch.zeros_like(rows))).mean(1)
+        for rows in (torch.tensor([text[:2] for text in sentences(12, seed)]) for seed in (0, 1))
+    ]
+    assert EQUAL_TEXTS in ViewTexts().numbers(views)

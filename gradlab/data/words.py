@@ -22,6 +22,9 @@ NUMBERS = re.compile(r"[\d\s.,:/+%€$£()\[\]TZ-]+")
 # Numbers of a date, at least, that another text holds, and their share; words of an address or a
 # path that other texts hold; words that addresses have whatever they are of.
 FEWEST_HELD, HALF_HELD, FEWEST_READ = 2, 0.5, 2
+# Rows from which it is learnt which words go together, and mean rank of partners where they do.
+TAUGHT_ROWS, FORETOLD = 512, 0.85
+NUMBERS_OF_DATE = 6  # with its time
 SOUGHT = 0.25  # share of a column's identifiers that rows hold, where they are what is looked for
 OF_ADDRESSES = {"http", "https", "www", "com", "org", "net", "html", "php", "index", "home", "txt"}
 # Letters of a word, on average, from which on words have lost the spaces between them, which few
@@ -100,8 +103,25 @@ def shares_of_identifiers(columns: Mapping[str, Sequence[str]]) -> dict[str, flo
 
     One that another text holds, such as the number of a spare part, is what is looked for; so is a
     date whose numbers stand there in another form. An address whose words stand in other texts of
-    the table is a text itself.
+    the table is a text itself, and so are numbers that words foretell, as of sums.
     """
+    shares = _shares_not_held(columns)
+    if len(columns) > 1 and any(shares.values()):
+        from gradlab.data.cooccurrence import foretold_rank  # loads torch
+
+        texts = [[words_of(text) for text in cells[:TAUGHT_ROWS]] for cells in columns.values()]
+        words = [[{*row} for row in column] for column in texts[:2]]
+        # Words foretell the numbers of tokens as well, of which texts have more.
+        few = {
+            name for name, column in zip([*columns][:2], texts, strict=False)
+            if sum(map(len, column)) <= NUMBERS_OF_DATE * len(column)
+        }  # fmt: skip
+        if few and foretold_rank(*words) >= FORETOLD:
+            shares |= dict.fromkeys(few, 0.0)
+    return shares
+
+
+def _shares_not_held(columns: Mapping[str, Sequence[str]]) -> dict[str, float]:
     shares, are_sought = dict[str, float](), False
     vocabulary: set[str] | None = None
     for place, (name, column) in enumerate(columns.items()):
@@ -233,9 +253,6 @@ def _words_of_texts(columns: Mapping[str, Sequence[str]]) -> set[str]:
 def _read(identifier: str) -> set[str]:
     """Return the words of letters that an address or a path holds."""
     return {*re.findall(r"[a-z]{3,}", identifier.lower())} - OF_ADDRESSES
-
-
-NUMBERS_OF_DATE = 6  # with its time
 
 
 def _is_held(identifier: str, text: str) -> bool:

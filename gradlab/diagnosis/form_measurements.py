@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradlab.data.cooccurrence import foretold_rank
 from gradlab.data.letters import SPELT, UNSPACED, sounds_of
 from gradlab.data.words import blanks, is_code, shares_of_identifiers, words_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
@@ -22,13 +21,12 @@ OBJECT = re.compile(
 ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}\S*%[0-9A-Fa-f]{2}|\\u[0-9a-fA-F]{4}|=[0-9A-F]{2}=[0-9A-F]{2}")
 JOINED = re.compile("|".join(rf"[^\W_]+(?:{sign}[^\W_]+){{2,}}\W*" for sign in (r"\+", "_", "-")))
 PART, NUMBERED = re.compile(r"[^\W_]+"), re.compile(r"\d")
-# Rows from which it is learnt which words go together, and mean rank of partners where they do.
-TAUGHT_ROWS, FORETOLD = 512, 0.85
 FEWEST_EXPLAINED = 2  # words of such a name that another text of its row has
 PIECE = re.compile(r"(^|\s)##\w|\w▁\w")
 # A piece at the beginning of a word, and the share of such words: Maltese has some with Ġ and Ċ.
 BEGINNING, MANY_BEGINNINGS = re.compile(r"(?<!\S)[ĠĊ▁](?=\w)"), 0.5
 LOST = re.compile(rf"[^\W\d_{UNSPACED}]\?[^\W\d_{UNSPACED}]")
+SAME_PLACES = 0.9  # share of the texts that hold a word of a template at the same places
 Numbers = dict[str, Any]
 
 
@@ -53,7 +51,7 @@ def forms(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
         column = max(shares, key=lambda name: shares[name][0])
         if shares[column][0]:
             kinds[kind] = [column, *shares[column]]
-    identifiers = _identifiers(table)
+    identifiers = shares_of_identifiers(table)
     column = max(identifiers, key=lambda name: identifiers[name])
     if identifiers[column]:
         kinds["identifier"] = [column, identifiers[column], ""]
@@ -118,17 +116,6 @@ def _is_pieces(text: str) -> bool:
     return bool(PIECE.search(text)) or (words > 1 and beginnings >= MANY_BEGINNINGS * words)
 
 
-def _identifiers(table: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """Return the share of identifiers by column; 0 where words foretell them, as of sums."""
-    shares = shares_of_identifiers(table)
-    if len(table) < 2 or not any(shares.values()):
-        return shares
-    texts = [[{*words_of(text)} for text in column[:TAUGHT_ROWS]] for column in table.values()]
-    if foretold_rank(texts[0], texts[1]) >= FORETOLD:
-        shares |= dict.fromkeys([*table][:2], 0.0)
-    return shares
-
-
 def _joined(name: str, table: Mapping[str, Sequence[str]]) -> tuple[float, str]:
     """Return the share of a column's texts whose words are joined by signs, and one of them.
 
@@ -173,7 +160,18 @@ def _filler(texts: Sequence[str]) -> tuple[str, float, float, float]:
         (count for side in sides for near, count in side.items()
          if near != word and (near or 2 * count > places)), default=0,
     )  # fmt: skip
+    # A template has the word at the same places in each text, and masks do not.
+    frames = Counter(_places(words, word) for words in split)
+    if frames.most_common(1)[0][1] >= SAME_PLACES * len(texts):
+        fixed = places
     return word, places / counts.total(), places / len(texts), fixed / places
+
+
+def _places(words: Sequence[str], word: str) -> tuple[int, ...]:
+    """Return the places of a word, counted from the nearer end."""
+    middle, count = len(words) / 2, len(words)
+    places = [at for at, near in enumerate(words) if near == word]
+    return tuple(at if at < middle else at - count for at in places)
 
 
 KINDS: dict[str, Callable[[Sequence[str]], tuple[float, str]]] = {

@@ -31,8 +31,9 @@ from gradlab.gradient.diagnostics import effective_rank, mean_cosine
 # where it fills in for missing labels.
 WORDED_ROWS, CLASSED_ROWS, FEWEST, OFTEN, FILLED_TIMES = 512, 256, 8, 0.05, 1.5
 # Mean rank of the texts of a class below which they have no more words in common than texts of
-# different classes; distance of two targets, relative to their length, up to which they are equal.
-NO_MORE_ALIKE, EQUAL_TARGETS = 0.52, 1e-4
+# different classes; distance of two targets, relative to their length, up to which they are equal;
+# rows with the target of one, from which on they are more than its translations.
+NO_MORE_ALIKE, EQUAL_TARGETS, TRANSLATIONS = 0.52, 1e-4, 4
 # Rows that have a text in common, and difference of their labels up to which these are one.
 SEVERAL, SAME_LABEL = 3, 1e-6
 # Range of common words below which they may not tell classes, and by how much the mean rank of
@@ -267,7 +268,8 @@ def targets(observation: Observation, dataset: str, batches: list[ObservedBatch]
         words = np.array([numbers.setdefault(tuple(sorted(words_of(text))), len(numbers))
                           for text in column[: len(rows)]])  # fmt: skip
         equal &= words[:, None] != words
-    partners = equal.any(axis=1)
+    # A text and its translations have one target.
+    partners = equal.sum(axis=1) >= TRANSLATIONS
     first = int(partners.argmax())
     column = next(iter(texts.values()))
     example = [column[first], column[int(equal[first].argmax())]] if partners.any() else []

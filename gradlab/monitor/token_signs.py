@@ -26,6 +26,7 @@ MANY_ROWS = 4
 SHORTEST_PADDING = 3
 # Node of a graph that looks up the vectors of tokens, and its attribute with their number.
 LOOKUP, ROWS = "EmbeddingBackward0", "_saved_weight_sym_argsize_0"
+SEGMENTS = 4  # kinds of segments of a text, at most, such as its first and second sentence
 MOST_NODES = 20_000  # of a graph that is searched
 
 
@@ -107,9 +108,12 @@ def looked_up(rows: Tensor) -> tuple[Any, Tensor] | None:
 
 def lookups(value: Tensor) -> list[tuple[Any, Tensor]]:
     """Return the nodes of a graph that look up word vectors, and their tokens, (N, T)."""
-    # Positions are the same in all rows, and are looked up once.
+    # Positions are the same in all rows, and are looked up once. Where words are frozen, nothing is
+    # left but positions and segments, of which there are few.
     nodes = [node for node in _lookups(value) if _is_batch(node._saved_indices)]
     widest = max((getattr(node, ROWS, 0) for node in nodes), default=0)
+    if 0 < widest <= SEGMENTS:
+        return []
     return [(node, node._saved_indices) for node in nodes if getattr(node, ROWS, 0) == widest]
 
 
