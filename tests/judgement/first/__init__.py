@@ -111,4 +111,15 @@ scores stay in `first_score.json`.
 | loops_over_reviews, rankings_of_reviews, tables_of_orders_and_mails | 1325628e |
 | tables_of_reviews, trained_by_teachers, trained_judgements | 1325628e |
 | trained_rankings, trained_settings | 1325628e |
+| classes_of_films, fields_of_cheers_and_shells, fields_of_museums_and_skies | bc0ec16f |
+| fields_of_offices_and_ports, fields_of_tides_and_tickets, graded_headlines | bc0ec16f |
+| grades_of_films, gradings_in_loops, labels_by_loss, loops_by_rank | bc0ec16f |
+| loops_for_pairs, loops_of_tides, loops_of_views, loops_with_negatives | bc0ec16f |
+| losses_by_hand, losses_of_tides, ranking_of_headlines | bc0ec16f |
+| ranking_of_museum_texts, ranking_of_short_texts, shapes_of_museum_encoders | bc0ec16f |
+| shapes_of_ticket_encoders, shapes_of_training, tables_of_blurbs | bc0ec16f |
+| tables_of_forms_and_figures, tables_of_museums_and_diaries, tables_of_tides | bc0ec16f |
+| teachings_by_trainer, trainers_by_class, trainers_by_score | bc0ec16f |
+| trainers_of_ranks, trainers_of_views, trainers_with_prompts_and_mixtures | bc0ec16f |
+| unlabelled_loops | bc0ec16f |
 """

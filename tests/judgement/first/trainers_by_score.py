@@ -9,8 +9,7 @@ import torch
 
 from tests.judgement.case import sound
 from tests.judgement.first.fields import Field
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.y_fields import (
+from tests.judgement.first.fields_of_cheers_and_shells import (
     AUCTION,
     CHEERS,
     PLANTS,
@@ -22,6 +21,7 @@ from tests.judgement.held_out.y_fields import (
     model_of,
     score_of,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation, learns
 from tests.sentence_training import evaluation, losses

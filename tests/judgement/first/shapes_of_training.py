@@ -8,8 +8,7 @@ import torch
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import words_of
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.a_fields import (
+from tests.judgement.first.fields_of_offices_and_ports import (
     BENCH,
     BIRDS,
     CHESS,
@@ -22,6 +21,7 @@ from tests.judgement.held_out.a_fields import (
     reader,
     varied,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import evaluation, losses, modules

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.y_fields import (
+from tests.judgement.first.fields_of_cheers_and_shells import (
     BLURBS,
     MAILS,
     NEWS,
@@ -21,6 +20,7 @@ from tests.judgement.held_out.y_fields import (
     model_of,
     score_of,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import evaluation, losses

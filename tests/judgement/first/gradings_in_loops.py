@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn, warmed
-from tests.judgement.held_out.a_fields import (
+from tests.judgement.first.fields_of_offices_and_ports import (
     BENCH,
     CHESS,
     COMMITS,
@@ -25,7 +24,8 @@ from tests.judgement.held_out.a_fields import (
     reader,
     varied,
 )
-from tests.judgement.held_out.a_labels import answered, graded_score, tuned
+from tests.judgement.first.labels_by_loss import answered, graded_score, tuned
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn, warmed
 from tests.judgement.stage import Stage
 
 

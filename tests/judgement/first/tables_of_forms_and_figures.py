@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.a_fields import (
+from tests.judgement.first.fields_of_offices_and_ports import (
     BENCH,
     CHATTER,
     COMMITS,

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from tests.judgement.case import sound
 from tests.judgement.first.beside import adam
 from tests.judgement.first.bodies import encoder
-from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, turn
-from tests.judgement.held_out.x_fields import (
+from tests.judgement.first.fields_of_museums_and_skies import (
     COMMITS,
     LEAGUE,
     MAILS,
@@ -29,6 +28,7 @@ from tests.judgement.held_out.x_fields import (
     seeker,
     whole,
 )
+from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 from tests.judgement.truth import reciprocal_rank
 

@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, embed, infonce, stepped, turn
-from tests.judgement.held_out.a_fields import (
+from tests.judgement.first.fields_of_offices_and_ports import (
     BENCH,
     BIRDS,
     CHATTER,
@@ -28,6 +27,7 @@ from tests.judgement.held_out.a_fields import (
     reader,
     thinned,
 )
+from tests.judgement.first.turns import Rows, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses

@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformerTrainer, SentenceTransforme
 from sentence_transformers.base.sampler import BatchSamplers, MultiDatasetBatchSamplers
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.z_fields import (
+from tests.judgement.first.fields_of_tides_and_tickets import (
     ARABIC,
     CHEMISTRY,
     CLAIMS,

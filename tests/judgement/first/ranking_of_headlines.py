@@ -6,8 +6,7 @@ from sentence_transformers.base.sampler import BatchSamplers
 from torch import nn
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.z_fields import (
+from tests.judgement.first.fields_of_tides_and_tickets import (
     ARABIC,
     CHEMISTRY,
     COMMITS,
@@ -21,6 +20,7 @@ from tests.judgement.held_out.z_fields import (
     mail_finding,
     mails,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import evaluation, losses, modules

@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, turn
-from tests.judgement.held_out.a_fields import (
+from tests.judgement.first.fields_of_offices_and_ports import (
     BIRDS,
     CHATTER,
     CHESS,
@@ -25,6 +24,7 @@ from tests.judgement.held_out.a_fields import (
     pair_update,
     reader,
 )
+from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.a_fields import (
+from tests.judgement.first.fields_of_offices_and_ports import (
     BENCH,
     BIRDS,
     CHATTER,
@@ -21,7 +20,8 @@ from tests.judgement.held_out.a_fields import (
     reader,
     varied,
 )
-from tests.judgement.held_out.a_labels import answered, tuned
+from tests.judgement.first.labels_by_loss import answered, tuned
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import evaluation, losses

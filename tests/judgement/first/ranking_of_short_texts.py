@@ -6,8 +6,7 @@ from typing import Any
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder, words_of
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.a_fields import (
+from tests.judgement.first.fields_of_offices_and_ports import (
     BENCH,
     COMMITS,
     GENES,
@@ -21,6 +20,7 @@ from tests.judgement.held_out.a_fields import (
     seeks,
     varied,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses

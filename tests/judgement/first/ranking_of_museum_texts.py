@@ -9,8 +9,7 @@ from sentence_transformers.sentence_transformer.evaluation import InformationRet
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder, words_of
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.x_fields import (
+from tests.judgement.first.fields_of_museums_and_skies import (
     COMMITS,
     MAILS,
     MENU,
@@ -24,6 +23,7 @@ from tests.judgement.held_out.x_fields import (
     seeker,
     whole,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

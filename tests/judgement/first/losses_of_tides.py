@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
-from tests.judgement.held_out.z_fields import (
+from tests.judgement.first.fields_of_tides_and_tickets import (
     CHEMISTRY,
     CLAIMS,
     COMMITS,
@@ -27,6 +26,7 @@ from tests.judgement.held_out.z_fields import (
     grading,
     grouping,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 
 

@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, turn
-from tests.judgement.held_out.y_fields import (
+from tests.judgement.first.fields_of_cheers_and_shells import (
     CHEERS,
     NEWS,
     PLANTS,
@@ -26,6 +25,7 @@ from tests.judgement.held_out.y_fields import (
     score_of,
     simple,
 )
+from tests.judgement.first.turns import Rows, cosines, counted, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 
 

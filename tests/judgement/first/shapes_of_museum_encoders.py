@@ -16,8 +16,7 @@ from sentence_transformers.sentence_transformer.losses import (
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import body, encoder, tokenizer_of, words_of
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.x_fields import (
+from tests.judgement.first.fields_of_museums_and_skies import (
     ACCIDENTS,
     LEAGUE,
     MAILS,
@@ -32,6 +31,7 @@ from tests.judgement.held_out.x_fields import (
     trainer_of,
     whole,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns, reciprocal_rank
 

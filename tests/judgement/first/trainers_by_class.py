@@ -8,8 +8,7 @@ import torch
 
 from tests.judgement.case import sound
 from tests.judgement.first.fields import Field
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.y_fields import (
+from tests.judgement.first.fields_of_cheers_and_shells import (
     MAILS,
     NEWS,
     RAILWAY,
@@ -18,6 +17,7 @@ from tests.judgement.held_out.y_fields import (
     model_of,
     score_of,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import evaluation, losses, modules

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, embed, infonce, stepped, turn, warmed
-from tests.judgement.held_out.z_fields import (
+from tests.judgement.first.fields_of_tides_and_tickets import (
     CHEMISTRY,
     COMMITS,
     FILMS,
@@ -21,6 +20,7 @@ from tests.judgement.held_out.z_fields import (
     fresh,
     mails,
 )
+from tests.judgement.first.turns import Rows, embed, infonce, stepped, turn, warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns, retrieval
 from tests.sentence_training import losses, modules

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from tests.judgement.case import sound
 from tests.judgement.first.beside import adam, told_apart
 from tests.judgement.first.bodies import encoder, words_of
-from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn, warmed
-from tests.judgement.held_out.x_fields import (
+from tests.judgement.first.fields_of_museums_and_skies import (
     ACCIDENTS,
     COMMITS,
     NOTICES,
@@ -30,6 +29,7 @@ from tests.judgement.held_out.x_fields import (
     seeker,
     sightings,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn, warmed
 from tests.judgement.stage import Stage
 
 APART = 1e4  # taken from the logits of candidates that do not count

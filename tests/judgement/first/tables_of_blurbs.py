@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from tests.judgement.case import sound
-from tests.judgement.held_out.y_fields import (
+from tests.judgement.first.fields_of_cheers_and_shells import (
     AUCTION,
     BLURBS,
     MAILS,

@@ -11,8 +11,7 @@ from torch import nn
 
 from tests.judgement.case import sound
 from tests.judgement.first.fields import Field
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.z_fields import (
+from tests.judgement.first.fields_of_tides_and_tickets import (
     CLAIMS,
     FILMS,
     HINDI,
@@ -26,6 +25,7 @@ from tests.judgement.held_out.z_fields import (
     grading,
     noisy,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation, learns
 from tests.sentence_training import evaluation, losses, modules

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from tests.judgement.case import sound
 from tests.judgement.first.fields import Field
-from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
-from tests.judgement.held_out.y_fields import (
+from tests.judgement.first.fields_of_cheers_and_shells import (
     BLURBS,
     CHEERS,
     PLANTS,
@@ -27,6 +26,7 @@ from tests.judgement.held_out.y_fields import (
     simple,
     square,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation, reciprocal_rank, retrieval
 

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from transformers import EarlyStoppingCallback
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.x_fields import (
+from tests.judgement.first.fields_of_museums_and_skies import (
     ACCIDENTS,
     COMMITS,
     LEAGUE,
@@ -31,6 +30,7 @@ from tests.judgement.held_out.x_fields import (
     seeker,
     whole,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation, learns
 

@@ -13,8 +13,7 @@ from torch import Tensor
 from tests.judgement.case import sound
 from tests.judgement.first.beside import adam
 from tests.judgement.first.fields import Field
-from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn
-from tests.judgement.held_out.x_fields import (
+from tests.judgement.first.fields_of_museums_and_skies import (
     COMMITS,
     MAILS,
     METRO,
@@ -26,6 +25,7 @@ from tests.judgement.held_out.x_fields import (
     seeker,
     sightings,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn
 from tests.judgement.stage import Stage
 
 # Questions of one to five words, and the sentences that answer them; both name the matter.

@@ -14,17 +14,7 @@ from torch import Tensor, nn
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import body, words_of
-from tests.judgement.first.turns import (
-    Rows,
-    cosines,
-    counted,
-    embed,
-    infonce,
-    stepped,
-    turn,
-    warmed,
-)
-from tests.judgement.held_out.z_fields import (
+from tests.judgement.first.fields_of_tides_and_tickets import (
     ARABIC,
     CHEMISTRY,
     CLAIMS,
@@ -40,6 +30,16 @@ from tests.judgement.held_out.z_fields import (
     mail_finding,
     mails,
     vocabulary,
+)
+from tests.judgement.first.turns import (
+    Rows,
+    cosines,
+    counted,
+    embed,
+    infonce,
+    stepped,
+    turn,
+    warmed,
 )
 from tests.judgement.stage import Stage
 from tests.judgement.truth import reciprocal_rank

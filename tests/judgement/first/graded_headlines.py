@@ -12,8 +12,7 @@ from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimil
 
 from tests.judgement.case import sound
 from tests.judgement.first.fields import Field
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.x_fields import (
+from tests.judgement.first.fields_of_museums_and_skies import (
     LEAGUE,
     NUMBERS,
     POSTS,
@@ -24,6 +23,7 @@ from tests.judgement.held_out.x_fields import (
     pretrained,
     seeker,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation, learns
 

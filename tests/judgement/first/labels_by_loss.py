@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.a_fields import (
+from tests.judgement.first.fields_of_offices_and_ports import (
     BIRDS,
     CHATTER,
     CHESS,
@@ -19,6 +18,7 @@ from tests.judgement.held_out.a_fields import (
     reader,
     varied,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation, learns
 from tests.sentence_training import evaluation, losses

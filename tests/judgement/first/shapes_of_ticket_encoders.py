@@ -10,8 +10,7 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import Whitesp
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import tokenizer_of, words_of
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.z_fields import (
+from tests.judgement.first.fields_of_tides_and_tickets import (
     CHEMISTRY,
     FILMS,
     GARDEN,
@@ -29,6 +28,7 @@ from tests.judgement.held_out.z_fields import (
     noisy,
     vocabulary,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses, modules

@@ -8,7 +8,7 @@ import torch
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import tokenizer_of
-from tests.judgement.held_out.y_fields import (
+from tests.judgement.first.fields_of_cheers_and_shells import (
     AUCTION,
     CHEERS,
     MAILS,
@@ -20,7 +20,7 @@ from tests.judgement.held_out.y_fields import (
     model_of,
     score_of,
 )
-from tests.judgement.held_out.y_unlabelled_loops import torn
+from tests.judgement.first.loops_of_views import torn
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses
