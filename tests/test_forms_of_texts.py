@@ -130,7 +130,7 @@ def test_numbers_that_words_foretell_are_texts_and_numbers_of_tokens_are_not() -
     assert shares_of_identifiers(tokens) == {"text": 0.0, "numbers": 1.0}
 
 
-def test_a_word_at_the_same_places_of_all_texts_is_of_a_template() -> None:
+def test_a_word_that_is_repeated_at_the_ends_of_all_texts_is_of_a_template() -> None:
     draw = random.Random(0)
     names = [f"{letter}{end}" for letter in "bcdfgh" for end in ("an", "el", "or")]
     cheers = [" ".join([*draw.sample(names, draw.randint(3, 6)), "go go go"]) for _ in range(60)]

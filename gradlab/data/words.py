@@ -121,25 +121,6 @@ def shares_of_identifiers(columns: Mapping[str, Sequence[str]]) -> dict[str, flo
     return shares
 
 
-def _shares_not_held(columns: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    shares, are_sought = dict[str, float](), False
-    vocabulary: set[str] | None = None
-    for place, (name, column) in enumerate(columns.items()):
-        others = [cells for column_name, cells in columns.items() if column_name != name]
-        alone, held = 0, 0
-        for text, *row in zip(column, *others, strict=False):
-            if is_identifier(text):
-                vocabulary = _words_of_texts(columns) if vocabulary is None else vocabulary
-                held += any(_is_held(text, cell) for cell in row if cell != text) or (
-                    len(_read(text) & vocabulary) >= FEWEST_READ
-                )
-                alone += 1
-        # Of pairs with labels, and of negatives, the row need not hold them.
-        are_sought = alone > 0 and (held >= SOUGHT * alone or (place > 1 and are_sought))
-        shares[name] = 0.0 if are_sought else (alone - held) / max(1, len(column))
-    return shares
-
-
 # Share of vowels among the letters of a text; those of proteins have .2, of European languages .35
 # and more. Share of words of one letter, which signs of sounds such as "k ae t" do not reach.
 FEWEST_VOWELS, MOSTLY_LETTERS = 0.28, 0.8
@@ -253,6 +234,25 @@ def _words_of_texts(columns: Mapping[str, Sequence[str]]) -> set[str]:
 def _read(identifier: str) -> set[str]:
     """Return the words of letters that an address or a path holds."""
     return {*re.findall(r"[a-z]{3,}", identifier.lower())} - OF_ADDRESSES
+
+
+def _shares_not_held(columns: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    shares, are_sought = dict[str, float](), False
+    vocabulary: set[str] | None = None
+    for place, (name, column) in enumerate(columns.items()):
+        others = [cells for column_name, cells in columns.items() if column_name != name]
+        alone, held = 0, 0
+        for text, *row in zip(column, *others, strict=False):
+            if is_identifier(text):
+                vocabulary = _words_of_texts(columns) if vocabulary is None else vocabulary
+                held += any(_is_held(text, cell) for cell in row if cell != text) or (
+                    len(_read(text) & vocabulary) >= FEWEST_READ
+                )
+                alone += 1
+        # Of pairs with labels, and of negatives, the row need not hold them.
+        are_sought = alone > 0 and (held >= SOUGHT * alone or (place > 1 and are_sought))
+        shares[name] = 0.0 if are_sought else (alone - held) / max(1, len(column))
+    return shares
 
 
 def _is_held(identifier: str, text: str) -> bool:

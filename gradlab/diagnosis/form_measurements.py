@@ -26,7 +26,7 @@ PIECE = re.compile(r"(^|\s)##\w|\w▁\w")
 # A piece at the beginning of a word, and the share of such words: Maltese has some with Ġ and Ċ.
 BEGINNING, MANY_BEGINNINGS = re.compile(r"(?<!\S)[ĠĊ▁](?=\w)"), 0.5
 LOST = re.compile(rf"[^\W\d_{UNSPACED}]\?[^\W\d_{UNSPACED}]")
-SAME_PLACES = 0.9  # share of the texts that hold a word of a template at the same places
+FRAMED = 0.9  # share of the texts that repeat a word at their ends equally often
 Numbers = dict[str, Any]
 
 
@@ -160,18 +160,20 @@ def _filler(texts: Sequence[str]) -> tuple[str, float, float, float]:
         (count for side in sides for near, count in side.items()
          if near != word and (near or 2 * count > places)), default=0,
     )  # fmt: skip
-    # A template has the word at the same places in each text, and masks do not.
-    frames = Counter(_places(words, word) for words in split)
-    if frames.most_common(1)[0][1] >= SAME_PLACES * len(texts):
+    # A cheer repeats it at the ends of each text, where masks stand in some of them.
+    frames = Counter(_frame(words[1:-1], word) for words in split)
+    frame, times = frames.most_common(1)[0]
+    if any(frame) and times >= FRAMED * len(texts):
         fixed = places
     return word, places / counts.total(), places / len(texts), fixed / places
 
 
-def _places(words: Sequence[str], word: str) -> tuple[int, ...]:
-    """Return the places of a word, counted from the nearer end."""
-    middle, count = len(words) / 2, len(words)
-    places = [at for at, near in enumerate(words) if near == word]
-    return tuple(at if at < middle else at - count for at in places)
+def _frame(words: Sequence[str], word: str) -> tuple[int, int]:
+    """Return how often a word is repeated at both ends of a text; 0 if it stands elsewhere too."""
+    runs = [
+        next((at for at, near in enumerate(row) if near != word), 0) for row in (words, words[::-1])
+    ]
+    return (runs[0], runs[1]) if sum(runs) == list(words).count(word) else (0, 0)
 
 
 KINDS: dict[str, Callable[[Sequence[str]], tuple[float, str]]] = {

@@ -149,7 +149,7 @@ def grouping(
 
     Ranks are among texts of other classes; ``nearest`` is the mean of the largest shares. ``own``
     is the share of rows whose nearest text of their class is nearer than the nearest of as many
-    texts of others, where half of the ties count. For ``told`` see `told_by_words`.
+    texts of others, where half of the ties count. For ``class_words`` see `told_by_words`.
     """
     cells, texts = _labels(observation, dataset), _texts(observation, dataset)
     if len(texts) != 1 or not cells or not all(isinstance(cell, int) for cell in cells):
@@ -181,7 +181,9 @@ def grouping(
         "classes": len(rows_of),
         "rank": sum(ranks) / len(ranks),
         "nearest": sum(nearest) / len(nearest),
-        "told": told_by_words([set(words_of(text)) for text in texts[0][:count]], cells[:count]),
+        "class_words": told_by_words(
+            [set(words_of(text)) for text in texts[0][:count]], cells[:count]
+        ),
     }
 
 

@@ -162,7 +162,7 @@ TELLING_WORDS, TOLD_CLASSES, NEARER = 0.1, 3.0, 2.5
 
 
 def grouping(
-    rows: int, classes: int, rank: float, nearest: float, own: float = 0.5, told: float = 0.0
+    rows: int, classes: int, rank: float, nearest: float, own: float = 0.5, class_words: float = 0.0
 ) -> Iterator[Verdict]:
     """Judge whether texts of a class have more in common than texts of different classes.
 
@@ -172,10 +172,10 @@ def grouping(
         rank: mean share of texts of other classes with fewer common words than one of its own.
         nearest: by how much the largest of their shares of common words exceeds their mean.
         own: share of rows whose nearest text of their class is nearer than that of as many others.
-        told: by how many standard errors words tell classes, as learnt from other texts.
+        class_words: by how many standard errors words tell classes, as learnt from other texts.
     """
     is_nearer = (own - 0.5) * 2 * math.sqrt(rows) >= NEARER
-    are_related = is_nearer or told >= TOLD_CLASSES or is_above_chance(rank, rows)
+    are_related = is_nearer or class_words >= TOLD_CLASSES or is_above_chance(rank, rows)
     if rows < ROWS_TO_RELATE or nearest < TELLING_WORDS or are_related:
         return
     finding = (

@@ -40,9 +40,9 @@ def strays(
         partners: see `gradlab.data.partners.partner_numbers`.
         own_rank: mean share of other rows that fit such a text less than its own row.
     """
-    told = partners is not None and partners.get("strangers", 1.0) < FEW_STRANGERS * share
-    told |= own_rank >= OWN_FITS or median < TOLD_BY_WORDS
-    if rows < ENOUGH_ROWS or share < SOME_STRAY or told:
+    fit = partners is not None and partners.get("strangers", 1.0) < FEW_STRANGERS * share
+    fit |= own_rank >= OWN_FITS or median < TOLD_BY_WORDS
+    if rows < ENOUGH_ROWS or share < SOME_STRAY or fit:
         verdict = of_partners(**partners) if partners else None
         yield from [] if verdict is None else [verdict]
         return
