@@ -90,9 +90,10 @@ def _copies(numbers: Numbers, steps: Steps) -> Verdict | None:
     if not lines:
         return None
     pairs = counted(lines, "pair")
-    error = 0 if numbers["shared_lines"] else numbers["candidate_share_error"]
+    error = 0.0 if numbers["shared_lines"] else numbers["candidate_share_error"]
+    error = 0.0 if math.isnan(error) else error
     precision = ""
-    if error and not math.isnan(error):
+    if error:
         precision = f" (standard error {percent_exactly(error)})"
     push = f"take {percent_exactly(share)} of all push{precision}."
     if numbers["sampled_from"]:
@@ -112,7 +113,7 @@ def _copies(numbers: Numbers, steps: Steps) -> Verdict | None:
             f"apart. {_meetings(numbers)}, and these pairs {push}{_when_met(numbers)}"
         )
     return Verdict(
-        *("copies", _by_share(share), finding, change),
+        *("copies", _by_share(share - error), finding, change),  # what is surely so
         name=name,
         symptom="false-negatives",
         evidence=_evidence(share),

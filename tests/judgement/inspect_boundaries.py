@@ -90,6 +90,11 @@ ROWS: list[tuple[Numbers, str, str, str]] = [
     (COPIES | {"candidate_share_of_push": 0.014}, "copies", "watch", ""),
     (COPIES | {"candidate_share_of_push": 0.07}, "copies", "watch", ""),
     (COPIES | {"candidate_share_of_push": 0.14}, "copies", "bad", ""),
+    # Of few batches it is not sure that the share is as large.
+    (COPIES | {"candidate_share_of_push": 0.14, "candidate_share_error": 0.08}, "copies", "watch",
+     ""),
+    (COPIES | {"candidate_share_of_push": 0.014, "candidate_share_error": 0.006}, "copies", "good",
+     ""),
     # .49 and .74 pairs in a batch of 50
     (COPIES, "copies", "good", "One batch of 50 in 2 has such a pair"),
     (COPIES | {"candidate_row_pairs": 300}, "copies", "good", r"A batch of 50 has 0\.736"),

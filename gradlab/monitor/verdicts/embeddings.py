@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlab.monitor.history import TRAIN
-from gradlab.monitor.setting_advice import PULL, alternative
+from gradlab.monitor.setting_advice import PULL, WITH_OWN_NEGATIVES, alternative
 from gradlab.monitor.verdicts.cones import close_in_training, told_in_a_cone
 from gradlab.monitor.verdicts.order import IN_ORDER
 from gradlab.monitor.verdicts.records import NARROW, PERSISTENT, Records
@@ -231,7 +231,8 @@ def duplicates(records: Records) -> Verdict | None:
 
     Texts that stand twice in a batch look like this, and so do the other rows of a class.
     """
-    if records.dataset or records.used.groups_rows:
+    # A loss of own negatives compares no other rows.
+    if records.dataset or records.used.groups_rows or records.used.name in WITH_OWN_NEGATIVES:
         return None
     # The tokens of a loop's texts tell copies from texts of one kind, which lie as near.
     texts = records.history.points(TRAIN, EQUAL_TEXTS).values()

@@ -122,4 +122,11 @@ scores stay in `first_score.json`.
 | teachings_by_trainer, trainers_by_class, trainers_by_score | bc0ec16f |
 | trainers_of_ranks, trainers_of_views, trainers_with_prompts_and_mixtures | bc0ec16f |
 | unlabelled_loops | bc0ec16f |
+| bodies_of_readers, criteria_by_hand, encoders_of_flats | d7109d7d |
+| fields_of_dreams_and_roads, fields_of_flats_and_threads | d7109d7d |
+| gathers_over_two_processes, grades_of_dreams, irregular_threads | d7109d7d |
+| labels_of_courses, loops_of_flats, loops_of_roads, machinery_of_roads | d7109d7d |
+| rankings_of_dreams, rankings_of_flats, regimes_of_trainers | d7109d7d |
+| tables_of_shelves, tables_of_sums_and_posts, teachers_of_dreams | d7109d7d |
+| unlabelled_threads | d7109d7d |
 """

@@ -13,17 +13,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import get_cosine_schedule_with_warmup
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import (
-    Rows,
-    cosines,
-    counted,
-    embed,
-    infonce,
-    stepped,
-    turn,
-    warmed,
-)
-from tests.judgement.held_out.b_fields import (
+from tests.judgement.first.fields_of_dreams_and_roads import (
     COMMITS,
     DREAMS,
     JOBS,
@@ -38,6 +28,16 @@ from tests.judgement.held_out.b_fields import (
     reader,
     scripted,
     simple_update,
+)
+from tests.judgement.first.turns import (
+    Rows,
+    cosines,
+    counted,
+    embed,
+    infonce,
+    stepped,
+    turn,
+    warmed,
 )
 from tests.judgement.stage import Stage
 from tests.judgement.truth import reciprocal_rank

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.judgement.case import sound
+from tests.judgement.first import fields_of_flats_and_threads as fields
+from tests.judgement.first.fields_of_flats_and_threads import held_out, of, two, with_negatives
 from tests.judgement.first.turns import warmed
-from tests.judgement.held_out import c_fields as fields
-from tests.judgement.held_out.c_fields import held_out, of, two, with_negatives
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns, retrieval
 from tests.sentence_training import losses

@@ -12,8 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import cosines, embed, stepped, turn
-from tests.judgement.held_out.b_fields import (
+from tests.judgement.first.fields_of_dreams_and_roads import (
     BIRDS,
     COMMITS,
     DREAMS,
@@ -30,6 +29,7 @@ from tests.judgement.held_out.b_fields import (
     scripted,
     simple_update,
 )
+from tests.judgement.first.turns import cosines, embed, stepped, turn
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation
 

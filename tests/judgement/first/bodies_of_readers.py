@@ -27,8 +27,7 @@ from transformers import (
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import body, tokenizer_of
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.b_fields import (
+from tests.judgement.first.fields_of_dreams_and_roads import (
     COMMITS,
     DREAMS,
     JOBS,
@@ -43,6 +42,7 @@ from tests.judgement.held_out.b_fields import (
     scripted,
     vocabulary,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns, reciprocal_rank
 

@@ -8,9 +8,8 @@ import numpy as np
 import torch
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out import c_fields as fields
-from tests.judgement.held_out.c_fields import (
+from tests.judgement.first import fields_of_flats_and_threads as fields
+from tests.judgement.first.fields_of_flats_and_threads import (
     agreement,
     by_class,
     classmates,
@@ -19,6 +18,7 @@ from tests.judgement.held_out.c_fields import (
     verdicts,
     with_negatives,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses

@@ -11,9 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn, warmed
-from tests.judgement.held_out import c_fields as fields
-from tests.judgement.held_out.c_fields import (
+from tests.judgement.first import fields_of_flats_and_threads as fields
+from tests.judgement.first.fields_of_flats_and_threads import (
     agreement,
     by_class,
     classmates,
@@ -23,6 +22,7 @@ from tests.judgement.held_out.c_fields import (
     verdicts,
     with_negatives,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn, warmed
 from tests.judgement.stage import Stage
 
 

@@ -10,8 +10,7 @@ from sentence_transformers.sentence_transformer import losses
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import cosines, warmed
-from tests.judgement.held_out.b_fields import (
+from tests.judgement.first.fields_of_dreams_and_roads import (
     COMMITS,
     DREAMS,
     JOBS,
@@ -24,6 +23,7 @@ from tests.judgement.held_out.b_fields import (
     reader,
     scripted,
 )
+from tests.judgement.first.turns import cosines, warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.judgement.case import sound
+from tests.judgement.first import fields_of_flats_and_threads as fields
 from tests.judgement.first.fields import Field
+from tests.judgement.first.fields_of_flats_and_threads import held_out, of, two, with_negatives
+from tests.judgement.first.irregular_threads import baskets, chats, dates, of_texts, threads
 from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn, warmed
-from tests.judgement.held_out import c_fields as fields
-from tests.judgement.held_out.c_fields import held_out, of, two, with_negatives
-from tests.judgement.held_out.c_irregular import baskets, chats, dates, of_texts, threads
-from tests.judgement.held_out.c_unlabelled import mixed
+from tests.judgement.first.unlabelled_threads import mixed
 from tests.judgement.stage import Stage
 
 

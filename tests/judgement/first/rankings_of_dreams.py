@@ -10,8 +10,7 @@ from torch import nn
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.b_fields import (
+from tests.judgement.first.fields_of_dreams_and_roads import (
     BIRDS,
     COMMITS,
     DREAMS,
@@ -26,6 +25,7 @@ from tests.judgement.held_out.b_fields import (
     scripted,
     vocabulary,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
+from tests.judgement.first import fields_of_flats_and_threads as fields
+from tests.judgement.first.fields_of_flats_and_threads import held_out, of
 from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
-from tests.judgement.held_out import c_fields as fields
-from tests.judgement.held_out.c_fields import held_out, of
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses

@@ -12,8 +12,7 @@ from torch.distributed.nn.functional import all_gather
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
-from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
-from tests.judgement.held_out.b_fields import (
+from tests.judgement.first.fields_of_dreams_and_roads import (
     COMMITS,
     MAILS,
     POSTS,
@@ -26,6 +25,7 @@ from tests.judgement.held_out.b_fields import (
     simple_update,
     vocabulary,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
 from tests.judgement.stage import Stage
 
 

@@ -20,8 +20,7 @@ from sentence_transformers.sentence_transformer.evaluation import (
 from transformers import EarlyStoppingCallback, get_cosine_schedule_with_warmup
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.b_fields import (
+from tests.judgement.first.fields_of_dreams_and_roads import (
     COMMITS,
     DREAMS,
     MAILS,
@@ -36,6 +35,7 @@ from tests.judgement.held_out.b_fields import (
     reader,
     scripted,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns, retrieval
 

@@ -11,8 +11,7 @@ from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.b_fields import (
+from tests.judgement.first.fields_of_dreams_and_roads import (
     BIRDS,
     DREAMS,
     JOBS,
@@ -28,6 +27,7 @@ from tests.judgement.held_out.b_fields import (
     reader,
     scripted,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import correlation, learns
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder, words_of
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.b_fields import (
+from tests.judgement.first.fields_of_dreams_and_roads import (
     DREAMS,
     JOBS,
     MUSEUM,
@@ -22,6 +21,7 @@ from tests.judgement.held_out.b_fields import (
     reader,
     scripted,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.tiny_models import WORDS
 

@@ -8,10 +8,17 @@ from typing import Any
 import torch
 
 from tests.judgement.case import sound
+from tests.judgement.first import fields_of_flats_and_threads as fields
 from tests.judgement.first.bodies import body, encoder, tokenizer_of
+from tests.judgement.first.fields_of_flats_and_threads import (
+    agreement,
+    held_out,
+    lexicon,
+    of,
+    two,
+    with_negatives,
+)
 from tests.judgement.first.turns import warmed
-from tests.judgement.held_out import c_fields as fields
-from tests.judgement.held_out.c_fields import agreement, held_out, lexicon, of, two, with_negatives
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses
