@@ -17,8 +17,9 @@ from gradlab.inspection.text_findings import unreadable
 from gradlab.numbers import percent, percent_exactly, short
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Grade, Verdict
 
-# Share of the push below which what a finding costs is good, and above which it is bad.
-NEGLIGIBLE, LARGE = 0.01, 0.1
+# Share of the push below which what a finding costs is good, and above which it is bad; standard
+# errors up to which a share of few batches may be chance.
+NEGLIGIBLE, LARGE, SURELY = 0.01, 0.1, 2.0
 # Share of texts that are cut, of hard negatives that are too easy or nearer than the positive, and
 # of positives that repeat their anchor, from which on each is worth a remark; and share of the last
 # from which on the two columns are views by dropout, on purpose.
@@ -113,7 +114,7 @@ def _copies(numbers: Numbers, steps: Steps) -> Verdict | None:
             f"apart. {_meetings(numbers)}, and these pairs {push}{_when_met(numbers)}"
         )
     return Verdict(
-        *("copies", _by_share(share - error), finding, change),  # what is surely so
+        *("copies", _by_share(share if share > SURELY * error else share - error), finding, change),
         name=name,
         symptom="false-negatives",
         evidence=_evidence(share),

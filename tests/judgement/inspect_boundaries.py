@@ -93,7 +93,9 @@ ROWS: list[tuple[Numbers, str, str, str]] = [
     # Of few batches it is not sure that the share is as large.
     (COPIES | {"candidate_share_of_push": 0.14, "candidate_share_error": 0.08}, "copies", "watch",
      ""),
-    (COPIES | {"candidate_share_of_push": 0.014, "candidate_share_error": 0.006}, "copies", "good",
+    (COPIES | {"candidate_share_of_push": 0.014, "candidate_share_error": 0.008}, "copies", "good",
+     ""),
+    (COPIES | {"candidate_share_of_push": 0.14, "candidate_share_error": 0.06}, "copies", "bad",
      ""),
     # .49 and .74 pairs in a batch of 50
     (COPIES, "copies", "good", "One batch of 50 in 2 has such a pair"),
