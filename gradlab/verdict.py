@@ -119,6 +119,33 @@ def with_causes(verdicts: Sequence[Verdict], effects: Mapping[str, Iterable[str]
     return [*roots, *explained]
 
 
+def with_second_signs(
+    verdicts: Sequence[Verdict], signs: Mapping[str, Iterable[str]]
+) -> list[Verdict]:
+    """Return verdicts in which a trend without a second sign is to be watched, and not bad.
+
+    A fact needs one sign; what statistics, names or habits suggest may be meant that way.
+
+    Args:
+        verdicts: verdicts on one run or set-up.
+        signs: ``name`` of a trend -> names of the problems of which each confirms it.
+    """
+    checked = []
+    for verdict in verdicts:
+        is_lone = (
+            verdict.grade == BAD
+            and verdict.name in signs
+            and not any(
+                problem.is_problem
+                and problem.name in signs[verdict.name]
+                and problem.dataset in ("", verdict.dataset)
+                for problem in verdicts
+            )
+        )
+        checked.append(dataclasses.replace(verdict, grade=WATCH) if is_lone else verdict)
+    return checked
+
+
 def subjects(verdicts: Iterable[Verdict]) -> str:
     """Return the titles of verdicts within a sentence: ``"spread, loss and scores"``."""
     titles = dict.fromkeys(verdict.title for verdict in verdicts)

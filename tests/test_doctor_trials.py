@@ -17,7 +17,14 @@ from gradlab.data.words import (
     signed,
     words_of,
 )
-from gradlab.diagnosis import column_trials, form_measurements, noise_trials, trials, word_tables
+from gradlab.diagnosis import (
+    broadcast_trials,
+    column_trials,
+    form_measurements,
+    noise_trials,
+    trials,
+    word_tables,
+)
 from gradlab.diagnosis.label_measurements import vocabulary
 from tests.sentence_training import columns_of, losses, make_trainer
 
@@ -127,6 +134,31 @@ def test_noise_is_that_of_the_library(bert, tmp_path):
     assert numbers[0]["same"] < 0.999
     assert numbers[0]["same"] == pytest.approx(numbers[1]["same"], rel=0.02)
     assert [measured["alpha"] for measured in numbers] == [0.2, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("difference", "broadcasts"),
+    [
+        (lambda scores, labels: (scores - labels).square(), False),
+        (lambda scores, labels: (scores - labels[:, None]).square(), True),
+        (lambda scores, labels: (scores[:, None] - labels).square(), True),
+        # As good as sums of the scores and of the labels where labels are all lower.
+        (lambda scores, labels: (scores - labels).abs(), False),
+        (lambda scores, labels: (scores - labels[:, None]).abs(), True),
+        (lambda scores, labels: (scores[:, None] - scores) * (labels > labels[:, None]), False),
+    ],
+)
+@pytest.mark.parametrize("size", [4, 5, 16])
+def test_labels_that_are_broadcast(difference, broadcasts, size):
+    generator = torch.Generator().manual_seed(1)
+    scores = torch.rand(size, generator=generator, dtype=torch.float64)
+    labels = torch.rand(size, generator=generator, dtype=torch.float64) - 2
+
+    def value_of(chosen):
+        return float(difference(scores, chosen).mean())
+
+    assert broadcast_trials.broadcasts_labels(value_of, labels) == broadcasts
+    assert not broadcast_trials.broadcasts_labels(value_of, labels.long())
 
 
 def test_tables_that_are_drawn_and_that_are_not():

@@ -158,3 +158,12 @@ EXCUSES: dict[str, tuple[str, ...]] = {
         "gold without common words",
     ),
 }
+# Name of a trend -> verdicts of which each confirms it. A trend alone is to be watched: what names,
+# statistics or habits suggest may be meant that way.
+TRENDS: dict[str, tuple[str, ...]] = {
+    "columns in another order": (
+        *("positives and negatives exchanged", "negatives share the words", "negatives nearer"),
+        *("pairs at chance", "worse than chance", "tokens unknown", "placeholders"),
+        *("texts: identifier", "texts of other rows", "part of the pairs unrelated"),
+    ),
+}

@@ -46,6 +46,7 @@ def labels(observation: Observation, dataset: str, batches: list[ObservedBatch])
         "distinct": len(set(cells)),
         "between": sum(cell not in (0, 1) for cell in cells) / len(cells),
         "ignored": batches[0].ignores_labels,
+        "broadcast": batches[0].broadcasts_labels,
         "classes": int(classes) if isinstance(classes, int) else 0,
     }
 

@@ -29,7 +29,7 @@ OF_TWO_LABELS, MANY_BETWEEN = ("ContrastiveLoss", "OnlineContrastiveLoss"), 0.05
 
 def labels(
     loss: str, low: float, high: float, distinct: int, ignored: bool | None, classes: int,
-    between: float = 0.0,
+    between: float = 0.0, broadcast: bool = False,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether labels fit a loss.
 
@@ -41,6 +41,7 @@ def labels(
         ignored: whether the loss stays the same when rows exchange labels; None if unknown.
         classes: number of classes of a classifier; 0 for other losses.
         between: share of labels that are neither 0 nor 1.
+        broadcast: whether the loss compares each pair with the labels of all rows.
     """
     subject, finding = "labels", f"The labels go from {low:g} to {high:g}."
     evidence = {"low": low, "high": high, "distinct": float(distinct)}
@@ -58,6 +59,16 @@ def labels(
             "labels, such as CoSENTLoss for scores or ContrastiveLoss for 0 and 1."
         )
         name, symptom = "labels ignored", "labels-do-not-fit"
+    elif broadcast:
+        finding += (
+            f" {loss} compares each pair with the labels of all rows: it stays the same when rows "
+            "exchange labels."
+        )
+        change = (
+            "Give scores and labels one shape: scores (N,) less labels (N, 1) make an (N, N), by "
+            "broadcasting."
+        )
+        name, symptom = "labels broadcast", "labels-do-not-fit"
     elif low < lowest or high > highest:
         finding += f" {loss} needs labels between {lowest:g} and {highest:g}."
         change = f"Scale the labels to the range from {lowest:g} to {highest:g}"

@@ -66,6 +66,7 @@ class ObservedBatch:
     # Whether the loss has labels and stays the same when rows exchange them, and the trainer's loss
     # over the loss; None if unknown.
     ignores_labels: bool | None = None
+    broadcasts_labels: bool = False  # whether the loss compares each pair with the labels of all
     factor: float | None = None
     # The loss over its mean where rows exchange labels, without dropout; None if unknown.
     met: float | None = None
@@ -321,6 +322,7 @@ def _try(
     batch = ObservedBatch(
         dataset, loss, columns, labelled, float(value), snapshot, problem, gradients,
         embedded=embedded, ignores_labels=depends["ignores"], unread=unread, pairing=pairing,
+        broadcasts_labels=depends["broadcasts"],
         factor=depends["factor"], met=depends["met"], norm=norm,
         new_layers=depends["new_layers"],
         replaced=column_trials.replaced(trainer, inputs, loss, columns, labels),

@@ -18,6 +18,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
+from gradlab.diagnosis.broadcast_trials import SAME_LOSS, broadcasts_labels
 from gradlab.monitor.captured_views import Capture, Views, outputs_of
 from gradlab.monitor.library_losses import depends_on_lengths
 from gradlab.seeds import seed_everything
@@ -28,7 +29,6 @@ DRAWN_BATCHES, ROWS_OF_EPOCH, TEXTS_TRIED, RATES = 32, 20_000, 256, 200
 # Texts of a batch whose embeddings are compared with those of texts alone, and the cosine at which
 # they are of the same text.
 MOVED_TEXTS, SAME_TEXT = 8, 0.9999
-SAME_LOSS = 1e-6  # relative difference of two values of one loss
 NO_RATE, LOW_RATE = 1e-3, 0.05  # shares of the largest rate that are none, and little
 MOST_STEPS = 20_000  # of a schedule that is computed step by step
 
@@ -40,11 +40,12 @@ def dependence(
 
     Returns:
         ``ignores``, whether the loss stays the same when rows exchange their labels, and when all
-        have the same one; ``factor``, the trainer's loss over the loss of the loss function;
+        have the same one; ``broadcasts``, whether it compares all rows with each label;
+        ``factor``, the trainer's loss over the loss of the loss function;
         ``met``, the loss over its mean where rows exchange labels; None if unknown; and
         ``new_layers``, classes of layers that the loss makes as it is computed.
     """
-    unknown = {"ignores": None, "factor": None, "met": None, "new_layers": ()}
+    unknown = {"ignores": None, "broadcasts": False, "factor": None, "met": None, "new_layers": ()}
     if loss is None or not columns:
         return unknown
     model = trainer.model
@@ -61,6 +62,9 @@ def dependence(
             # Absolute differences from labels that are all lower add up to the same, exchanged.
             same = all(abs(v - value) <= SAME_LOSS * abs(value) for v in exchanged)
             ignores = same and _ignores_one_label(loss, columns, labels, value)
+            broadcasts = bool(exchanged) and same and not ignores
+            if broadcasts:
+                broadcasts = broadcasts_labels(lambda far: _value(loss, columns, far), labels)
     except Exception:  # a loss that needs gradients or the state of a training step
         return unknown
     finally:
@@ -69,6 +73,7 @@ def dependence(
     mean = sum(exchanged) / len(exchanged) if exchanged else 0.0
     return {
         "ignores": ignores if exchanged and is_finite else None,
+        "broadcasts": broadcasts,
         "factor": whole / value if is_finite else None,
         "met": value / mean if 0 <= value < math.inf and 0 < mean < math.inf else None,
         "new_layers": tuple(dict.fromkeys(classes)),

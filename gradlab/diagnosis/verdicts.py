@@ -21,7 +21,7 @@ from gradlab.diagnosis.data_verdicts import (
     unrelated_rows,
     views,
 )
-from gradlab.diagnosis.effects import EFFECTS, EXCUSES, SILENCES
+from gradlab.diagnosis.effects import EFFECTS, EXCUSES, SILENCES, TRENDS
 from gradlab.diagnosis.encoder_verdicts import (
     beside,
     dropout,
@@ -134,7 +134,7 @@ from gradlab.diagnosis.shortcut_verdicts import (
     remains,
     template,
 )
-from gradlab.verdict import GOOD, NOT_JUDGED, Verdict, with_causes
+from gradlab.verdict import GOOD, NOT_JUDGED, Verdict, with_causes, with_second_signs
 
 
 def judge(measurements: Mapping[str, Any]) -> list[Verdict]:
@@ -155,6 +155,7 @@ def judge(measurements: Mapping[str, Any]) -> list[Verdict]:
         for name, numbers in checks.items():
             verdicts += [verdict.of(dataset) for verdict in LOSS_CHECKS[name](**numbers)]
     verdicts = [_excused(verdict, verdicts) for verdict in verdicts]
+    verdicts = with_second_signs(verdicts, TRENDS)
     order = [*EFFECTS, *(verdict.name for verdict in verdicts)]
     problems = sorted(
         (verdict for verdict in verdicts if verdict.is_problem),

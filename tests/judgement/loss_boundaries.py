@@ -158,6 +158,7 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("labels", LABELS | {"loss": "CoSENTLoss", "low": 1.0, "distinct": 1}, "bad"),
     ("labels", LABELS | {"loss": "CoSENTLoss", "high": 5.0}, "good"),
     ("labels", LABELS | {"loss": "MultipleNegativesRankingLoss", "ignored": True}, "bad"),
+    ("labels", LABELS | {"broadcast": True}, "bad"),
     ("classes", {"rows": 512, "with_mate": 0.85, "single_class": 0.0}, "good"),
     ("classes", {"rows": 512, "with_mate": 0.6, "single_class": 0.0}, "watch"),
     ("classes", {"rows": 512, "with_mate": 0.35, "single_class": 0.0}, "watch"),

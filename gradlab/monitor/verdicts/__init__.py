@@ -33,7 +33,7 @@ from gradlab.monitor.verdicts import (
     weights,
 )
 from gradlab.monitor.verdicts.cones import HIDDEN
-from gradlab.monitor.verdicts.effects import EFFECTS
+from gradlab.monitor.verdicts.effects import EFFECTS, TRENDS
 from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.monitor.verdicts.headline import headline_of
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, Records
@@ -49,6 +49,7 @@ from gradlab.verdict import (
     Verdict,
     graded,
     with_causes,
+    with_second_signs,
     worst_first,
 )
 
@@ -112,6 +113,7 @@ def judge_run(run: Recording, silence: float | None = None) -> Judgement:
         verdicts = [_too_early(verdict, records) for verdict in verdicts]
     if standing.name == "few steps":
         verdicts = [_of_few_steps(verdict) for verdict in verdicts]
+    verdicts = with_second_signs(verdicts, TRENDS)
     verdicts = [_beside_problems(verdict, verdicts) for verdict in verdicts]
     names = [*EFFECTS, *(verdict.name for verdict in verdicts)]
     verdicts.sort(key=lambda verdict: names.index(verdict.name))

@@ -159,3 +159,16 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "hardly told apart": ("loss of guessing", "score does not improve"),
     "loss of guessing": ("score does not improve",),
 }
+# Name of a trend -> verdicts of which each confirms it. A trend alone is to be watched: a sound run
+# of an unusual kind may look like it. What comes of training is the second sign.
+_OUTCOME = (
+    *("hardly told apart", "loss of guessing", "loss rises", "loss came back", "training hurts"),
+    *("score fell", "score does not improve", "order reversed", "order falls", "pairs unrelated"),
+    *("opposite directions", "no progress"),
+)
+TRENDS: dict[str, tuple[str, ...]] = {
+    "push reversed": (
+        *("collapse", "loss reversed", "other row as target", "target of another column"),
+        *("labels ignored", "pairs without a part", "temperature unbounded", *_OUTCOME),
+    ),
+}
