@@ -129,4 +129,11 @@ scores stay in `first_score.json`.
 | rankings_of_dreams, rankings_of_flats, regimes_of_trainers | d7109d7d |
 | tables_of_shelves, tables_of_sums_and_posts, teachers_of_dreams | d7109d7d |
 | unlabelled_threads | d7109d7d |
+| bodies_of_mails, classes_of_threads, encoders_of_threads | 6e7efe78 |
+| fields_of_many_tongues, fields_of_wishes_and_mails, grades_of_mails | 6e7efe78 |
+| grades_of_threads, loops_of_threads, loops_of_wishes, measures_of_losses | 6e7efe78 |
+| memories_of_threads, processes_of_wishes, rankings_of_threads | 6e7efe78 |
+| rankings_of_wishes, sheets_of_rows, tables_of_many_tongues | 6e7efe78 |
+| tables_of_wishes, teachers_of_threads, teachers_of_wishes | 6e7efe78 |
+| trainings_of_threads, unlabelled_tongues, unlabelled_wishes | 6e7efe78 |
 """

@@ -11,17 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import (
-    Rows,
-    cosines,
-    counted,
-    embed,
-    infonce,
-    stepped,
-    turn,
-    warmed,
-)
-from tests.judgement.held_out.e_fields import (
+from tests.judgement.first.fields_of_many_tongues import (
     COMMITS,
     GARDEN,
     GREEK,
@@ -34,6 +24,16 @@ from tests.judgement.held_out.e_fields import (
     small,
     sought,
     triples,
+)
+from tests.judgement.first.turns import (
+    Rows,
+    cosines,
+    counted,
+    embed,
+    infonce,
+    stepped,
+    turn,
+    warmed,
 )
 from tests.judgement.stage import Stage
 from tests.judgement.truth import reciprocal_rank

@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn, warmed
-from tests.judgement.held_out.e_fields import (
+from tests.judgement.first.fields_of_many_tongues import (
     CHEMISTRY,
     COMMITS,
     GARDEN,
@@ -29,6 +28,7 @@ from tests.judgement.held_out.e_fields import (
     sought,
     triples,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn, warmed
 from tests.judgement.stage import Stage
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from tests.judgement.case import INSPECT, sound
-from tests.judgement.held_out import d_fields as fields
-from tests.judgement.held_out.d_tables import seen_by_its_encoder
+from tests.judgement.first import fields_of_wishes_and_mails as fields
+from tests.judgement.first.tables_of_wishes import seen_by_its_encoder
 from tests.judgement.stage import Stage
 
 

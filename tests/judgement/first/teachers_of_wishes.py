@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from tests.judgement.case import sound
+from tests.judgement.first import fields_of_wishes_and_mails as fields
 from tests.judgement.first.bodies import body, encoder, tokenizer_of, words_of
 from tests.judgement.first.turns import warmed
-from tests.judgement.held_out import d_fields as fields
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses

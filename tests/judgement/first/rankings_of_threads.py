@@ -11,8 +11,7 @@ from sentence_transformers.sentence_transformer.evaluation import (
 )
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.e_fields import (
+from tests.judgement.first.fields_of_many_tongues import (
     CHEMISTRY,
     COMMITS,
     GARDEN,
@@ -27,6 +26,7 @@ from tests.judgement.held_out.e_fields import (
     sought,
     triples,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

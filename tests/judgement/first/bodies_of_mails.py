@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from tests.judgement.case import sound
+from tests.judgement.first import fields_of_wishes_and_mails as fields
 from tests.judgement.first.bodies import body, encoder, words_of
-from tests.judgement.held_out import d_fields as fields
 from tests.judgement.stage import Stage
 from tests.judgement.truth import in_one_place, learns
 from tests.sentence_training import evaluation, losses

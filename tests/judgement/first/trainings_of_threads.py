@@ -8,8 +8,7 @@ import torch
 from sentence_transformers.sentence_transformer import losses
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.e_fields import (
+from tests.judgement.first.fields_of_many_tongues import (
     CHEMISTRY,
     COMMITS,
     GARDEN,
@@ -23,6 +22,7 @@ from tests.judgement.held_out.e_fields import (
     small,
     sought,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

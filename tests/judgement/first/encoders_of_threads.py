@@ -17,8 +17,7 @@ from sentence_transformers.sentence_transformer.modules import (
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import body, tokenizer_of
-from tests.judgement.first.turns import warmed
-from tests.judgement.held_out.e_fields import (
+from tests.judgement.first.fields_of_many_tongues import (
     CHEMISTRY,
     COMMITS,
     GARDEN,
@@ -35,6 +34,7 @@ from tests.judgement.held_out.e_fields import (
     sought,
     vocabulary,
 )
+from tests.judgement.first.turns import warmed
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

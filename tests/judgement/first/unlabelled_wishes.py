@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.judgement.case import sound
+from tests.judgement.first import fields_of_wishes_and_mails as fields
+from tests.judgement.first.loops_of_wishes import adam, plainly
 from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn, warmed
-from tests.judgement.held_out import d_fields as fields
-from tests.judgement.held_out.d_loops import adam, plainly
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 from tests.sentence_training import losses

@@ -6,7 +6,7 @@ import random
 
 from tests.judgement.case import sound
 from tests.judgement.first.bodies import encoder
-from tests.judgement.held_out.e_fields import (
+from tests.judgement.first.fields_of_many_tongues import (
     COMMITS,
     GREEK,
     HEADLINES,

@@ -11,8 +11,7 @@ from sentence_transformers.sentence_transformer import losses
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
-from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn
-from tests.judgement.held_out.e_fields import (
+from tests.judgement.first.fields_of_many_tongues import (
     CHEMISTRY,
     GARDEN,
     HEADLINES,
@@ -23,6 +22,7 @@ from tests.judgement.held_out.e_fields import (
     kindred,
     small,
 )
+from tests.judgement.first.turns import Rows, cosines, embed, stepped, turn
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

@@ -11,8 +11,8 @@ from sentence_transformers.sentence_transformer import losses
 from torch import Tensor, nn
 
 from tests.judgement.case import sound
+from tests.judgement.first.fields_of_many_tongues import HOTELS, TRAILS, small, sought, thinned
 from tests.judgement.first.turns import Rows, cosines, embed, infonce, stepped, turn
-from tests.judgement.held_out.e_fields import HOTELS, TRAILS, small, sought, thinned
 from tests.judgement.stage import Stage
 from tests.judgement.truth import learns
 

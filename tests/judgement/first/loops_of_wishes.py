@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.judgement.case import sound
+from tests.judgement.first import fields_of_wishes_and_mails as fields
 from tests.judgement.first.bodies import encoder, words_of
 from tests.judgement.first.turns import (
     Rows,
@@ -23,7 +24,6 @@ from tests.judgement.first.turns import (
     turn,
     warmed,
 )
-from tests.judgement.held_out import d_fields as fields
 from tests.judgement.stage import Stage
 from tests.judgement.truth import reciprocal_rank
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.judgement.case import INSPECT, sound
+from tests.judgement.first import fields_of_wishes_and_mails as fields
 from tests.judgement.first.bodies import encoder, words_of
-from tests.judgement.held_out import d_fields as fields
 from tests.judgement.stage import Stage
 
 
