@@ -200,7 +200,9 @@ def reaction(values: Mapping[str, Any], is_spread: bool = False) -> Verdict | No
     if numbers is None:
         return None
     unmoved = _without_gradient(numbers) or (
-        None if values.get("almost") else _unmoved_by_negatives(numbers)
+        None
+        if values.get("almost") or pairing.compares_structures(values)
+        else _unmoved_by_negatives(numbers)
     )
     if unmoved and not (is_spread and unmoved.name == "no negatives"):
         return unmoved

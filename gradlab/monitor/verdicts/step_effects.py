@@ -236,8 +236,9 @@ def unreached(history: History) -> Verdict | None:
 
 
 # Share of the distance from the beginning that is left when weights are set back, and the distance
-# from which on that says something.
-LEFT, MOVED = 0.5, 1e-3
+# from which on that says something. How many times as far as before they have come at the end where
+# what was taken back were trials, as of a line search or of an inner loop of meta-learning.
+LEFT, MOVED, FARTHER = 0.5, 1e-3, 2.0
 
 
 def goes_back(history: History, resumed: int = 0) -> Verdict | None:
@@ -255,7 +256,8 @@ def goes_back(history: History, resumed: int = 0) -> Verdict | None:
             if points[before] > MOVED and points[step] < LEFT * points[before]
             and not before < resumed <= step and step not in joined
         ]  # fmt: skip
-        if falls:
+        end = min([*points.values()][-PERSISTENT:], default=0.0)
+        if falls and not end > FARTHER * max(points[before] for before, _ in falls):
             before, step = falls[0]
             times = f", and {len(falls) - 1} times more" if len(falls) > 1 else ""
             return Verdict(
