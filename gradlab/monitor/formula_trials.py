@@ -47,7 +47,8 @@ def values_on_known_batches(
         one after; ``halfway``, with positives at 60° of their anchors and at 90° of all others;
         ``to_first`` and ``to_last``, with all anchors like the first and like the last positive;
         ``drawn``, of random rows, and ``stretched``, of the same with each dimension multiplied by
-        a factor of its own, which normalisation along the batch undoes; of the same random rows,
+        a factor of its own, which normalisation along the batch undoes, and ``by_entries``, with
+        each number by one, which a loss of signs does not heed either; of the same random rows,
         ``exchanged``, with the next row as positive, and ``reordered``, with all pairs three places
         later; ``gathered`` and ``gathered_exchanged``, the same of random rows around one
         direction, as of an untrained encoder, where a cold softmax of cosines heeds more than the
@@ -82,6 +83,8 @@ def values_on_known_batches(
     factors = torch.linspace(0.2, 5.0, width, dtype=torch.float64)
     batches["drawn"] = (drawn[0], drawn[1])
     batches["stretched"] = (drawn[0] * factors, drawn[1] * factors)
+    entries = [torch.rand(view.shape, generator=_generator()).double() + 0.1 for view in drawn]
+    batches["by_entries"] = (drawn[0] * entries[0], drawn[1] * entries[1])
     batches["exchanged"] = (drawn[0], drawn[1].roll(1, 0))
     turn = torch.linalg.qr(torch.randn(width, width, generator=_generator()).double()).Q
     batches["turned_apart"] = (drawn[0], drawn[1] @ turn)

@@ -67,6 +67,13 @@ PURPOSE_RUNS = [
         "Learning", "not judged", "least it can be"),
     Run("a hinge that ends above its least", APART | LOST | {"batch_loss": [1.0] * 20 + [0.1]
         + [0.2] * 19}, "Learning", "bad", "vanished"),
+    Run("negatives that push no more beside a pull", APART | LOST | STEPS
+        | {"embedding_gradient": 0.1, "batch_loss": steadily(1.0, 0.5)}, "Learning", "not judged",
+        "its pull"),
+    Run("signs whose gradient goes straight through", tried(stretched=4.5, by_entries=4.5),
+        "Formula", ""),
+    Run("columns of the length 1", tried(stretched=4.5, by_entries=4.4), "Formula", "bad",
+        "along the batch"),
     Run("far steps from small weights", STEPS | BLOWN | {"batch_loss": at_once(1.0, 0.87)},
         "Weights", ""),
     Run("far steps from small weights, in vain", STEPS | BLOWN | {"batch_loss": at_once(1.0,

@@ -432,7 +432,8 @@ def _along_batch(values: Mapping[str, Any]) -> Verdict | None:
         return None
     if not 0 < abs(drawn) < math.inf or abs(stretched - drawn) > SAME * abs(drawn):
         return None
-    if values.get("random_slope") == 0:  # without a gradient, such as that of signs
+    # Signs have no gradient, or one that is passed straight through.
+    if values.get("random_slope") == 0 or values.get("by_entries") == drawn:
         return None
     return Verdict(
         "Formula",

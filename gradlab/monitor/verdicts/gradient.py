@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 
-from gradlab.monitor.history import TRAIN
+from gradlab.monitor.arriving_gradient import OWN_GRADIENT
+from gradlab.monitor.history import TRAIN, of_dataset
 from gradlab.monitor.movement import WEIGHTS_MOVED
 from gradlab.monitor.setting_advice import (
     HARDEST,
@@ -319,6 +320,10 @@ def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
             "training data are learned; harder negatives would teach more."
         )
         return Verdict("Learning", NOT_JUDGED, finding, name="loss learned", evidence=evidence)
+    own = records.history.points(TRAIN, of_dataset(OWN_GRADIENT, records.dataset))
+    if largest < VANISHED and min([*own.values()][-PERSISTENT:], default=0.0) > 0:
+        finding = "Negatives push no more, and the loss has a gradient all the same: its pull."
+        return Verdict("Learning", NOT_JUDGED, finding, name="pull alone", evidence=evidence)
     if largest < VANISHED:
         finding = (
             "No sentence learns any more: the gradient has vanished (mean dissipation "

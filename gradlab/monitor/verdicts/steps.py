@@ -59,9 +59,11 @@ def own_gradient(history: History) -> Verdict | None:
     if sum(none) < MOSTLY * len(none) or not all(none[:PERSISTENT]):
         return None
     # Where the loss is 0, as once a margin is met, none is due: `training_loss` judges that.
+    is_due = [loss != 0 for size, loss in _noted_together(history, OWN_GRADIENT, BATCH_LOSS)
+              if size == 0]  # fmt: skip
     return Verdict(
         "Gradient",
-        BAD if any(losses) or not losses else WATCH,
+        BAD if any(is_due) or not losses else WATCH,
         f"In {percent(sum(none) / len(none))} of the records the loss has no gradient at its "
         f"embeddings, {value}: it seems to be clamped, masked or rounded where training begins.",
         "Leave out clamp(max=…) and min(…) of the loss; look at what its mask leaves over, and for "
