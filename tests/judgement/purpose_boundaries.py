@@ -30,6 +30,7 @@ def likelihood(**series: Any) -> Series:
 
 ALIKE = APART | {"positive_cosine": 1.0}
 NOTHING = APART | {"batch_loss": 0.0}
+ALTERNATING = APART | {"alternating_rows": 0.8}
 DEAD = STEPS | {"embedding_gradient": 0.0}
 LOST = {"positive_cosine": at_once(0.6, 0.8), "gradient_dissipation": halves(0.5, 0.0),
         "active": halves(1.0, 0.0)}  # fmt: skip
@@ -74,6 +75,15 @@ PURPOSE_RUNS = [
         "Formula", ""),
     Run("columns of the length 1", tried(stretched=4.5, by_entries=4.4), "Formula", "bad",
         "along the batch"),
+    Run("a rate of 0 and steps of the loop", STEPS | {"optimizer_rate": 0.0, "weights_moved":
+        steadily(0.0, 1.4e-4)}, "Schedule", ""),
+    Run("a rate of 0 and no steps", STEPS | {"optimizer_rate": 0.0, "weights_moved":
+        steadily(0.0, 0.7e-4)}, "Schedule", "bad"),
+    Run("an error behind the last step", APART, "Run", "watch", "an error",
+        {"status": "crashed", "why": "NameError"}),
+    Run("texts with two partners each", ALTERNATING | {"equal_texts": 0.83}, "Batch", ""),
+    Run("alternating texts, many of them equal", ALTERNATING | {"equal_texts": 0.77}, "Batch",
+        "bad"),
     Run("far steps from small weights", STEPS | BLOWN | {"batch_loss": at_once(1.0, 0.87)},
         "Weights", ""),
     Run("far steps from small weights, in vain", STEPS | BLOWN | {"batch_loss": at_once(1.0,

@@ -29,7 +29,7 @@ from gradlab.monitor.step_effect import (
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT
 from gradlab.monitor.verdicts.small_steps import rate_for_factor
 from gradlab.monitor.verdicts.steps import late_values, values_of
-from gradlab.monitor.verdicts.weights import warm_up
+from gradlab.monitor.verdicts.weights import STANDSTILL, warm_up
 from gradlab.monitor.weights_watch import LENGTH_LEFT
 from gradlab.numbers import percent, short
 from gradlab.verdict import BAD, WATCH, Verdict
@@ -97,7 +97,9 @@ def rounded(history: History) -> Verdict | None:
 def rate_of_0(history: History) -> Verdict | None:
     """Judge whether any step of the optimizer has a learning rate."""
     rates = values_of(history, RATE)
-    if len(rates) < ENOUGH_RECORDS or any(rates):
+    # Where weights move all the same, the loop makes its steps itself.
+    moved = max(values_of(history, WEIGHTS_MOVED), default=0.0)
+    if len(rates) < ENOUGH_RECORDS or any(rates) or moved >= STANDSTILL:
         return None
     return Verdict(
         "Schedule",
