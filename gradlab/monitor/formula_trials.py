@@ -12,9 +12,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gradlab.losses.base import Loss
+from gradlab.seeds import seed_everything, undisturbed
 
 # Sentences of the batches on which a loss is tried.
 TRIED = 8
+# Name of whether a loss draws numbers of its own: its value differs with the seed, and only so.
+OWN_NOISE = "own_noise"
+# Distance of gathered rows from their common direction.
+GATHERED = 0.5
 # Ways in which their embeddings are turned.
 TURNS = 4
 # Calls of a loss on one batch, which differ if it draws numbers of its own.
@@ -42,17 +47,21 @@ def values_on_known_batches(
         one after; ``halfway``, with positives at 60° of their anchors and at 90° of all others;
         ``to_first`` and ``to_last``, with all anchors like the first and like the last positive;
         ``drawn``, of random rows, and ``stretched``, of the same with each dimension multiplied by
-        a factor of its own, which normalisation along the batch undoes; of the same random rows,
+        a factor of its own, which normalisation along the batch undoes, and ``by_entries``, with
+        each number by one, which a loss of signs does not heed either; of the same random rows,
         ``exchanged``, with the next row as positive, and ``reordered``, with all pairs three places
-        later; of the same, ``turned_apart``, with all positives turned alike, which a loss does not
-        heed that compares distances within one view with those within the other; and ``turned``,
-        the differences of ``solved`` from ``wrong`` where all embeddings are turned, which a loss
-        with weights of its own heeds. With further candidates there are ``further``, their number,
-        and ``scaled``, of the random rows with each dimension of the candidates of a row multiplied
-        by a factor of its own, which normalisation along the candidates undoes, and ``united``,
-        with all candidates of a row like its anchor, as where there are several positives; the
-        reaction to negatives is left out. Only those of random rows where others are not finite, as
-        of distances relative to their mean. Empty where the loss cannot be computed.
+        later; ``gathered`` and ``gathered_exchanged``, the same of random rows around one
+        direction, as of an untrained encoder, where a cold softmax of cosines heeds more than the
+        nearest row; `OWN_NOISE` where it draws numbers; of the random rows, ``turned_apart``, with
+        all positives turned alike, which a loss does not heed that compares distances within one
+        view with those within the other; and ``turned``, the differences of ``solved`` from
+        ``wrong`` where all embeddings are turned, which a loss with weights of its own heeds. With
+        further candidates there are ``further``, their number, and ``scaled``, of the random rows
+        with each dimension of the candidates of a row multiplied by a factor of its own, which
+        normalisation along the candidates undoes, and ``united``, with all candidates of a row like
+        its anchor, as where there are several positives; the reaction to negatives is left out.
+        Only those of random rows where others are not finite, as of distances relative to their
+        mean. Empty where the loss cannot be computed.
     """
     count = min(TRIED, width // 2)
     if count < 3:
@@ -74,10 +83,16 @@ def values_on_known_batches(
     factors = torch.linspace(0.2, 5.0, width, dtype=torch.float64)
     batches["drawn"] = (drawn[0], drawn[1])
     batches["stretched"] = (drawn[0] * factors, drawn[1] * factors)
+    entries = [torch.rand(view.shape, generator=_generator()).double() + 0.1 for view in drawn]
+    batches["by_entries"] = (drawn[0] * entries[0], drawn[1] * entries[1])
     batches["exchanged"] = (drawn[0], drawn[1].roll(1, 0))
     turn = torch.linalg.qr(torch.randn(width, width, generator=_generator()).double()).Q
     batches["turned_apart"] = (drawn[0], drawn[1] @ turn)
     batches["reordered"] = (drawn[0].roll(3, 0), drawn[1].roll(3, 0))
+    gathered = [rows[:1] + GATHERED * F.normalize(view, dim=1) for view in drawn]
+    gathered = [length * F.normalize(view, dim=1) for view in gathered]
+    batches["gathered"] = (gathered[0], gathered[1])
+    batches["gathered_exchanged"] = (gathered[0], gathered[1].roll(1, 0))
     columns = torch.randn(further, count, width, generator=draw, dtype=torch.float64)
     columns = length * F.normalize(columns, dim=-1)
 
@@ -86,14 +101,14 @@ def values_on_known_batches(
 
     with contextlib.suppress(Exception), torch.no_grad():  # a loss for batches of one size
         values = {name: float(beside_columns(*views)) for name, views in batches.items()}
-        reaction: Values = {}
+        reaction: Values = {OWN_NOISE: 1.0} if _draws(beside_columns, batches["drawn"]) else {}
         if further:
             scales = torch.rand(count, width, generator=draw, dtype=torch.float64) + 0.1
             values["scaled"] = float(function(drawn[0], drawn[1] * scales, *columns * scales))
             values["united"] = float(function(anchors, *[anchors] * (further + 1)))
             values["further"] = float(further)
         else:
-            reaction = reaction_to_negatives(function, anchors, directions)
+            reaction |= reaction_to_negatives(function, anchors, directions)
         if all(map(math.isfinite, values.values())):
             turned = _turned(beside_columns, batches["solved"], batches["wrong"])
             return {"count": float(count), **values, "turned": turned, **reaction}
@@ -189,6 +204,16 @@ def departure(loss: Loss | None, anchors: Tensor, positives: Tensor, value: floa
     }
     close = [n for n, v in mistakes.items() if abs(float(v) - value) <= 1e-4 * abs(value)]
     return close[0] if len(close) == 1 else ""
+
+
+def _draws(function: Callable[..., Any], views: tuple[Tensor, ...]) -> bool:
+    """Return whether the value of a loss differs with the seed of random numbers, and only so."""
+    values = []
+    with undisturbed():
+        for seed in (0, 0, 1):
+            seed_everything(seed)
+            values.append(float(function(*views)))
+    return values[0] == values[1] != values[2]
 
 
 def _turned(function: Callable[..., Any], solved: Any, wrong: Any) -> list[float]:

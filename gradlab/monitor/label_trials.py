@@ -22,6 +22,8 @@ from gradlab.seeds import undisturbed
 # the reverse may exchange their scores without a change of it.
 HAS_LABELS, IGNORED, PLACED = "rows_have_labels", "labels_ignored", "classes_have_places"
 EXCHANGEABLE = "scores_exchangeable"
+# Name of whether the third column of a loss has a row for each anchor, and no gradient.
+TARGETS = "targets_in_third_column"
 EQUAL = 1e-9  # relative difference of two values that is rounding
 AS_SCORED, AT_RIGHT_ANGLES, REVERSED = "as_scored", "at_right_angles", "against_scores"
 

@@ -16,7 +16,14 @@ from gradlab.decomposition.two_view_losses import parameters_of
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.monitor.label_signs import LabelSigns, order_of_labels
-from gradlab.monitor.label_trials import HAS_LABELS, classes_of, label_trials, labels_in
+from gradlab.monitor.label_trials import (
+    HAS_LABELS,
+    IGNORED,
+    TARGETS,
+    classes_of,
+    label_trials,
+    labels_in,
+)
 from gradlab.monitor.library_losses import classes_in_order
 from gradlab.monitor.loop_watch import LoopWatch
 from gradlab.monitor.probe import Snapshot
@@ -37,12 +44,15 @@ class WatchedLoss:
     watch: LoopWatch  # the watch that records
     _views: Callable[..., Any] | None
     _signs: LabelSigns
+    _asks_again: bool  # whether labels had no part in the loss so far
 
     def __init__(
         self, loss: Callable[..., Any], watch: LoopWatch, views: Callable[..., Any] | None
     ) -> None:
         """For the arguments see `gradlab.watch`."""
-        vars(self).update(loss=loss, watch=watch, _views=views, _signs=LabelSigns())
+        vars(self).update(
+            loss=loss, watch=watch, _views=views, _signs=LabelSigns(), _asks_again=False
+        )
 
     def finish(self) -> str:
         """End the recording; return what it cost and found, in a few lines."""
@@ -79,8 +89,12 @@ class WatchedLoss:
         counts = {count, *(len(entry) for entry in rows if entry.ndim == 2)}
         labels = labels_in(arguments, counts)
         trials = {HAS_LABELS: 1.0} if labels else {}
-        if labels and not self.watch.begun:
-            trials |= label_trials(self.loss, args, kwargs, count)
+        # A term of labels may come in later, and weights of classes may all begin with one value.
+        if labels and (not self.watch.begun or self._asks_again):
+            of_labels = label_trials(self.loss, args, kwargs, count)
+            trials |= ({IGNORED: 0.0} if self._asks_again else {}) | of_labels
+            vars(self)["_asks_again"] = bool(of_labels.get(IGNORED))
+        trials |= {TARGETS: 1.0} if _are_targets(snapshot.extra_negatives, snapshot.anchors) else {}
         classes = classes_of(arguments, snapshot.anchors) if snapshot.positives is None else None
         signs = self._signs.of(classes, labels, sources) | order_of_labels(labels, sources)
         return dataclasses.replace(
@@ -122,7 +136,13 @@ class WatchedLoss:
         self.watch._ipython_display_()
 
     def __getattr__(self, name: str) -> Any:
-        if name in {"loss", "watch", "_views", "_signs"}:  # not set yet, as during unpickling
+        if name in {
+            "loss",
+            "watch",
+            "_views",
+            "_signs",
+            "_asks_again",
+        }:  # not set yet, as during unpickling
             raise AttributeError(name)
         return getattr(self.loss, name)
 
@@ -159,6 +179,16 @@ def named_arguments(
     views = [value for name, value in positional.items() if name not in places]
     views += args[len(positional) :]
     return [*views, *(value for name, value in kwargs.items() if name not in names)], context
+
+
+def _are_targets(rows: Tensor | None, anchors: Tensor) -> bool:
+    """Return whether a third column is what rows are drawn to, as by a frozen encoder or teacher.
+
+    It has a row for each anchor, and no gradient, which negatives of the batch have.
+    """
+    if rows is None or rows.shape != anchors.shape:
+        return False
+    return anchors.requires_grad and not rows.requires_grad
 
 
 def _first_tensors(arguments: Sequence[Any]) -> list[Any]:

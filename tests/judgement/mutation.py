@@ -198,6 +198,7 @@ def rows(tool: str) -> list[Row]:
         from tests.judgement import (
             cone_boundaries,
             pairing_boundaries,
+            purpose_boundaries,
             row_boundaries,
             run_boundaries,
             small_step_boundaries,
@@ -211,6 +212,7 @@ def rows(tool: str) -> list[Row]:
             step_boundaries,
             effect_boundaries,
             pairing_boundaries,
+            purpose_boundaries,
             row_boundaries,
             small_step_boundaries,
             cone_boundaries,

@@ -15,6 +15,8 @@ from typing import Any
 
 from gradlab.errors import counted
 from gradlab.monitor.doctor_problems import setup
+from gradlab.monitor.formula_trials import OWN_NOISE
+from gradlab.monitor.label_trials import TARGETS
 from gradlab.monitor.run_reader import RUNNING, Recording, recording_of
 from gradlab.monitor.verdicts import (
     arriving_gradients,
@@ -36,6 +38,7 @@ from gradlab.monitor.verdicts.cones import HIDDEN
 from gradlab.monitor.verdicts.effects import EFFECTS, TRENDS
 from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.monitor.verdicts.headline import headline_of
+from gradlab.monitor.verdicts.maximised import signs_agree
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, Records
 from gradlab.monitor.verdicts.scores import judge_scores
 from gradlab.monitor.verdicts.status import judge_status
@@ -108,7 +111,7 @@ def judge_run(run: Recording, silence: float | None = None) -> Judgement:
     courses = failures.records
     records = max((course.count for course in courses.values()), default=0)
     standing = judge_status(run, records, silence)
-    verdicts = [standing, *_verdicts(run, failures)]
+    verdicts = signs_agree([standing, *_verdicts(run, failures)])
     if records < ENOUGH_RECORDS:
         verdicts = [_too_early(verdict, records) for verdict in verdicts]
     if standing.name == "few steps":
@@ -148,7 +151,9 @@ def _verdicts(run: Recording, failures: FailureWatch) -> Iterator[Verdict]:
         records.rows_have_labels = bool(trial.get("rows_have_labels"))
         records.classes_have_places = bool(trial.get("classes_have_places"))
         records.has_no_negatives = trial.get("nearer") == 0 == trial.get("all_nearer")
+        records.has_targets = bool(trial.get(TARGETS))
         records.asks_for_pairs = pairing.asks_for_pairs(trial)
+        records.makes_views = bool(trial.get(OWN_NOISE)) or pairing.asks_for_other_rows(trial)
         records.compares_structures = pairing.compares_structures(trial)
         of_records = _of_records(records, unmeasured, running)
         of_records += filter(None, [partners.scores(records, trial)])

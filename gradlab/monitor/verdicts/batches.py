@@ -17,7 +17,7 @@ from gradlab.monitor.history import TRAIN, History, of_dataset
 from gradlab.monitor.label_signs import CLASS_CHANCE, CLASS_SHARE, COUNTED, RELABELLED
 from gradlab.monitor.movement import WEIGHTS_LEFT, WEIGHTS_MOVED
 from gradlab.monitor.verdicts.records import PERSISTENT, Records
-from gradlab.monitor.view_texts import OVERLAP_RANK, PARTNERS
+from gradlab.monitor.view_texts import EQUAL_TEXTS, OVERLAP_RANK, PARTNERS
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, WATCH, Verdict
 
@@ -130,6 +130,10 @@ def alternating(records: Records) -> Verdict | None:
     shares = _points(records, ALTERNATING)
     early = list(records.points("positive_cosine"))[:PERSISTENT]
     if len(early) < PERSISTENT or not all(step in shares for step in early):
+        return None
+    # A text that stands in neighbouring rows, with a partner each, is nearest to itself.
+    equal = [*records.history.points(TRAIN, EQUAL_TEXTS).values()]
+    if equal and statistics.median(equal) >= MOSTLY:
         return None
     share = statistics.fmean(shares[step] for step in early)
     return Verdict(

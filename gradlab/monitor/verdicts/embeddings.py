@@ -71,7 +71,13 @@ def pairs_at_chance(records: Records) -> Verdict | None:
 
 
 def identical_views(records: Records) -> Verdict | None:
-    """Judge whether both views of every sentence have been the same from the beginning."""
+    """Judge whether both views of every sentence have been the same from the beginning.
+
+    Rows with labels may have their positives among other rows, and so may those of a loss that does
+    not ask for the row's own; a loss may also make its two views itself, by noise.
+    """
+    if records.rows_have_labels or records.makes_views:
+        return None
     rows = records.recent("positive_cosine", "negative_cosine")
     same = [positive > SAME and not negative >= APART for positive, negative in rows]
     if not rows or not all(same) or not records.first("positive_cosine") > SAME:
@@ -128,8 +134,9 @@ def collapse(records: Records) -> Verdict | None:
         in_order = " Cosines follow the labels of their pairs all the same."
     if ranks_first:
         in_order = " Positives rank first all the same."
-    # Dropout may hide in training what tells texts apart in use: a score that suffers is proof.
-    is_proven = records.config is not None or score_suffers is not None or not narrower
+    # Dropout may hide in training what tells texts apart in use, and encoders may begin as narrow:
+    # a score that suffers is proof, and so is one embedding of all.
+    is_proven = records.config is not None or score_suffers is not None or cosine > SAME
     if not (is_proven or in_order):
         in_order = " An evaluator would show whether texts are told apart in use."
     return Verdict(

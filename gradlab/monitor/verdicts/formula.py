@@ -200,7 +200,9 @@ def reaction(values: Mapping[str, Any], is_spread: bool = False) -> Verdict | No
     if numbers is None:
         return None
     unmoved = _without_gradient(numbers) or (
-        None if values.get("almost") else _unmoved_by_negatives(numbers)
+        None
+        if values.get("almost") or pairing.compares_structures(values)
+        else _unmoved_by_negatives(numbers)
     )
     if unmoved and not (is_spread and unmoved.name == "no negatives"):
         return unmoved
@@ -430,7 +432,8 @@ def _along_batch(values: Mapping[str, Any]) -> Verdict | None:
         return None
     if not 0 < abs(drawn) < math.inf or abs(stretched - drawn) > SAME * abs(drawn):
         return None
-    if values.get("random_slope") == 0:  # without a gradient, such as that of signs
+    # Signs have no gradient, or one that is passed straight through.
+    if values.get("random_slope") == 0 or values.get("by_entries") == drawn:
         return None
     return Verdict(
         "Formula",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 
-from gradlab.monitor.history import TRAIN
+from gradlab.monitor.arriving_gradient import OWN_GRADIENT
+from gradlab.monitor.history import TRAIN, of_dataset
 from gradlab.monitor.movement import WEIGHTS_MOVED
 from gradlab.monitor.setting_advice import (
     HARDEST,
@@ -234,6 +235,12 @@ def _no_push(records: Records, since: int) -> Verdict | None:
     """Judge whether the push is reversed, or never was while weights moved until ``since``."""
     dissipation = records.latest("gradient_dissipation")
     evidence = {"gradient_dissipation": dissipation}
+    if dissipation < -VANISHED and records.has_targets:
+        finding = (
+            "Rows are drawn to those of the third column, which have no gradient: they seem to be "
+            "targets, as of a teacher, and no negatives."
+        )
+        return Verdict("Learning", NOT_JUDGED, finding, name="drawn to targets", evidence=evidence)
     if dissipation < -VANISHED:
         finding = (
             f"The push is reversed: the mean dissipation is {dissipation:.2g}, below 0, and the "
@@ -308,11 +315,15 @@ def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
         return reversed_
     if largest < VANISHED and _ends_at_zero(records):
         finding = (
-            "No sentence of the last batches learns any more: the loss has fallen to exactly 0, "
-            "and positives are clearly nearer than others, or by more than at first. The training "
-            "data are learned; harder negatives would teach more."
+            "No sentence of the last batches learns any more: the loss has fallen to the least it "
+            "can be, and positives are clearly nearer than others, or by more than at first. The "
+            "training data are learned; harder negatives would teach more."
         )
         return Verdict("Learning", NOT_JUDGED, finding, name="loss learned", evidence=evidence)
+    own = records.history.points(TRAIN, of_dataset(OWN_GRADIENT, records.dataset))
+    if largest < VANISHED and min([*own.values()][-PERSISTENT:], default=0.0) > 0:
+        finding = "Negatives push no more, and the loss has a gradient all the same: its pull."
+        return Verdict("Learning", NOT_JUDGED, finding, name="pull alone", evidence=evidence)
     if largest < VANISHED:
         finding = (
             "No sentence learns any more: the gradient has vanished (mean dissipation "
@@ -337,13 +348,17 @@ def _nothing_learns(records: Records, evidence: dict[str, float]) -> Verdict:
 
 
 def _ends_at_zero(records: Records) -> bool:
-    """Whether a margin is met in the end: the loss is 0, and sentences are or have come apart."""
+    """Whether a margin is met in the end, and sentences are or have come apart.
+
+    The loss is 0 then, or a number that does not depend on the embeddings, such as a penalty.
+    """
     losses = records.batch_losses
     gaps = [
         records.first("positive_cosine") - records.first("negative_cosine"),
         records.end("positive_cosine") - records.end("negative_cosine"),
     ]
-    learned = sum(loss > 0 for loss in losses) >= PERSISTENT and not any(losses[-PERSISTENT:])
+    rest, late = min(losses, default=0.0), losses[-PERSISTENT:]
+    learned = sum(loss > rest for loss in losses) >= PERSISTENT and all(v == rest for v in late)
     return learned and gaps[1] > min(gaps[0], SOLVED) and records.score_suffers() is not True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gradlab.monitor.label_trials import TARGETS
 from gradlab.numbers import percent, short
 from gradlab.verdict import BAD, WATCH, Verdict
 
@@ -40,9 +41,10 @@ def pairing(values: Mapping[str, Any]) -> Verdict | None:
     # Beside that of random pairs, a loss of pairs may be 0 apart from rounding.
     is_zero = all(abs(number) <= EQUAL * abs(drawn) for number in of_pairs) and drawn != 0
     is_same = solved > 0 and _equal(*of_pairs)
-    if (is_same or is_zero) and _equal(drawn, exchanged):
+    is_indifferent = (is_same or is_zero) and _equal(drawn, exchanged)
+    if is_indifferent and not (_heeds_gathered(values) or values.get(TARGETS)):
         return _indifferent(numbers)
-    if is_same and is_among_columns and _equal(solved, halfway):
+    if is_same and is_among_columns and _equal(solved, halfway) and not values.get(TARGETS):
         return _over_queries(numbers)
     of_random = max(drawn, exchanged)
     # Smoothed targets also have a large loss at right pairs, but a small one at equal embeddings.
@@ -112,7 +114,8 @@ def compares_structures(values: Mapping[str, Any]) -> bool:
     if numbers is None:
         return False
     drawn, exchanged, turned = numbers.values()
-    return _equal(drawn, turned) and not _equal(drawn, exchanged)
+    heeds_pairs = not _equal(drawn, exchanged) or _heeds_gathered(values)
+    return _equal(drawn, turned) and heeds_pairs
 
 
 def asks_for_pairs(values: Mapping[str, Any]) -> bool:
@@ -123,6 +126,16 @@ def asks_for_pairs(values: Mapping[str, Any]) -> bool:
     """
     numbers = numbers_of(values, ("solved", "alike"))
     return numbers is not None and 0 <= numbers["solved"] < MUCH_LOWER * numbers["alike"]
+
+
+def asks_for_other_rows(values: Mapping[str, Any]) -> bool:
+    """Return whether a loss does not ask that a row's views are alike, as where it masks the row.
+
+    Args:
+        values: see `gradlab.monitor.formula_trials.values_on_known_batches`.
+    """
+    numbers = numbers_of(values, ("solved", "alike"))
+    return numbers is not None and 0 < numbers["alike"] * (1 - EQUAL) <= numbers["solved"]
 
 
 def zero(values: Mapping[str, Any], losses: Sequence[float]) -> Verdict | None:
@@ -165,6 +178,12 @@ def is_by_chance(solved: float, wrong: float, turned: Sequence[float]) -> bool:
     gaps = [wrong - solved, *(-difference for difference in turned)]
     differ = max(gaps) - min(gaps)
     return differ > max(EQUAL * abs(solved), abs(sum(gaps)) / len(gaps))
+
+
+def _heeds_gathered(values: Mapping[str, Any]) -> bool:
+    """Return whether a loss heeds which rows are pairs where all have nearly one direction."""
+    numbers = numbers_of(values, ("gathered", "gathered_exchanged"))
+    return numbers is not None and not _equal(*numbers.values())
 
 
 def _equal(first: float, *numbers: float) -> bool:

@@ -87,6 +87,11 @@ class Records:
         # with those within the other, as with a teacher's, and never rows of both.
         self.rows_have_labels = self.has_no_negatives = self.classes_have_places = False
         self.compares_structures = False
+        # Whether a loss that is given the same rows twice makes views of them itself, by numbers
+        # that it draws, or has their positives elsewhere.
+        self.makes_views = False
+        # Whether the third column of a loss may be what rows are drawn to, and no negatives.
+        self.has_targets = False
         # Whether a loss without a closed form is much lower for right pairs than if all are alike.
         self.asks_for_pairs = False
         self._group = of_dataset(DIAGNOSTICS, dataset)

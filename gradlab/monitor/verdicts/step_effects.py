@@ -29,7 +29,7 @@ from gradlab.monitor.step_effect import (
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT
 from gradlab.monitor.verdicts.small_steps import rate_for_factor
 from gradlab.monitor.verdicts.steps import late_values, values_of
-from gradlab.monitor.verdicts.weights import warm_up
+from gradlab.monitor.verdicts.weights import STANDSTILL, warm_up
 from gradlab.monitor.weights_watch import LENGTH_LEFT
 from gradlab.numbers import percent, short
 from gradlab.verdict import BAD, WATCH, Verdict
@@ -97,7 +97,9 @@ def rounded(history: History) -> Verdict | None:
 def rate_of_0(history: History) -> Verdict | None:
     """Judge whether any step of the optimizer has a learning rate."""
     rates = values_of(history, RATE)
-    if len(rates) < ENOUGH_RECORDS or any(rates):
+    # Where weights move all the same, the loop makes its steps itself.
+    moved = max(values_of(history, WEIGHTS_MOVED), default=0.0)
+    if len(rates) < ENOUGH_RECORDS or any(rates) or moved >= STANDSTILL:
         return None
     return Verdict(
         "Schedule",
@@ -236,8 +238,9 @@ def unreached(history: History) -> Verdict | None:
 
 
 # Share of the distance from the beginning that is left when weights are set back, and the distance
-# from which on that says something.
-LEFT, MOVED = 0.5, 1e-3
+# from which on that says something. How many times as far as before they have come at the end where
+# what was taken back were trials, as of a line search or of an inner loop of meta-learning.
+LEFT, MOVED, FARTHER = 0.5, 1e-3, 2.0
 
 
 def goes_back(history: History, resumed: int = 0) -> Verdict | None:
@@ -255,7 +258,8 @@ def goes_back(history: History, resumed: int = 0) -> Verdict | None:
             if points[before] > MOVED and points[step] < LEFT * points[before]
             and not before < resumed <= step and step not in joined
         ]  # fmt: skip
-        if falls:
+        end = min([*points.values()][-PERSISTENT:], default=0.0)
+        if falls and not end > FARTHER * max(points[before] for before, _ in falls):
             before, step = falls[0]
             times = f", and {len(falls) - 1} times more" if len(falls) > 1 else ""
             return Verdict(

@@ -27,7 +27,7 @@ from gradlab.monitor.optimizer_step import (
     UNDONE,
 )
 from gradlab.monitor.replayed_gradient import REPLAYED, REPLAYED_COSINE
-from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT
+from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, LEARNS, PERSISTENT, ends_of
 from gradlab.monitor.verdicts.training_loss import rises
 from gradlab.numbers import percent, short
 from gradlab.verdict import BAD, WATCH, Verdict
@@ -58,9 +58,12 @@ def own_gradient(history: History) -> Verdict | None:
     none = [size == 0 for size in sizes]
     if sum(none) < MOSTLY * len(none) or not all(none[:PERSISTENT]):
         return None
+    # Where the loss is 0, as once a margin is met, none is due: `training_loss` judges that.
+    is_due = [loss != 0 for size, loss in _noted_together(history, OWN_GRADIENT, BATCH_LOSS)
+              if size == 0]  # fmt: skip
     return Verdict(
         "Gradient",
-        BAD,
+        BAD if any(is_due) or not losses else WATCH,
         f"In {percent(sum(none) / len(none))} of the records the loss has no gradient at its "
         f"embeddings, {value}: it seems to be clamped, masked or rounded where training begins.",
         "Leave out clamp(max=…) and min(…) of the loss; look at what its mask leaves over, and for "
@@ -216,6 +219,9 @@ def blown_up(history: History) -> Verdict | None:
     sizes = values_of(history, ARRIVING)
     scale = statistics.median(sizes) if sizes else 0.0
     rate = max(values_of(history, RATE), default=0.0)
+    # Weights that begin near 0, as low-rank factors and tables of words may, have no size to keep.
+    if not scale > SCALED and _falls(_losses(history)):
+        return None
     reason = f" The learning rate is {short(rate)}." if rate else ""
     change = "Lower the learning rate by orders of magnitude, and clip the gradient norm at 1."
     if scale > SCALED:
@@ -412,6 +418,12 @@ def late_values(history: History, name: str, missing: float = 0.0) -> list[float
 
 def _losses(history: History) -> list[float]:
     return [value for value in values_of(history, BATCH_LOSS) if math.isfinite(value)]
+
+
+def _falls(losses: list[float]) -> bool:
+    """Whether the loss ends clearly below its first value."""
+    ends = ends_of(losses)
+    return ends is not None and ends[1] < ends[0] - (1 - LEARNS) * abs(ends[0])
 
 
 def _noted_together(history: History, first: str, second: str) -> list[tuple[float, float]]:

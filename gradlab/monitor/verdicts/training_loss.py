@@ -6,7 +6,8 @@ import itertools
 import math
 import statistics
 
-from gradlab.monitor.history import BATCH_LOSS, TRAIN, of_dataset
+from gradlab.monitor.history import BATCH_LOSS, TRAIN, History, of_dataset
+from gradlab.monitor.movement import WEIGHTS_MOVED
 from gradlab.monitor.run_reader import Recording
 from gradlab.monitor.setting_advice import LEARNING, LossInUse, setting_change
 from gradlab.monitor.verdicts.embeddings import PAIRS_MAY_NOT_FIT
@@ -23,6 +24,8 @@ COMPARED = 9
 # Share of its first value, or of guessing, to which a loss must have fallen before it came back,
 # and share from which on it has come back.
 FALLEN, RISEN = 0.8, 0.95
+# Movement of the weights, relative to their size, that a loss of 0 does not bring about.
+MOVES = 1e-3
 # Share of its largest fall that a loss must keep.
 KEPT = 0.5
 
@@ -39,7 +42,7 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
     first, last = ends
     evidence = {"first": first, "median of the last three": last}
     if len(losses) >= PERSISTENT and not any(losses[-PERSISTENT:]):
-        return _at_zero(losses, used, evidence)
+        return _at_zero(losses, used, evidence, moved_in(run.history))
     if used.loss is not None and used.loss.surrogate:
         finding = "The value of this loss is only a surrogate: its course says nothing."
         return Verdict("Loss", NOT_JUDGED, finding, name="surrogate", evidence=evidence)
@@ -71,6 +74,12 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
     below = f"; guessing would give {short(guessing)}" if guessing and guessing > last else ""
     finding = f"The loss fell: it {course}{below}."
     return Verdict("Loss", GOOD, finding, name="loss falls", evidence=evidence)
+
+
+def moved_in(history: History) -> float:
+    """Return how far weights have moved at most, relative to their size; 0 if that is unknown."""
+    names = [name for name in history.names(TRAIN) if name.startswith(WEIGHTS_MOVED)]
+    return max((v for name in names for v in history.points(TRAIN, name).values()), default=0.0)
 
 
 def course_of(ends: tuple[float, float]) -> str:
@@ -127,8 +136,13 @@ def _does_not_fall(
     return Verdict("Loss", NOT_JUDGED, finding, name="loss does not fall", evidence=evidence)
 
 
-def _at_zero(losses: list[float], used: LossInUse, evidence: dict[str, float]) -> Verdict:
-    """Judge a loss that is 0 in the end: by learning, or from the start."""
+def _at_zero(
+    losses: list[float], used: LossInUse, evidence: dict[str, float], moved: float
+) -> Verdict:
+    """Judge a loss that is 0 in the end: by learning, or from the start.
+
+    ``moved`` is how far the weights have moved, relative to their size.
+    """
     if sum(loss > 0 for loss in losses) >= PERSISTENT:
         finding = (
             f"The loss has fallen from {short(evidence['first'])} to exactly 0: the training data "
@@ -140,7 +154,11 @@ def _at_zero(losses: list[float], used: LossInUse, evidence: dict[str, float]) -
     easier = f", or {settings}" if settings else ""
     harder = "look at the labels" if used.has_labels else f"make the task harder{easier}"
     change = f"In fp16, compute the loss in fp32; otherwise {harder}."
-    return Verdict("Loss", BAD, finding, change, "loss is 0", "loss-zero", evidence)
+    # A margin that is met early leaves a few losses above 0, in records or between them.
+    grade = WATCH if any(losses) or moved > MOVES else BAD
+    if grade == WATCH:
+        finding = "The loss is exactly 0 in nearly all records: hardly anything is learned."
+    return Verdict("Loss", grade, finding, change, "loss is 0", "loss-zero", evidence)
 
 
 def _hardly_fell(

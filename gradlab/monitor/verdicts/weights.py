@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from gradlab.monitor.history import BATCH_LOSS, TRAIN, History
+from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, TRAIN, History
 from gradlab.monitor.movement import STALE_GRADIENT, WEIGHTS_MOVED
 from gradlab.monitor.optimizer_step import OTHER_OPTIMIZER, RATE, RATE_SHARE
 from gradlab.monitor.step_effect import WAITED
@@ -260,10 +260,16 @@ def learned_temperature(history: History) -> Verdict | None:
         if len(values) < PERSISTENT or setting.endswith("_gradient"):
             continue
         temperatures = [_temperature(setting, values[0], value) for value in values[-PERSISTENT:]]
+        is_negative = values[-1] <= 0 < values[0] and "log" not in setting
+        pushes = _latest_pushes(history)
+        # Below 0 a temperature turns the push round. Where that is as it was, the number is made
+        # one first, as by an exponential or a softplus.
+        if is_negative and pushes and min(pushes) > 0:
+            continue
         if all(value is not None and value < COLDEST for value in temperatures):
             return Verdict(
                 "Temperature",
-                BAD if values[-1] <= 0 < values[0] and "log" not in setting else WATCH,
+                BAD if is_negative and pushes else WATCH,
                 f"The loss learns {setting!r} without a bound: it began at {short(values[0])} and "
                 f"is {short(values[-1])}, a temperature below {COLDEST:g}, at which training is "
                 "unstable and one negative has all the weight.",
@@ -328,6 +334,14 @@ def standstill(records: Records) -> Verdict | None:
         symptom="weights-do-not-move",
         evidence={"largest trend in standard errors": max(measured)},
     )
+
+
+def _latest_pushes(history: History) -> list[float]:
+    """Return the last mean dissipation of each loss whose components are known."""
+    groups = [group for group in history.groups() if group.startswith(DIAGNOSTICS)]
+    series = [history.points(group, "gradient_dissipation") for group in groups]
+    latest = [list(points.values())[-1] for points in series if points]
+    return [push for push in latest if math.isfinite(push)]
 
 
 def _temperature(setting: str, first: float, value: float) -> float | None:
