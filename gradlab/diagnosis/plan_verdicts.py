@@ -175,13 +175,17 @@ REACHED, MOST_STILL = 0.5, 0.4
 MOST_LOW = 0.45
 # Share of the run that a warm-up may take.
 MOST_WARMING = 0.8
-# Multiple of the learning rate to which a schedule may raise it.
-RAISED = 3.0
+# Multiple of the learning rate to which a schedule may raise it; rates from which on that is a
+# search: a cycle may be longer than the run.
+RAISED, SEARCHED = 3.0, 5e-3
+# First rates from which on a schedule's factors are rates themselves, as those of a Transformer,
+# and the rate that they should reach.
+UNIT, REACHED_RATE = 0.5, 1e-6
 
 
 def schedule(
     steps: int, warmup: int, peak: float, mean: float = 1.0, still: float = 0.0, end: float = 0.0,
-    low: float = 0.0,
+    low: float = 0.0, largest: float = 0.0,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether the schedule reaches the learning rate within the run, and lasts.
 
@@ -195,6 +199,7 @@ def schedule(
         end: share of the learning rate at the end.
         low: share of the steps, without the first tenth, in which it is below a twentieth of its
             peak.
+        largest: largest learning rate within the run; 0 if unknown.
     """
     subject, evidence = "schedule", {"steps": steps, "peak": peak}
     within = counted(steps, "step")
@@ -223,7 +228,8 @@ def schedule(
             f"{within}, as a search for a rate does."
         )
         change = "Use a schedule that ends low: lr_scheduler_type='linear' or 'cosine'."
-        yield Verdict(subject, BAD, finding, change, "rate rises", "score-falls", evidence)
+        grade = BAD if not largest or largest >= SEARCHED else WATCH
+        yield Verdict(subject, grade, finding, change, "rate rises", "score-falls", evidence)
         return
     if peak >= REACHED and warmup > MOST_WARMING * steps:
         taken = f"{min(warmup, steps):,} of them"
@@ -232,7 +238,10 @@ def schedule(
         yield Verdict(subject, WATCH, finding, change, "warm-up takes the run",
                       "weights-do-not-move", evidence)  # fmt: skip
         return
-    if peak >= REACHED:
+    is_rate = not warmup and largest >= max(UNIT * peak, REACHED_RATE)
+    if peak >= REACHED or is_rate:
+        if is_rate and peak < REACHED:
+            finding = f"The schedule reaches a learning rate of {largest:g} within {within}."
         yield Verdict(subject, GOOD, finding, name="rate reached", evidence=evidence)
         return
     reason = (

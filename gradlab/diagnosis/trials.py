@@ -7,7 +7,6 @@ changes the loss, whether a text embeds alike beside a longer one, and which row
 from __future__ import annotations
 
 import contextlib
-import copy
 import itertools
 import math
 import random
@@ -18,19 +17,19 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
+from gradlab.diagnosis.planned_rates import groups_of, planned, rate_of
 from gradlab.monitor.captured_views import Capture, Views, outputs_of
 from gradlab.monitor.library_losses import depends_on_lengths
 from gradlab.seeds import seed_everything
 
 # Batches of which the rows are compared; rows of a data set whose epoch is drawn as a whole;
-# texts among which a short one and long ones are looked for; steps at which a rate is computed.
-DRAWN_BATCHES, ROWS_OF_EPOCH, TEXTS_TRIED, RATES = 32, 20_000, 256, 200
+# texts among which a short one and long ones are looked for.
+DRAWN_BATCHES, ROWS_OF_EPOCH, TEXTS_TRIED = 32, 20_000, 256
 # Texts of a batch whose embeddings are compared with those of texts alone, and the cosine at which
 # they are of the same text.
 MOVED_TEXTS, SAME_TEXT = 8, 0.9999
 SAME_LOSS = 1e-6  # relative difference of two values of one loss
 NO_RATE, LOW_RATE = 1e-3, 0.05  # shares of the largest rate that are none, and little
-MOST_STEPS = 20_000  # of a schedule that is computed step by step
 
 
 def dependence(
@@ -264,12 +263,12 @@ def schedule(trainer: Any, batches: int | None) -> dict[str, Any] | None:
     """Return the planned steps, the warm-up, and the factor of the learning rate over the run.
 
     Of the factor, the largest, the last, the mean, and the share of steps, without the first tenth,
-    in which it is none. ``batches`` is the number of batches of an epoch. None if the schedule
-    depends on more than the step.
+    in which it is none; and the largest rate. ``batches`` is the number of batches of an epoch.
+    None if the schedule depends on more than the step.
     """
     from transformers import get_scheduler
 
-    args = trainer.args
+    args, existing = trainer.args, getattr(trainer, "optimizer", None)
     steps = int(args.max_steps)
     if steps <= 0 and batches is not None:
         updates = max(1, batches // int(args.gradient_accumulation_steps))
@@ -277,15 +276,17 @@ def schedule(trainer: Any, batches: int | None) -> dict[str, Any] | None:
     if steps <= 0:
         return None
     scheduler, warmup = getattr(trainer, "lr_scheduler", None), 0
-    if scheduler is None:
+    if scheduler is None or getattr(trainer, "_created_lr_scheduler", False):
         warmup = int(args.get_warmup_steps(steps))
+        begins = [rate_of(group) for group in groups_of(existing)] or [float(args.learning_rate)]
         weight = nn.Parameter(torch.zeros(1))
         with contextlib.suppress(Exception):
             scheduler = get_scheduler(
-                args.lr_scheduler_type, torch.optim.SGD([weight], lr=1.0), warmup, steps,
+                args.lr_scheduler_type, torch.optim.SGD([weight], lr=max(begins)), warmup, steps,
                 scheduler_specific_kwargs=dict(args.lr_scheduler_kwargs or {}),
             )  # fmt: skip
-    factors = _factors(scheduler, steps)
+    rates = planned(scheduler, existing, steps, (trainer, getattr(trainer, "model", None)))
+    factors = rates.factors
     if not factors:
         return None
     peak = max(factors)
@@ -294,6 +295,7 @@ def schedule(trainer: Any, batches: int | None) -> dict[str, Any] | None:
     return {
         "steps": steps, "warmup": warmup, "peak": peak, "mean": sum(factors) / len(factors),
         "still": still / max(1, len(later)), "end": factors[-1], "low": low / max(1, len(later)),
+        "largest": rates.largest,
     }  # fmt: skip
 
 
@@ -413,30 +415,3 @@ def _reached_tokens(
         (gradient,) = torch.autograd.grad((rows * weights).sum(), held[:1])
     sizes = gradient.abs().sum(-1)
     return sizes > 1e-9 * sizes.max(), mask
-
-
-def _factors(scheduler: Any, steps: int) -> list[float]:
-    """Return the rate over the run relative to the initial rate; empty if it cannot be known."""
-    functions = getattr(scheduler, "lr_lambdas", None)
-    stride = max(1, steps // RATES)
-    if functions:
-        return [max(float(f(step)) for f in functions) for step in range(0, steps, stride)]
-    groups = getattr(getattr(scheduler, "optimizer", None), "param_groups", None)
-    if not groups or steps > MOST_STEPS:
-        return []
-    weights = [{"params": [nn.Parameter(torch.zeros(1))]} for _ in groups]
-    optimizer = torch.optim.SGD(weights, lr=1.0)
-    optimizer.param_groups = [
-        {**inner, **{n: v for n, v in group.items() if n != "params"}, "params": inner["params"]}
-        for inner, group in zip(optimizer.param_groups, groups, strict=True)
-    ]
-    clone = copy.copy(scheduler)
-    clone.optimizer, factors = optimizer, []
-    first = max(group.get("initial_lr", group["lr"]) for group in groups) or 1.0
-    try:
-        for _ in range(steps):
-            factors.append(max(float(group["lr"]) for group in optimizer.param_groups) / first)
-            type(clone).step(clone)
-    except Exception:  # a schedule of something else than steps
-        return []
-    return factors
