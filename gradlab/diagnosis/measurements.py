@@ -46,7 +46,7 @@ from gradlab.diagnosis.optimizer_measurements import (
     rates_of,
 )
 from gradlab.diagnosis.trial_step import positions_of
-from gradlab.diagnosis.truncation import lost_words
+from gradlab.diagnosis.truncation import longest_text, lost_words
 from gradlab.errors import first_line
 from gradlab.monitor.library_losses import DOTS
 from gradlab.scale.audit import Audit
@@ -159,18 +159,22 @@ def length(observation: Observation) -> Numbers | None:
     if not limit or math.isinf(limit) or not masks or any(mask.ndim != 2 for mask in masks):
         return None
     reach, lost = sum(int((mask.sum(1) >= limit).sum()) for mask in masks), None
+    positions, longest = positions_of(observation.trainer.model), None
     with contextlib.suppress(Exception):  # a tokenizer of one's own
         lost = lost_words(observation, int(limit))
+    with contextlib.suppress(Exception):
+        longest = longest_text(observation) if 0 < positions < limit else None
     return {
         "truncated": reach / sum(map(len, masks)),
         "limit": int(limit),
-        "positions": positions_of(observation.trainer.model),
+        "positions": positions,
         "side": str(
             getattr(
                 getattr(observation.trainer.model, "tokenizer", None), "truncation_side", "right"
             )
         ),
         "lost": lost,
+        "longest": longest,
     }
 
 

@@ -71,6 +71,7 @@ def optimizer(observation: Observation) -> Numbers | None:
         "hidden": len(hidden),
         "hidden_name": hidden[0] if hidden else "",
         "whole": _are_modules(observation, missing, managed),
+        "scalars": bool(missing) and all(trained[name].numel() == 1 for name in missing),
     }
 
 
@@ -103,7 +104,8 @@ def learning_rate(observation: Observation) -> Numbers | None:
     if "muon" in kind.lower() and len(ruled) == len(groups):
         return None
     of_bodies = [g for g in ruled if any(id(w) in of_body for w in g["params"])]
-    heads = [group for group in ruled if group not in of_bodies] if of_bodies else []
+    above = [group for group in ruled if group not in of_bodies] if of_bodies else []
+    heads = [group for group in above if any(weight.ndim > 1 for weight in group["params"])]
     rate = given_rate(observation, of_bodies or ruled or groups)
     if rate >= NO_RATE_OF_ADAM:
         rate = min(rate, float(plan.get("largest") or rate))
@@ -193,6 +195,8 @@ def _are_modules(observation: Observation, missing: list[str], managed: set[int]
     """
     parts = {name.split(".")[0] for name in missing}
     remainder = [name for name, weight in observation.trained.items() if id(weight) in managed]
+    if "loss" in parts:
+        return False
     return bool(remainder) and not any(name.split(".")[0] in parts for name in remainder)
 
 

@@ -128,7 +128,7 @@ def gradient(
 def optimizer(
     missing: int, trained: int, missing_name: str,
     missing_of_loss: int = 0, frozen_of_loss: int = 0, frozen_name: str = "",
-    hidden: int = 0, hidden_name: str = "", whole: bool = False,
+    hidden: int = 0, hidden_name: str = "", whole: bool = False, scalars: bool = False,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether an existing optimizer has all trained tensors, and the loss's own are trained.
 
@@ -142,6 +142,7 @@ def optimizer(
         hidden: attributes of loss and model with weights that are no parameters of them.
         hidden_name: name of the first of them.
         whole: whether it lacks whole modules, as on purpose to train the others only.
+        scalars: whether it lacks single numbers only, such as a temperature.
     """
     subject, symptom = "optimizer", "weights-do-not-move"
     if hidden:
@@ -160,6 +161,8 @@ def optimizer(
         )
         if missing == missing_of_loss:
             finding += " They are weights of the loss, such as its classifier, which stay random."
+            if scalars:
+                finding = f"It lacks {missing_name}, a number of the loss that keeps its value."
             change = (
                 "Give the optimizer the parameters of the loss as well, or let the trainer make it."
             )
@@ -167,7 +170,8 @@ def optimizer(
         if whole:
             finding += " It has those of other modules, which alone are trained."
             change = "If that is meant, freeze the weights that it lacks; else give it these too."
-        yield Verdict(subject, WATCH if whole else BAD, finding, change, name, symptom)
+        grade = WATCH if whole or scalars else BAD
+        yield Verdict(subject, grade, finding, change, name, symptom)
     elif frozen_of_loss:
         finding = (
             f"{frozen_of_loss} weights of the loss itself are frozen, such as {frozen_name}: they "

@@ -169,11 +169,16 @@ def last_batch(
 
 
 def routes(observation: Observation) -> Numbers | None:
-    """Return the route of each column through a router's modules; None without a router."""
+    """Return the route of each column through a router's modules; None without a router.
+
+    A column without a route takes the default one. A route that no column takes is left out where
+    it has no trained weights of its own, as a frozen one.
+    """
     routers = [m for m in observation.trainer.model.modules() if hasattr(m, "sub_modules")]
-    if not routers:
+    if not routers or getattr(routers[0], "route_mappings", None):
         return None
-    names = [str(name) for name in getattr(routers[0].sub_modules, "keys", list)()]
+    router: Any = routers[0]
+    names = [str(name) for name in getattr(router.sub_modules, "keys", list)()]
     mapping = getattr(observation.args, "router_mapping", None) or {}
     flat: dict[str, str] = {}
     for column, route in mapping.items():
@@ -181,6 +186,17 @@ def routes(observation: Observation) -> Numbers | None:
             str(column): str(route)
         }  # fmt: skip
     columns = list(dict.fromkeys(name for table in observation.tables.values() for name in table))
+    default = getattr(router, "default_route", None)
+    if default is not None and flat:
+        flat |= {name: str(default) for name in columns if flat.get(name) not in names}
+    taken = {flat[name] for name in columns if name in flat}
+    weights = {
+        name: {id(weight) for weight in router.sub_modules[name].parameters()
+               if weight.requires_grad}
+        for name in names
+    }  # fmt: skip
+    trained = set().union(*(weights.get(name, set()) for name in taken))
+    names = [name for name in names if name in taken or weights[name] - trained]
     return {"routes": names, "mapping": flat, "columns": columns} if names else None
 
 

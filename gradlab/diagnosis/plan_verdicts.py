@@ -135,14 +135,17 @@ def routes(
             "never trained."
         )
         change = f"Give the column of that role its route: router_mapping={{…: {missed[0]!r}}}."
-        yield Verdict(subject, BAD, finding, change, "route without column", symptom)
-    elif wrong:
+        # Where columns take different routes, a further one may be of another stage of training.
+        grade = BAD if len(taken) == 1 else WATCH
+        yield Verdict(subject, grade, finding, change, "route without column", symptom)
+    elif wrong and len(taken) > 1:
         finding = (
             f"Columns take the routes {by_column}: the name {wrong[0]!r} says another role. "
             "Queries and documents are exchanged."
         )
         change = "Exchange the routes in router_mapping, or rename the columns."
-        yield Verdict(subject, BAD, finding, change, "routes exchanged", symptom)
+        grade = BAD if len(wrong) > 1 else WATCH
+        yield Verdict(subject, grade, finding, change, "routes exchanged", symptom)
 
 
 def role_of(text: str) -> str:

@@ -167,13 +167,17 @@ def embedding_in_half_a_batch(
     whole, half_batch, reverse = embedded
     if len({rows.shape[1:] for rows in embedded}) > 1:
         return None
-    if len(half_batch) == len(whole) or not bool((half_batch.norm(dim=1) > 0).all()):
+    if len(half_batch) == len(whole):
+        return None
+    # A text without a word of the vocabulary, or without an active entry, has no direction.
+    if not all(bool((rows.norm(dim=1) > 0).all()) for rows in embedded):
         return None
     cosine = min(
         float(nn.functional.cosine_similarity(whole[: len(rows)], rows).min())
         for rows in (half_batch, reverse)
     )
-    numbers = {"cosine": cosine, "half": _is_half(model)}
+    half = _is_half(model) or bool(trainer.args.bf16 or trainer.args.fp16)
+    numbers = {"cosine": cosine, "half": half}
     if depends_on_lengths(getattr(trainer, "loss", None), whole):
         numbers["longer"] = max(
             float((rows.norm(dim=1) / whole[: len(rows)].norm(dim=1) - 1).abs().max())
@@ -234,23 +238,24 @@ def batch_dependence(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
             with_longer = model.encode([text, longer], **encode)[0].double()
             alone = model.encode([longer], **encode)[0].double()
             longer_with_shortest = model.encode([longer, candidates[0]], **encode)[0].double()
-            with_little_padding = model.encode([text, candidates[-1]], **encode)[0].double()
+            some = " ".join(candidates[-2:])  # beyond the reach of a convolution
+            with_some_padding = model.encode([text, some], **encode)[0].double()
             with_copy_again = model.encode([text, text], **encode)[0].double()
             swapped = _swapped(model, candidates, encode)
     except Exception:  # a model whose inputs are no texts
         return None
     finally:
         model.train()
-    cosine = min(
-        float(nn.functional.cosine_similarity(*rows, dim=0))
-        for rows in ((with_copy, with_longer), (alone, longer_with_shortest))
-    )
+    rows_of_texts = ((with_copy, with_longer), (alone, longer_with_shortest))
+    if not all(bool(torch.cat(rows).any()) for rows in rows_of_texts):  # no word is known
+        return None
+    cosine = min(float(nn.functional.cosine_similarity(*rows, dim=0)) for rows in rows_of_texts)
     if not math.isfinite(cosine):
         return None
     twice = float(nn.functional.cosine_similarity(with_copy, with_copy_again, dim=0))
     by_padding = min(
         float(nn.functional.cosine_similarity(*rows, dim=0))
-        for rows in ((with_little_padding, with_longer), (alone, longer_with_shortest))
+        for rows in ((with_some_padding, with_longer), (alone, longer_with_shortest))
     )
     convolves = any(isinstance(module, nn.Conv1d) for module in model.modules())
     return {

@@ -99,6 +99,7 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("schedule", {"steps": 40, "warmup": 0, "peak": 5.0, "end": 5.0, "largest": 3.5e-3}, "watch"),
     ("schedule", {"steps": 40, "warmup": 0, "peak": 5.0, "end": 5.0, "largest": 7e-3}, "bad"),
     ("optimizer", REGISTERED | {"missing": 2, "whole": True}, "watch", "which alone"),
+    ("optimizer", REGISTERED | {"missing": 1, "missing_of_loss": 1, "scalars": True}, "watch"),
     ("precision", HALF | {"unchanged": 0.07}, "good"),
     ("precision", HALF | {"unchanged": 0.14}, "watch"),
     ("precision", HALF | {"unchanged": 0.4}, "watch"),
@@ -219,6 +220,8 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("optimizer", {"missing": 0, "trained": 9, "missing_name": "", "frozen_of_loss": 2}, "bad"),
     ("gradient", REACHED | {"reached": 11, "idle": "1"}, "watch"),
     ("length", {"truncated": 0.1, "limit": 65, "positions": 64}, "bad"),
+    ("length", {"truncated": 0.0, "limit": 65, "positions": 64, "longest": 64}, "watch"),
+    ("length", {"truncated": 0.0, "limit": 65, "positions": 64, "longest": 65}, "bad"),
     ("length", {"truncated": 0.1, "limit": 64, "positions": 64}, "good"),
     ("schedule", {"steps": 100, "warmup": 0, "peak": 2.1, "end": 2.1}, "good"),
     ("schedule", {"steps": 100, "warmup": 0, "peak": 4.3, "end": 4.3}, "bad"),
@@ -270,6 +273,22 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
     ("routes", ROUTES | {"mapping": {"anchor": "query", "positive": "document"}}, ""),
     ("routes", ROUTES | {"mapping": {"anchor": "query", "positive": "query"}}, "bad"),
     ("routes", ROUTES | {"mapping": {"anchor": "document", "positive": "query"}}, "bad"),
+    ("routes", ROUTES | {"mapping": {"anchor": "document", "positive": "document"}}, "bad"),
+    (
+        "routes",
+        ROUTES
+        | {
+            "routes": ["query", "document", "code"],
+            "mapping": {"anchor": "query", "positive": "document"},
+        },
+        "watch",
+    ),
+    (
+        "routes",
+        ROUTES
+        | {"columns": ["document", "text"], "mapping": {"document": "query", "text": "document"}},
+        "watch",
+    ),
     ("routes", ROUTES | {"mapping": {}}, ""),
     ("held", {"foreign": "", "own_teacher": ""}, ""),
     ("held", {"foreign": "CoSENTLoss", "own_teacher": ""}, "bad"),
