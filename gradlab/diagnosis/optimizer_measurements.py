@@ -172,6 +172,20 @@ def given_rate(observation: Observation, groups: list[dict[str, Any]] | None = N
     return rate or float(plan.get("largest", 0.0)) / (plan.get("peak") or 1.0)
 
 
+def sets_rates(trainer: Any) -> bool:
+    """Return whether a callback of a user's own may set the learning rates."""
+    callbacks = getattr(getattr(trainer, "callback_handler", None), "callbacks", [])
+    kinds = {type(callback) for callback in callbacks}
+    for kind in (kind for kind in kinds if not kind.__module__.startswith(LIBRARIES)):
+        try:
+            source = inspect.getsource(kind)
+        except (OSError, TypeError):  # typed in
+            return True
+        if "param_groups" in source:
+            return True
+    return False
+
+
 def _managed(existing: Any) -> set[int]:
     """Return the identities of the weights in an optimizer."""
     return {id(tensor) for group in groups_of(existing) for tensor in group["params"]}
@@ -221,20 +235,6 @@ def _weights_of_bodies(model: nn.Module) -> set[int]:
         if any(isinstance(module, nn.Embedding) for module in child.modules())
     ]  # fmt: skip
     return {id(weight) for body in bodies for weight in body.parameters()}
-
-
-def sets_rates(trainer: Any) -> bool:
-    """Return whether a callback of a user's own may set the learning rates."""
-    callbacks = getattr(getattr(trainer, "callback_handler", None), "callbacks", [])
-    kinds = {type(callback) for callback in callbacks}
-    for kind in (kind for kind in kinds if not kind.__module__.startswith(LIBRARIES)):
-        try:
-            source = inspect.getsource(kind)
-        except (OSError, TypeError):  # typed in
-            return True
-        if "param_groups" in source:
-            return True
-    return False
 
 
 def _of_loss(observation: Observation) -> dict[str, Tensor]:
