@@ -26,6 +26,7 @@ from gradlab.diagnosis import (
     word_tables,
 )
 from gradlab.diagnosis.label_measurements import vocabulary
+from gradlab.diagnosis.planned_rates import planned
 from tests.sentence_training import columns_of, losses, make_trainer
 
 TEXTS = columns_of(64)
@@ -213,6 +214,50 @@ def test_the_schedule_of_several_rates_is_that_of_the_largest(rates):
     assert numbers["peak"] == pytest.approx(1.0)
     assert numbers["mean"] == pytest.approx(sum(expected) / 10)
     assert numbers["end"] == pytest.approx(expected[-1])
+
+
+def test_a_schedule_of_schedules_is_played_without_moving_it():
+    """`SequentialLR` and `ChainedScheduler` hold schedulers of their own."""
+    schedulers = torch.optim.lr_scheduler
+    for make in (
+        lambda o: schedulers.SequentialLR(
+            o, [schedulers.LinearLR(o, 0.1, total_iters=5), schedulers.ConstantLR(o, 1.0)], [5]
+        ),
+        lambda o: schedulers.ChainedScheduler([schedulers.LinearLR(o, 0.1, total_iters=5)]),
+    ):
+        optimizer = torch.optim.AdamW([nn.Parameter(torch.zeros(2))], lr=1e-4)
+        scheduler = make(optimizer)
+        before = (optimizer.param_groups[0]["lr"], scheduler._schedulers[0].last_epoch)
+        rates = planned(scheduler, optimizer, 20)
+        assert max(rates.factors) == pytest.approx(1.0)
+        assert rates.largest == pytest.approx(1e-4)
+        assert before == (optimizer.param_groups[0]["lr"], scheduler._schedulers[0].last_epoch)
+
+
+def test_rates_that_an_optimizer_finds_are_not_judged(bert, tmp_path):
+    from transformers.optimization import Adafactor, AdafactorSchedule
+
+    trainer = make_trainer(bert, tmp_path, ranking, TEXTS)
+    trainer.optimizer = Adafactor(trainer.model.parameters(), relative_step=True, warmup_init=True)
+    trainer.lr_scheduler = AdafactorSchedule(trainer.optimizer)
+    diagnosis = gradlab.doctor(trainer, progress=False)
+    assert not {"learning_rate", "reach", "unmeasured"} & set(diagnosis.measurements["trainer"])
+    assert not {"rate too low", "schedule does not reach the rate"} & {
+        verdict.name for verdict in diagnosis.problems
+    }
+
+
+def test_a_head_and_vectors_have_rates_of_their_own(bert, tmp_path):
+    trainer = make_trainer(bert, tmp_path, ranking, TEXTS)
+    body, vector = list(trainer.model.parameters()), nn.Parameter(torch.zeros(2))
+    head = nn.Linear(2, 2)
+    trainer.optimizer = torch.optim.AdamW([
+        {"params": body, "lr": 2e-5}, {"params": head.parameters(), "lr": 1e-3},
+        {"params": [vector], "lr": 1e-2},
+    ])  # fmt: skip
+    numbers = gradlab.doctor(trainer, progress=False).measurements["trainer"]["learning_rate"]
+    assert (numbers["rate"], numbers["above"]) == (2e-5, 1e-3)
+    assert numbers["multiplies"]
 
 
 def test_a_triplet_has_no_negatives_in_other_rows(bert, tmp_path):

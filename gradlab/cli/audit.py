@@ -9,7 +9,7 @@ import click
 from gradlab.cli.exit_code import end_with, fail_option, json_option, print_json
 from gradlab.cli.options import option, set_option
 from gradlab.settings import read_assignments
-from gradlab.verdict import BAD, GOOD, Grade
+from gradlab.verdict import BAD, GOOD, WATCH, Grade, graded
 
 
 @click.command()
@@ -43,7 +43,7 @@ def command(
 
     settings = read_assignments(assignments)
     report = audit(target, settings=settings, averaged=not summed, uneven=not even, **options)
-    grade: Grade = GOOD if report.passed else BAD
+    grade: Grade = BAD if graded(report.faults, BAD) else GOOD if report.passed else WATCH
     if as_json:
         print_json(grade, report.to_dict())
     else:

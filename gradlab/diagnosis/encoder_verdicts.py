@@ -317,7 +317,7 @@ SOME_CUT, MOST_CUT, VERY_SHORT, FEW_LOST = 0.25, 0.75, 16, 0.2
 
 def length(
     truncated: float, limit: int, positions: int = 0, side: str = "right",
-    lost: float | None = None,
+    lost: float | None = None, longest: int | None = None,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge how many texts are truncated.
 
@@ -327,14 +327,18 @@ def length(
         positions: tokens for which the encoder has learned positions; 0 if unlimited.
         side: where tokens are cut off.
         lost: share of the words common to the texts of a row that are cut off; None if unknown.
+        longest: tokens of the longest text; None if unknown.
     """
     if 0 < positions < limit:
         finding = (
             f"max_seq_length is {limit}, and the encoder has {positions} positions: a longer text "
             "ends training with an error."
         )
+        if longest is not None:
+            finding += f" The longest text has {longest} tokens."
         change = f"Set model.max_seq_length = {positions}."
-        yield Verdict("length", BAD, finding, change, "beyond positions", "score-does-not-rise")
+        grade = WATCH if longest is not None and longest <= positions else BAD
+        yield Verdict("length", grade, finding, change, "beyond positions", "score-does-not-rise")
         return
     finding = (
         f"{truncated:.0%} of the texts reach max_seq_length ({limit} tokens), where they are "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import json
 import os
 import platform
 from collections.abc import Iterator
@@ -31,7 +33,7 @@ def checks(args: Any = None) -> Iterator[Verdict]:
     yield _versions()
     yield _extras()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    yield _gpu(device)
+    yield _gpu(device, bool(getattr(args, "use_cpu", False)))
     yield _threads(device)
     instructions = bfloat16_instructions(device)
     finding = f"bfloat16 in hardware: {instructions or 'no'}."
@@ -49,17 +51,18 @@ def checks(args: Any = None) -> Iterator[Verdict]:
 FEW_THREADS = 4
 
 
+# Modules of sentence-transformers that an encoder of gradlab has; different tokens of the sentences
+# where all words are unknown: special ones, that of unknown words and a sign.
+OF_ENCODERS, FEW_TOKENS = {"Transformer", "Pooling", "Normalize"}, 4
 # Cosines of unrelated sentences above which an encoder is untuned, and has collapsed.
 UNTUNED, ONE_POINT = 0.9, 1 - 1e-6
 
 
 def model(name: Any) -> Verdict:
     """Judge whether a model loads and gives three sentences different embeddings."""
-    from gradlab.encoder.model import Encoder
-
     try:
-        encoder = Encoder.load(name)
-        rows = encoder.encode(SENTENCES, normalize=True).astype(np.float64)
+        encoder, pooler = _loaded(name)
+        rows = _embedded(encoder)
     except (GradlabError, OSError, RuntimeError, ValueError) as error:
         finding = f"{name} does not load: {first_line(error)}."
         change = (
@@ -73,10 +76,18 @@ def model(name: Any) -> Verdict:
             "Its weights are damaged, as after a run that diverged: take an earlier checkpoint."
         )
         return Verdict("model", BAD, finding, change, "model not finite", "loss-nan")
+    dimension = rows.shape[1]
+    if not _has_words(encoder, rows):
+        finding = (
+            f"It loads and embeds in {dimension} dimensions; its vocabulary has few words of three "
+            "English sentences, so that their cosines say nothing."
+        )
+        change = "Look at the cosines of texts of its own language and field."
+        return Verdict("model", WATCH, finding, change, "tokens unknown", "score-does-not-rise")
     cosines = (rows @ rows.T)[np.triu_indices(len(rows), 1)]
     listed = ", ".join(f"{cosine:.2f}" for cosine in cosines)
     finding = (
-        f"It loads and embeds in {encoder.dimension} dimensions, pooler {encoder.pooler}; the "
+        f"It loads and embeds in {dimension} dimensions{pooler}; the "
         f"cosines of three unrelated sentences are {listed}."
     )
     lowest = float(cosines.min())
@@ -95,6 +106,45 @@ def model(name: Any) -> Verdict:
         symptom = "cosines-above-0-9"
         return Verdict("model", WATCH, finding, change, "model untuned", symptom, evidence)
     return Verdict("model", GOOD, finding, name="model embeds", evidence=evidence)
+
+
+def _loaded(name: Any) -> tuple[Any, str]:
+    """Return an encoder and its pooler as text.
+
+    A model of sentence-transformers that has modules of other kinds is loaded by that library.
+    """
+    from gradlab.encoder.model import Encoder
+
+    listed = Path(os.fsdecode(name)) / "modules.json"
+    if listed.exists():
+        modules = json.loads(listed.read_text(encoding="utf-8"))
+        kinds = {str(module["type"]).rpartition(".")[2] for module in modules}
+        if kinds - OF_ENCODERS and _installed("sentence_transformers"):
+            from sentence_transformers import SentenceTransformer
+
+            model = SentenceTransformer(os.fsdecode(name), device="cpu", local_files_only=True)
+            return model, f", modules {', '.join(type(module).__name__ for module in model)}"
+    encoder = Encoder.load(name)
+    return encoder, f", pooler {encoder.pooler}"
+
+
+def _embedded(encoder: Any) -> np.ndarray:
+    """Return the embeddings of the sentences, (3, D), of length 1 if they are not 0."""
+    options: dict[str, Any] = {"normalize": True}
+    if not hasattr(encoder, "pooler"):
+        options = {"normalize_embeddings": True, "show_progress_bar": False}
+    return np.asarray(encoder.encode(list(SENTENCES), **options), dtype=np.float64)
+
+
+def _has_words(encoder: Any, rows: np.ndarray) -> bool:
+    """Return whether a vocabulary has some words of the sentences."""
+    if not rows.any(1).all():
+        return False
+    tokenizer: Any = getattr(encoder, "tokenizer", None)
+    with contextlib.suppress(Exception):  # a tokenizer of one's own
+        encoded = [tokenizer.encode(text) for text in SENTENCES]
+        return len({token for ids in encoded for token in getattr(ids, "ids", ids)}) > FEW_TOKENS
+    return True
 
 
 def _versions() -> Verdict:
@@ -122,10 +172,11 @@ def _extras() -> Verdict:
     return Verdict("extras", GOOD, finding, name="extras")
 
 
-def _gpu(device: torch.device) -> Verdict:
+def _gpu(device: torch.device, use_cpu: bool) -> Verdict:
     if device.type == "cuda":
         return Verdict("GPU", GOOD, f"{device_name(device)}.", name="GPU")
-    if Path("/proc/driver/nvidia/version").exists():
+    is_meant = use_cpu or os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    if not is_meant and Path("/proc/driver/nvidia/version").exists():
         finding = f"There is an NVIDIA driver, but PyTorch {torch.__version__} sees no GPU."
         change = (
             "Install a PyTorch with CUDA that your driver supports, and look at "

@@ -98,6 +98,8 @@ def temperature(temperature: float, published: float) -> Iterator[Verdict]:
 
 # A scale of cosines, which multiplies the square of the length of embeddings in dot products.
 SCALE_OF_COSINES = 20.0
+# Scale up to which dot products are plain ones.
+PLAIN = 1.5
 
 
 def logits(scale: float, length: float) -> Iterator[Verdict]:
@@ -107,7 +109,8 @@ def logits(scale: float, length: float) -> Iterator[Verdict]:
     """
     of_cosines = scale * length**2
     evidence = {"scale": scale, "length": length}
-    if of_cosines > UNUSUAL * SCALE_OF_COSINES:
+    # Plain dot products are usual: the encoder learns how long its embeddings are.
+    if scale > PLAIN and of_cosines > UNUSUAL * SCALE_OF_COSINES:
         grade = BAD if of_cosines > WRONG_ORDER * SCALE_OF_COSINES else WATCH
         finding = (
             f"Scale {scale:g} multiplies dot products of embeddings of length {length:.3g}: for "

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
-import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -40,17 +38,21 @@ from gradlab.diagnosis.data_measurements import (
     with_strangers,
 )
 from gradlab.diagnosis.observation import Observation, ObservedBatch
+from gradlab.diagnosis.optimizer_measurements import (
+    ADAPTER,
+    learning_rate,
+    optimizer,
+    precision,
+    rates_of,
+)
 from gradlab.diagnosis.trial_step import positions_of
-from gradlab.diagnosis.truncation import lost_words
-from gradlab.diagnosis.word_tables import embeds_words_alone
+from gradlab.diagnosis.truncation import longest_text, lost_words
 from gradlab.errors import first_line
 from gradlab.monitor.library_losses import DOTS
 from gradlab.scale.audit import Audit
 from gradlab.settings import declarations
 
-ADAPTER = re.compile(r"lora_|adapter|ia3_|vera_|prompt_encoder")
 SCORED_TEMPERATURE = 0.05  # published one of losses of scores that are no gradlab loss
-HALF_WEIGHTS = 4096  # weights of each half-precision tensor for which an update is tried
 Numbers = dict[str, Any]
 
 
@@ -58,6 +60,7 @@ def measure(observation: Observation) -> dict[str, Any]:
     """Return the measurements of a trainer, for `gradlab.diagnosis.verdicts.judge`."""
     failures: dict[str, str] = {}
     checks_of_trainer = (
+        *TRAINER_CHECKS,
         *label_measurements.OF_TRAINER,
         *evaluation_measurements.OF_TRAINER,
         *answer_measurements.OF_TRAINER,
@@ -67,17 +70,14 @@ def measure(observation: Observation) -> dict[str, Any]:
         *statistics_measurements.OF_TRAINER,
         *module_measurements.OF_TRAINER,
     )
-    trainer: dict[str, Numbers | None] = {
-        check.__name__: check(observation) for check in TRAINER_CHECKS
-    }
-    trainer |= {c.__name__: _tried(c, failures, observation) for c in checks_of_trainer}
+    trainer = {c.__name__: _tried(c, failures, observation) for c in checks_of_trainer}
     trainer |= observation.trials
     losses = {}
     for dataset, batches in observation.of_losses().items():
         table = observation.tables.get(dataset) or observation.tables.get("", {})
         checks: dict[str, Numbers | None] = of_texts(observation, table, batches[0])
-        checks |= {check.__name__: check(batches) for check in LOSS_CHECKS}
-        checks["pairs"] = pairs(batches, list(table.values()))
+        checks |= {c.__name__: _tried(c, failures, batches) for c in LOSS_CHECKS}
+        checks["pairs"] = _tried(pairs, failures, batches, list(table.values()))
         checks |= {
             check.__name__: _tried(check, failures, observation, dataset, batches)
             for check in OF_LOSS
@@ -115,14 +115,6 @@ def weights(observation: Observation) -> Numbers:
     }
 
 
-def rates_of(observation: Observation) -> float:
-    """Return the sum of the learning rates of Adam over the planned run; 0 if it is unknown."""
-    plan, numbers = observation.trials.get("schedule"), learning_rate(observation)
-    if not plan or "adam" not in numbers["optimizer"].lower():
-        return 0.0
-    return float(numbers["rate"] * plan["steps"] * plan.get("mean", 1.0))
-
-
 def gradient(observation: Observation) -> Numbers:
     """Count tensors that a gradient reaches in some batch."""
     batches = observation.batches
@@ -148,93 +140,6 @@ def gradient(observation: Observation) -> Numbers:
     }
 
 
-def optimizer(observation: Observation) -> Numbers | None:
-    """Count trained tensors that an existing optimizer lacks, and frozen tensors of the loss."""
-    existing = getattr(observation.trainer, "optimizer", None)
-    own = _of_loss(observation)
-    frozen = [name for name, tensor in own.items() if not tensor.requires_grad]
-    trained = dict(observation.trained) if existing is not None else {}
-    trained |= {name: tensor for name, tensor in own.items() if tensor.requires_grad}
-    hidden = _hidden(observation)
-    if existing is None and not frozen and not hidden:
-        return None
-    groups = existing.param_groups if existing is not None else []
-    held = {id(tensor) for group in groups for tensor in group["params"]}
-    # A tensor without a gradient, such as a pooler that no loss reads, would not change anyway.
-    reached = {n for batch in observation.batches for n, size in batch.gradients.items() if size}
-    missing = [n for n, w in trained.items() if id(w) not in held and (n in reached or not reached)]
-    missing = missing if existing is not None else []
-    return {
-        "missing": len(missing),
-        "trained": len(trained),
-        "missing_name": missing[0] if missing else "",
-        "missing_of_loss": sum(name in own for name in missing),
-        "frozen_of_loss": len(frozen),
-        "frozen_name": frozen[0] if frozen else "",
-        "hidden": len(hidden),
-        "hidden_name": hidden[0] if hidden else "",
-    }
-
-
-def learning_rate(observation: Observation) -> Numbers:
-    """Return the learning rate and the kind of optimizer and of model.
-
-    A body is frozen if no weight is trained of the modules with word embeddings: what is trained
-    are new modules above them.
-    """
-    existing = getattr(observation.trainer, "optimizer", None)
-    rate, kind = observation.args.learning_rate, observation.args.optim
-    if existing is not None:
-        # A schedule that has not begun, or that a trainer makes anew, leads to the first rate.
-        schedule = getattr(observation.trainer, "lr_scheduler", None)
-        begins = getattr(observation.trainer, "_created_lr_scheduler", False)
-        begins |= schedule is not None and getattr(schedule, "last_epoch", 1) <= 0
-        rates = [group.get("initial_lr" if begins else "lr", group["lr"])
-                 for group in existing.param_groups]  # fmt: skip
-        rate, kind = max(rates), type(existing).__name__
-    inputs = {
-        name: module.in_features for name, module in observation.trainer.model.named_modules()
-        if isinstance(module, nn.Linear)
-    }  # fmt: skip
-    of_encoder = [count for name, count in inputs.items() if not ADAPTER.search(name)]
-    trained = sum(weight.numel() for weight in observation.trained.values())
-    whole = sum(weight.numel() for weight in observation.trainer.model.parameters())
-    bodies = [
-        child for child in observation.trainer.model.children()
-        if any(isinstance(module, nn.Embedding) for module in child.modules())
-    ]  # fmt: skip
-    of_body = {id(weight) for body in bodies for weight in body.parameters()}
-    return {
-        "rate": float(rate),
-        "optimizer": str(getattr(kind, "value", kind)),
-        "adapters": any(ADAPTER.search(name) for name in observation.trained),
-        "share": trained / max(1, whole),
-        "frozen_body": bool(bodies) and of_body.isdisjoint(map(id, observation.trained.values())),
-        # Models without a transformer, such as of word embeddings, are trained at larger rates.
-        "dense": bool(inputs) and not embeds_words_alone(observation.trainer.model),
-        "width": statistics.median_low(of_encoder) if of_encoder else 0,
-    }
-
-
-def precision(observation: Observation) -> Numbers:
-    """Count tensors in half precision, and the share of weights that a step leaves unchanged."""
-    tensors, rate = observation.trained.values(), float(observation.args.learning_rate)
-    half = [tensor for tensor in tensors if tensor.dtype in (torch.float16, torch.bfloat16)]
-    unchanged = 0.0
-    if half:  # the rate is about the change of a weight in a step of Adam
-        entries = torch.cat([tensor.detach().flatten()[:HALF_WEIGHTS] for tensor in half])
-        is_same = (entries + rate == entries) & (entries - rate == entries)
-        unchanged = float(is_same.double().mean())
-    float16 = sum(tensor.dtype == torch.float16 for tensor in half)
-    return {
-        "trained": len(observation.trained),
-        "float16": float16,
-        "bfloat16": len(half) - float16,
-        "rate": rate,
-        "unchanged": unchanged,
-    }
-
-
 def dropout(observation: Observation) -> Numbers:
     """Count dropout layers that stay off in training; return the largest share that one drops."""
     silent, model = observation.silent, observation.trainer.model
@@ -254,18 +159,22 @@ def length(observation: Observation) -> Numbers | None:
     if not limit or math.isinf(limit) or not masks or any(mask.ndim != 2 for mask in masks):
         return None
     reach, lost = sum(int((mask.sum(1) >= limit).sum()) for mask in masks), None
+    positions, longest = positions_of(observation.trainer.model), None
     with contextlib.suppress(Exception):  # a tokenizer of one's own
         lost = lost_words(observation, int(limit))
+    with contextlib.suppress(Exception):
+        longest = longest_text(observation) if 0 < positions < limit else None
     return {
         "truncated": reach / sum(map(len, masks)),
         "limit": int(limit),
-        "positions": positions_of(observation.trainer.model),
+        "positions": positions,
         "side": str(
             getattr(
                 getattr(observation.trainer.model, "tokenizer", None), "truncation_side", "right"
             )
         ),
         "lost": lost,
+        "longest": longest,
     }
 
 
@@ -374,60 +283,6 @@ def _idle(observation: Observation, reached: set[str]) -> str:
         modules.setdefault(".".join(path[: place + 1]), []).append(name)
     return next(
         (module for module, names in modules.items() if not reached.intersection(names)), ""
-    )
-
-
-def _of_loss(observation: Observation) -> dict[str, torch.Tensor]:
-    """Return weights of the loss itself, without those of the model and of guides and teachers."""
-    loss_or_losses = getattr(observation.trainer, "loss", None)
-    losses = loss_or_losses.values() if isinstance(loss_or_losses, dict) else [loss_or_losses]
-    encoders = {id(tensor) for tensor in observation.trainer.model.parameters()}
-    own: dict[str, torch.Tensor] = {}
-    for loss in (loss for loss in losses if isinstance(loss, nn.Module)):
-        for module in loss.modules():
-            if hasattr(module, "encode") or hasattr(module, "get_input_embeddings"):
-                encoders.update(map(id, module.parameters()))
-        named = loss.named_parameters()
-        own |= {f"loss.{name}": tensor for name, tensor in named if id(tensor) not in encoders}
-    return own
-
-
-def _hidden(observation: Observation) -> list[str]:
-    """Return attributes of the loss and the model with weights that are no parameters of them.
-
-    Such are tensors that require a gradient, and modules in a list or dict of Python, but for
-    encoders, such as a teacher or an average, which are kept there lest they are trained.
-    """
-    loss = getattr(observation.trainer, "loss", None)
-    roots = [*(loss.values() if isinstance(loss, dict) else [loss]), observation.trainer.model]
-    modules = [module for root in roots if isinstance(root, nn.Module) for module in root.modules()]
-    registered = {id(weight) for module in modules for weight in module.parameters(recurse=False)}
-    existing = getattr(observation.trainer, "optimizer", None)
-    for group in existing.param_groups if existing is not None else []:
-        registered.update(map(id, group["params"]))
-    names = []
-    for module in modules:
-        for name, value in vars(module).items():
-            if name.startswith("_"):
-                continue
-            items = list(value.values()) if isinstance(value, dict) else value
-            for item in items if isinstance(items, list | tuple) else [items]:
-                weights = [item]
-                if isinstance(item, nn.Module):
-                    weights = [] if _holds_encoder(item) else list(item.parameters())
-                if any(
-                    isinstance(weight, torch.Tensor) and weight.requires_grad and weight.is_leaf
-                    and id(weight) not in registered for weight in weights
-                ):  # fmt: skip
-                    names.append(f"{type(module).__name__}.{name}")
-    return list(dict.fromkeys(names))
-
-
-def _holds_encoder(module: nn.Module) -> bool:
-    """Return whether a module is or holds an encoder of texts."""
-    return any(
-        hasattr(inner, "encode") or hasattr(inner, "get_input_embeddings")
-        for inner in module.modules()
     )
 
 

@@ -338,7 +338,9 @@ def _audit(trainer: Any, batch: ObservedBatch, processes: int) -> Any:
     """Return an audit of a loss on given embeddings, or why it failed; None without gathering."""
     if not (gathers(batch.loss) or _mentions_gathering(batch.loss)):
         return None
-    columns, uneven = max(2, len(batch.columns)), not trainer.args.dataloader_drop_last
+    columns, args = max(2, len(batch.columns)), trainer.args
+    # The trainer's loader gives each process as many rows, unless it is told not to.
+    uneven = not (args.dataloader_drop_last or getattr(trainer.accelerator, "even_batches", False))
     try:
         with undisturbed():
             alone = copy.deepcopy(batch.loss, {id(trainer.model): GivenModel()})

@@ -1,7 +1,8 @@
 """Are the weights trained, by a gradient, an optimizer and a precision that change them?
 
-Arguments are measured by the functions of the same names in `gradlab.diagnosis.measurements`,
-those of `settings` in `plan_measurements`, and those of `penalty` in `weight_trials`.
+Arguments are measured by the functions of the same names in `optimizer_measurements` and in
+`measurements`, those of `settings` in `plan_measurements`, and those of `penalty` in
+`weight_trials`.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def gradient(
 def optimizer(
     missing: int, trained: int, missing_name: str,
     missing_of_loss: int = 0, frozen_of_loss: int = 0, frozen_name: str = "",
-    hidden: int = 0, hidden_name: str = "",
+    hidden: int = 0, hidden_name: str = "", whole: bool = False, scalars: bool = False,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether an existing optimizer has all trained tensors, and the loss's own are trained.
 
@@ -140,6 +141,8 @@ def optimizer(
         frozen_name: name of the first of them.
         hidden: attributes of loss and model with weights that are no parameters of them.
         hidden_name: name of the first of them.
+        whole: whether it lacks whole modules, as on purpose to train the others only.
+        scalars: whether it lacks single numbers only, such as a temperature.
     """
     subject, symptom = "optimizer", "weights-do-not-move"
     if hidden:
@@ -158,11 +161,17 @@ def optimizer(
         )
         if missing == missing_of_loss:
             finding += " They are weights of the loss, such as its classifier, which stay random."
+            if scalars:
+                finding = f"It lacks {missing_name}, a number of the loss that keeps its value."
             change = (
                 "Give the optimizer the parameters of the loss as well, or let the trainer make it."
             )
             name = "optimizer lacks weights of the loss"
-        yield Verdict(subject, BAD, finding, change, name, symptom)
+        if whole:
+            finding += " It has those of other modules, which alone are trained."
+            change = "If that is meant, freeze the weights that it lacks; else give it these too."
+        grade = WATCH if whole or scalars else BAD
+        yield Verdict(subject, grade, finding, change, name, symptom)
     elif frozen_of_loss:
         finding = (
             f"{frozen_of_loss} weights of the loss itself are frozen, such as {frozen_name}: they "
@@ -192,11 +201,14 @@ LIKE_ADAM = ("adam", "rmsprop", "lion")
 # Share of the weights below which those that are trained, such as biases or a last layer, are few:
 # they stand the rates of adapters.
 FEW_TRAINED = 0.1
+# Rate that biases, scales (as of IA3) and learned prompts do not stand; published ones are 1e-2
+# for biases (BitFit), 8e-3 for IA3 and 3e-2 for prompts.
+VECTORS_FAST = 0.06
 
 
 def learning_rate(
     rate: float, optimizer: str, adapters: bool, dense: bool, width: int = WIDE, share: float = 1.0,
-    frozen_body: bool = False,
+    frozen_body: bool = False, above: float = 0.0, multiplies: bool = True,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge the learning rate of Adam.
 
@@ -209,11 +221,16 @@ def learning_rate(
         share: share of the weights that are trained.
         frozen_body: whether only modules above a frozen encoder are trained, which begin at random
             weights: they stand the rates of adapters.
+        above: largest rate of other groups, of new modules above the encoder or of the loss.
+        multiplies: whether some matrix is trained, and not vectors only.
     """
     adapters = adapters or frozen_body or share < FEW_TRAINED
     wide = WIDE_FOR_ADAPTERS if adapters else WIDE
     stands = max(1.0, wide / width) if width else 1.0
     risky, ruinous = (ADAPTER_FAST, ADAPTER_TOO_FAST) if adapters else (FAST, TOO_FAST)
+    if not multiplies:
+        risky = ruinous = VECTORS_FAST
+    above_risky = max(1.0, WIDE_FOR_ADAPTERS / width if width else 1.0) * ADAPTER_TOO_FAST
     subject = "learning rate"
     if rate < STILL:
         finding, name = f"At {rate:g} no weight changes.", "rate too low"
@@ -227,9 +244,17 @@ def learning_rate(
                       "weights-do-not-move")  # fmt: skip
     elif _rescales(optimizer) and dense and rate >= stands * risky:
         finding = f"{rate:g} is too high for {optimizer} and ruins most encoders."
-        grade = BAD if rate >= stands * ruinous else WATCH
+        # A frozen encoder stays as it is.
+        grade = BAD if rate >= stands * ruinous and not frozen_body else WATCH
         change = sentence(USUAL_RATES)
         yield Verdict(subject, grade, finding, change, "rate too high", "score-falls")
+    elif _rescales(optimizer) and above >= above_risky:
+        finding = (
+            f"{rate:g} with {optimizer}, and {above:g} for a group of weights above the encoder, "
+            "which is too high for most layers."
+        )
+        change = "Set 1e-4 to 1e-3 for new layers."
+        yield Verdict(subject, WATCH, finding, change, "rate too high", "score-falls")
     else:
         yield Verdict(subject, GOOD, f"{rate:g} with {optimizer}.", name="rate usual")
 
@@ -306,30 +331,32 @@ SOME_UNCHANGED, MOST_UNCHANGED = 0.1, 0.5
 
 
 def precision(
-    trained: int, float16: int, bfloat16: int, rate: float, unchanged: float
+    trained: int, float16: int, bfloat16: int, rate: float, unchanged: float, divides: bool = True
 ) -> Iterator[Verdict]:
     """Judge whether an update changes weights of their precision.
 
-    ``unchanged`` is the share of bfloat16 weights that a step of ``rate`` leaves as they are.
+    ``unchanged`` is the share of the weights in half precision that a step of ``rate`` leaves as
+    they are. ``divides`` says whether the optimizer divides by squares of gradients and an epsilon
+    that float16 does not hold, as Adam does.
     """
-    subject = "precision of the weights"
-    if float16:
+    subject, half = "precision of the weights", "bfloat16" if bfloat16 else "float16"
+    if float16 and divides:
         finding = (
             f"{float16} trained tensors are float16, in which Adam's 1e-8 is 0 and small gradients "
             "vanish."
         )
         yield Verdict(subject, BAD, finding, LOAD_FLOAT32, "weights float16", "loss-zero-fp16")
-    elif bfloat16 and unchanged >= SOME_UNCHANGED:
+    elif (float16 or bfloat16) and unchanged >= SOME_UNCHANGED:
         grade = BAD if unchanged > MOST_UNCHANGED else WATCH
         finding = (
-            f"{bfloat16} trained tensors are bfloat16: a step of {rate:g} is rounded away in "
-            f"{unchanged:.0%} of the weights."
+            f"{bfloat16 or float16} trained tensors are {half}: a step of {rate:g} is rounded away "
+            f"in {unchanged:.0%} of the weights."
         )
         yield Verdict(
-            subject, grade, finding, LOAD_FLOAT32, "weights bfloat16", "weights-do-not-move"
+            subject, grade, finding, LOAD_FLOAT32, f"weights {half}", "weights-do-not-move"
         )
     elif trained:
-        finding = f"Trained weights are {'bfloat16' if bfloat16 else 'float32'}."
+        finding = f"Trained weights are {half if float16 or bfloat16 else 'float32'}."
         yield Verdict(subject, GOOD, finding, name="weights float32")
 
 

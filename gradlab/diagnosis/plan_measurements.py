@@ -16,6 +16,8 @@ from torch import nn
 
 from gradlab.diagnosis.label_measurements import label_cells
 from gradlab.diagnosis.observation import Observation, ObservedBatch
+from gradlab.diagnosis.optimizer_measurements import given_rate, sets_rates
+from gradlab.diagnosis.planned_rates import finds_rates, groups_of, rate_of
 from gradlab.diagnosis.trials import NO_RATE
 
 Numbers = dict[str, Any]
@@ -40,20 +42,20 @@ def steps(observation: Observation) -> Numbers | None:
 def settings(observation: Observation) -> Numbers | None:
     """Return the numbers of an optimizer like Adam, and the share of weights without a rate."""
     args, existing = observation.args, getattr(observation.trainer, "optimizer", None)
-    groups = existing.param_groups if existing is not None else []
+    groups = groups_of(existing)
     kind = type(existing).__name__ if existing is not None else str(
         getattr(args.optim, "value", args.optim)
     )  # fmt: skip
     epsilon, decay = float(args.adam_epsilon), float(args.weight_decay)
     sizes = [sum(tensor.numel() for tensor in group["params"]) for group in groups]
-    rates = [float(group.get("initial_lr", group["lr"])) for group in groups]
+    rates = [rate_of(group) for group in groups]
     if groups:
         epsilons = [float(g["eps"]) for g in groups if isinstance(g.get("eps"), float)]
         epsilon = max(epsilons, default=0.0)
         decay = max(float(group.get("weight_decay") or 0.0) for group in groups)
     gradient, clip = _usual_gradient(observation)
     most = NO_RATE * max(rates, default=0.0)
-    still = sum(size for size, rate in zip(sizes, rates, strict=True) if rate <= most)
+    still = sum(size for size, rate in zip(sizes, rates, strict=True) if rate <= most) * (most > 0)
     return {
         "optimizer": kind,
         "epsilon": epsilon if "adam" in kind.lower() else 0.0,
@@ -84,15 +86,19 @@ def reach(observation: Observation) -> Numbers | None:
     plan, args = observation.trials.get("schedule"), observation.args
     weights = [w for w in observation.trained.values() if w.numel()]
     norms = [batch.norm for batch in observation.batches if math.isfinite(batch.norm)]
+    existing = getattr(observation.trainer, "optimizer", None)
     if not plan or "mean" not in plan or not weights or not norms or not max(norms):
         return None
-    existing = getattr(observation.trainer, "optimizer", None)
+    if finds_rates(existing) or (existing is not None and not groups_of(existing)):
+        return None
     kind = type(existing).__name__ if existing is not None else str(
         getattr(args.optim, "value", args.optim)
     )  # fmt: skip
     rate = float(args.learning_rate)
     if existing is not None:
-        rate = max(float(group.get("initial_lr", group["lr"])) for group in existing.param_groups)
+        rate = max(map(rate_of, groups_of(existing))) or given_rate(observation)
+    if not rate and sets_rates(observation.trainer):
+        return None
     size = math.sqrt(sum(float(w.detach().double().square().sum()) for w in weights))
     norm, clip = sum(norms) / len(norms), float(args.max_grad_norm or 0)
     plain = kind.lower() == "sgd"
@@ -163,11 +169,16 @@ def last_batch(
 
 
 def routes(observation: Observation) -> Numbers | None:
-    """Return the route of each column through a router's modules; None without a router."""
+    """Return the route of each column through a router's modules; None without a router.
+
+    A column without a route takes the default one. A route that no column takes is left out where
+    it has no trained weights of its own, as a frozen one.
+    """
     routers = [m for m in observation.trainer.model.modules() if hasattr(m, "sub_modules")]
-    if not routers:
+    if not routers or getattr(routers[0], "route_mappings", None):
         return None
-    names = [str(name) for name in getattr(routers[0].sub_modules, "keys", list)()]
+    router: Any = routers[0]
+    names = [str(name) for name in getattr(router.sub_modules, "keys", list)()]
     mapping = getattr(observation.args, "router_mapping", None) or {}
     flat: dict[str, str] = {}
     for column, route in mapping.items():
@@ -175,6 +186,17 @@ def routes(observation: Observation) -> Numbers | None:
             str(column): str(route)
         }  # fmt: skip
     columns = list(dict.fromkeys(name for table in observation.tables.values() for name in table))
+    default = getattr(router, "default_route", None)
+    if default is not None and flat:
+        flat |= {name: str(default) for name in columns if flat.get(name) not in names}
+    taken = {flat[name] for name in columns if name in flat}
+    weights = {
+        name: {id(weight) for weight in router.sub_modules[name].parameters()
+               if weight.requires_grad}
+        for name in names
+    }  # fmt: skip
+    trained = set().union(*(weights.get(name, set()) for name in taken))
+    names = [name for name in names if name in taken or weights[name] - trained]
     return {"routes": names, "mapping": flat, "columns": columns} if names else None
 
 

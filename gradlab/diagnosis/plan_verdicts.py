@@ -135,14 +135,17 @@ def routes(
             "never trained."
         )
         change = f"Give the column of that role its route: router_mapping={{…: {missed[0]!r}}}."
-        yield Verdict(subject, BAD, finding, change, "route without column", symptom)
-    elif wrong:
+        # Where columns take different routes, a further one may be of another stage of training.
+        grade = BAD if len(taken) == 1 else WATCH
+        yield Verdict(subject, grade, finding, change, "route without column", symptom)
+    elif wrong and len(taken) > 1:
         finding = (
             f"Columns take the routes {by_column}: the name {wrong[0]!r} says another role. "
             "Queries and documents are exchanged."
         )
         change = "Exchange the routes in router_mapping, or rename the columns."
-        yield Verdict(subject, BAD, finding, change, "routes exchanged", symptom)
+        grade = BAD if len(wrong) > 1 else WATCH
+        yield Verdict(subject, grade, finding, change, "routes exchanged", symptom)
 
 
 def role_of(text: str) -> str:
@@ -175,13 +178,17 @@ REACHED, MOST_STILL = 0.5, 0.4
 MOST_LOW = 0.45
 # Share of the run that a warm-up may take.
 MOST_WARMING = 0.8
-# Multiple of the learning rate to which a schedule may raise it.
-RAISED = 3.0
+# Multiple of the learning rate to which a schedule may raise it; rates from which on that is a
+# search: a cycle may be longer than the run.
+RAISED, SEARCHED = 3.0, 5e-3
+# First rates from which on a schedule's factors are rates themselves, as those of a Transformer,
+# and the rate that they should reach.
+UNIT, REACHED_RATE = 0.5, 1e-6
 
 
 def schedule(
     steps: int, warmup: int, peak: float, mean: float = 1.0, still: float = 0.0, end: float = 0.0,
-    low: float = 0.0,
+    low: float = 0.0, largest: float = 0.0,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether the schedule reaches the learning rate within the run, and lasts.
 
@@ -195,6 +202,7 @@ def schedule(
         end: share of the learning rate at the end.
         low: share of the steps, without the first tenth, in which it is below a twentieth of its
             peak.
+        largest: largest learning rate within the run; 0 if unknown.
     """
     subject, evidence = "schedule", {"steps": steps, "peak": peak}
     within = counted(steps, "step")
@@ -223,7 +231,8 @@ def schedule(
             f"{within}, as a search for a rate does."
         )
         change = "Use a schedule that ends low: lr_scheduler_type='linear' or 'cosine'."
-        yield Verdict(subject, BAD, finding, change, "rate rises", "score-falls", evidence)
+        grade = BAD if not largest or largest >= SEARCHED else WATCH
+        yield Verdict(subject, grade, finding, change, "rate rises", "score-falls", evidence)
         return
     if peak >= REACHED and warmup > MOST_WARMING * steps:
         taken = f"{min(warmup, steps):,} of them"
@@ -232,7 +241,10 @@ def schedule(
         yield Verdict(subject, WATCH, finding, change, "warm-up takes the run",
                       "weights-do-not-move", evidence)  # fmt: skip
         return
-    if peak >= REACHED:
+    is_rate = not warmup and largest >= max(UNIT * peak, REACHED_RATE)
+    if peak >= REACHED or is_rate:
+        if is_rate and peak < REACHED:
+            finding = f"The schedule reaches a learning rate of {largest:g} within {within}."
         yield Verdict(subject, GOOD, finding, name="rate reached", evidence=evidence)
         return
     reason = (

@@ -52,11 +52,13 @@ def held(observation: Observation) -> Numbers | None:
     if not modules:
         return None
     own = {id(model) for model in (trainer.model, trainer.model_wrapped)}
-    encoders = [(type(loss).__name__, vars(loss)["_modules"].get("model")) for loss in modules]
+    weights = {id(weight) for weight in trainer.model.parameters()}
+    encoders = [(loss, vars(loss)["_modules"].get("model")) for loss in modules]
+    # A loss that holds the trained encoder under another name calls its teacher its model.
     foreign = [
-        name for name, encoder in encoders
-        if hasattr(encoder, "encode") and id(encoder) not in own
-        and not any(encoder is module for module in trainer.model_wrapped.modules())
+        type(loss).__name__ for loss, encoder in encoders
+        if hasattr(encoder, "encode")
+        and weights.isdisjoint(id(weight) for weight in loss.parameters())
     ]  # fmt: skip
     teachers = [
         name for loss in modules for name in ("guide", "teacher")

@@ -23,10 +23,11 @@ def running(observation: Observation) -> dict[str, Any] | None:
     by the running ones, without dropout.
     """
     model, plan = observation.trainer.model, observation.trials.get("schedule")
+    fixed = _fixed(model)
     norms = [
         (name, module) for name, module in getattr(model, "named_modules", list)()
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is not None
-        and module.momentum is not None
+        and module.momentum is not None and name not in fixed
     ]  # fmt: skip
     columns = [column for batch in observation.batches for column in batch.columns]
     if not norms or not plan or not columns:
@@ -61,6 +62,18 @@ def running(observation: Observation) -> dict[str, Any] | None:
         "kept": (1 - momentum) ** passes,
         "cosine": float(min(cosines)),
     }
+
+
+def _fixed(model: Any) -> set[str]:
+    """Return the names of modules that stay in evaluation mode while a model trains."""
+    if not isinstance(model, nn.Module):
+        return set()
+    modes = [(module, module.training) for module in model.modules()]
+    model.train()
+    names = {name for name, module in model.named_modules() if not module.training}
+    for module, mode in modes:
+        module.training = mode
+    return names
 
 
 OF_TRAINER = (running,)

@@ -7,7 +7,6 @@ changes the loss, whether a text embeds alike beside a longer one, and which row
 from __future__ import annotations
 
 import contextlib
-import copy
 import itertools
 import math
 import random
@@ -18,19 +17,22 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
+<<<<<<< HEAD
 from gradlab.diagnosis.broadcast_trials import SAME_LOSS, broadcasts_labels
+=======
+from gradlab.diagnosis.planned_rates import groups_of, planned, rate_of
+>>>>>>> bad-plan
 from gradlab.monitor.captured_views import Capture, Views, outputs_of
 from gradlab.monitor.library_losses import depends_on_lengths
 from gradlab.seeds import seed_everything
 
 # Batches of which the rows are compared; rows of a data set whose epoch is drawn as a whole;
-# texts among which a short one and long ones are looked for; steps at which a rate is computed.
-DRAWN_BATCHES, ROWS_OF_EPOCH, TEXTS_TRIED, RATES = 32, 20_000, 256, 200
+# texts among which a short one and long ones are looked for.
+DRAWN_BATCHES, ROWS_OF_EPOCH, TEXTS_TRIED = 32, 20_000, 256
 # Texts of a batch whose embeddings are compared with those of texts alone, and the cosine at which
 # they are of the same text.
 MOVED_TEXTS, SAME_TEXT = 8, 0.9999
 NO_RATE, LOW_RATE = 1e-3, 0.05  # shares of the largest rate that are none, and little
-MOST_STEPS = 20_000  # of a schedule that is computed step by step
 
 
 def dependence(
@@ -173,13 +175,17 @@ def embedding_in_half_a_batch(
     whole, half_batch, reverse = embedded
     if len({rows.shape[1:] for rows in embedded}) > 1:
         return None
-    if len(half_batch) == len(whole) or not bool((half_batch.norm(dim=1) > 0).all()):
+    if len(half_batch) == len(whole):
+        return None
+    # A text without a word of the vocabulary, or without an active entry, has no direction.
+    if not all(bool((rows.norm(dim=1) > 0).all()) for rows in embedded):
         return None
     cosine = min(
         float(nn.functional.cosine_similarity(whole[: len(rows)], rows).min())
         for rows in (half_batch, reverse)
     )
-    numbers = {"cosine": cosine, "half": _is_half(model)}
+    half = _is_half(model) or bool(trainer.args.bf16 or trainer.args.fp16)
+    numbers = {"cosine": cosine, "half": half}
     if depends_on_lengths(getattr(trainer, "loss", None), whole):
         numbers["longer"] = max(
             float((rows.norm(dim=1) / whole[: len(rows)].norm(dim=1) - 1).abs().max())
@@ -240,23 +246,24 @@ def batch_dependence(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
             with_longer = model.encode([text, longer], **encode)[0].double()
             alone = model.encode([longer], **encode)[0].double()
             longer_with_shortest = model.encode([longer, candidates[0]], **encode)[0].double()
-            with_little_padding = model.encode([text, candidates[-1]], **encode)[0].double()
+            some = " ".join(candidates[-2:])  # beyond the reach of a convolution
+            with_some_padding = model.encode([text, some], **encode)[0].double()
             with_copy_again = model.encode([text, text], **encode)[0].double()
             swapped = _swapped(model, candidates, encode)
     except Exception:  # a model whose inputs are no texts
         return None
     finally:
         model.train()
-    cosine = min(
-        float(nn.functional.cosine_similarity(*rows, dim=0))
-        for rows in ((with_copy, with_longer), (alone, longer_with_shortest))
-    )
+    rows_of_texts = ((with_copy, with_longer), (alone, longer_with_shortest))
+    if not all(bool(torch.cat(rows).any()) for rows in rows_of_texts):  # no word is known
+        return None
+    cosine = min(float(nn.functional.cosine_similarity(*rows, dim=0)) for rows in rows_of_texts)
     if not math.isfinite(cosine):
         return None
     twice = float(nn.functional.cosine_similarity(with_copy, with_copy_again, dim=0))
     by_padding = min(
         float(nn.functional.cosine_similarity(*rows, dim=0))
-        for rows in ((with_little_padding, with_longer), (alone, longer_with_shortest))
+        for rows in ((with_some_padding, with_longer), (alone, longer_with_shortest))
     )
     convolves = any(isinstance(module, nn.Conv1d) for module in model.modules())
     return {
@@ -269,12 +276,12 @@ def schedule(trainer: Any, batches: int | None) -> dict[str, Any] | None:
     """Return the planned steps, the warm-up, and the factor of the learning rate over the run.
 
     Of the factor, the largest, the last, the mean, and the share of steps, without the first tenth,
-    in which it is none. ``batches`` is the number of batches of an epoch. None if the schedule
-    depends on more than the step.
+    in which it is none; and the largest rate. ``batches`` is the number of batches of an epoch.
+    None if the schedule depends on more than the step.
     """
     from transformers import get_scheduler
 
-    args = trainer.args
+    args, existing = trainer.args, getattr(trainer, "optimizer", None)
     steps = int(args.max_steps)
     if steps <= 0 and batches is not None:
         updates = max(1, batches // int(args.gradient_accumulation_steps))
@@ -282,15 +289,17 @@ def schedule(trainer: Any, batches: int | None) -> dict[str, Any] | None:
     if steps <= 0:
         return None
     scheduler, warmup = getattr(trainer, "lr_scheduler", None), 0
-    if scheduler is None:
+    if scheduler is None or getattr(trainer, "_created_lr_scheduler", False):
         warmup = int(args.get_warmup_steps(steps))
+        begins = [rate_of(group) for group in groups_of(existing)] or [float(args.learning_rate)]
         weight = nn.Parameter(torch.zeros(1))
         with contextlib.suppress(Exception):
             scheduler = get_scheduler(
-                args.lr_scheduler_type, torch.optim.SGD([weight], lr=1.0), warmup, steps,
+                args.lr_scheduler_type, torch.optim.SGD([weight], lr=max(begins)), warmup, steps,
                 scheduler_specific_kwargs=dict(args.lr_scheduler_kwargs or {}),
             )  # fmt: skip
-    factors = _factors(scheduler, steps)
+    rates = planned(scheduler, existing, steps, (trainer, getattr(trainer, "model", None)))
+    factors = rates.factors
     if not factors:
         return None
     peak = max(factors)
@@ -299,6 +308,7 @@ def schedule(trainer: Any, batches: int | None) -> dict[str, Any] | None:
     return {
         "steps": steps, "warmup": warmup, "peak": peak, "mean": sum(factors) / len(factors),
         "still": still / max(1, len(later)), "end": factors[-1], "low": low / max(1, len(later)),
+        "largest": rates.largest,
     }  # fmt: skip
 
 
@@ -418,30 +428,3 @@ def _reached_tokens(
         (gradient,) = torch.autograd.grad((rows * weights).sum(), held[:1])
     sizes = gradient.abs().sum(-1)
     return sizes > 1e-9 * sizes.max(), mask
-
-
-def _factors(scheduler: Any, steps: int) -> list[float]:
-    """Return the rate over the run relative to the initial rate; empty if it cannot be known."""
-    functions = getattr(scheduler, "lr_lambdas", None)
-    stride = max(1, steps // RATES)
-    if functions:
-        return [max(float(f(step)) for f in functions) for step in range(0, steps, stride)]
-    groups = getattr(getattr(scheduler, "optimizer", None), "param_groups", None)
-    if not groups or steps > MOST_STEPS:
-        return []
-    weights = [{"params": [nn.Parameter(torch.zeros(1))]} for _ in groups]
-    optimizer = torch.optim.SGD(weights, lr=1.0)
-    optimizer.param_groups = [
-        {**inner, **{n: v for n, v in group.items() if n != "params"}, "params": inner["params"]}
-        for inner, group in zip(optimizer.param_groups, groups, strict=True)
-    ]
-    clone = copy.copy(scheduler)
-    clone.optimizer, factors = optimizer, []
-    first = max(group.get("initial_lr", group["lr"]) for group in groups) or 1.0
-    try:
-        for _ in range(steps):
-            factors.append(max(float(group["lr"]) for group in optimizer.param_groups) / first)
-            type(clone).step(clone)
-    except Exception:  # a schedule of something else than steps
-        return []
-    return factors

@@ -13,6 +13,7 @@ from gradlab.diagnosis.observation import Observation, ObservedBatch
 # Words by which a text is matched; share of the truncated texts that must be matched; share of the
 # words of a text that is its own view which must be kept.
 FIRST_WORDS, MOST_MATCHED, MUCH_KEPT = 6, 0.5, 0.5
+LONGEST_TEXTS = 16  # of a column, by letters, whose tokens are counted
 
 
 def lost_words(observation: Observation, limit: int) -> float | None:
@@ -47,6 +48,17 @@ def lost_words(observation: Observation, limit: int) -> float | None:
                 continue
             lost += sum(map(weight.__getitem__, (first & second) - (kept_first & kept_second)))
     return lost / whole if whole and matched >= MOST_MATCHED * truncated else None
+
+
+def longest_text(observation: Observation) -> int | None:
+    """Return the tokens of the longest of the longest texts of each column; None without texts."""
+    tokenizer: Any = getattr(observation.trainer.model, "tokenizer", None)
+    columns = [column for table in observation.tables.values() for column in table.values()]
+    texts = [text for column in columns for text in sorted(column, key=len)[-LONGEST_TEXTS:]]
+    prompts = getattr(observation.trainer.args, "prompts", None)
+    if not texts or prompts:
+        return None
+    return max(map(len, tokenizer(texts, truncation=False)["input_ids"]))
 
 
 def _reach(batch: ObservedBatch, place: int, limit: int) -> list[bool]:

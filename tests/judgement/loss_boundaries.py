@@ -147,6 +147,8 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("logits", {"scale": 20.0, "length": 2.0}, ""),  # 4 times the scale of cosines
     ("logits", {"scale": 20.0, "length": 2.9}, "watch"),
     ("logits", {"scale": 20.0, "length": 4.0}, "bad"),
+    ("logits", {"scale": 1.0, "length": 30.0}, ""),  # plain dot products
+    ("logits", {"scale": 2.0, "length": 30.0}, "bad"),
     ("labels", LABELS | {"high": 1.0}, "good"),
     ("labels", LABELS | {"high": 1.2}, "bad"),
     ("labels", LABELS | {"low": -0.4}, "good"),

@@ -21,7 +21,7 @@ from gradlab.drawable import Drawable
 from gradlab.errors import GradlabError, check_whole
 from gradlab.progress_bars import waiting
 from gradlab.scale.audit.cases import Case, cases, material
-from gradlab.scale.audit.faults import cut_on_one, fault, find_faults, wrong_on_one
+from gradlab.scale.audit.faults import cut_on_one, fault, find_faults, grade_of, wrong_on_one
 from gradlab.scale.audit.gradient_error import Outcome, relative
 from gradlab.scale.audit.worker import work
 from gradlab.verdict import Verdict
@@ -364,7 +364,11 @@ def _faults(
         if not faults:
             prefix = "" if name == "even" else f"{name} shares, "
             faults += [
-                dataclasses.replace(fault, name=prefix + fault.name)
+                dataclasses.replace(
+                    fault,
+                    name=prefix + fault.name,
+                    grade=grade_of(prefix + fault.name, fault.finding),
+                )
                 for fault in find_faults(outcome, tolerance, depends)
             ]
     faults = faults or [problem for o in outcomes.values() for problem in wrong_on_one(o)][:1]

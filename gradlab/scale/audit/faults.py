@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradlab.scale.audit.gradient_error import Outcome, relative
-from gradlab.verdict import BAD, Verdict
+from gradlab.verdict import BAD, WATCH, Grade, Verdict
 
 # Coefficients below this share of the largest count as 0; float64 gradients give them to 1e-12.
 NEGLIGIBLE = 1e-8
@@ -13,6 +13,8 @@ NEGLIGIBLE = 1e-8
 NEAR = 1e-3
 # Share of the largest slope that a loss withholds by design; slopes in float32 are off by less.
 CLEARLY = 0.2
+# Fault of a loss that takes the mean over a process's own sentences, and what its weights are then.
+OWN_MEANS, OF_SENTENCES = "uneven shares, weights of processes", "n / N for n of N sentences"
 # name -> (usual cause, remedy)
 ADVICE = {
     "parameter": (
@@ -119,7 +121,16 @@ def fault(name: str, text: str) -> Verdict:
     cause, remedy = ADVICE[name if name in ADVICE else name.partition(", ")[2]]
     finding = f"{text[:1].upper()}{text[1:]}. Usual cause: {cause}."
     change = f"{remedy[:1].upper()}{remedy[1:]}."
-    return Verdict("gradient", BAD, finding, change, name, "several-gpus-worse")
+    return Verdict("gradient", grade_of(name, text), finding, change, name, "several-gpus-worse")
+
+
+def grade_of(name: str, text: str) -> Grade:
+    """Return the grade of a fault.
+
+    A mean over a process's own sentences is off where shares differ only, and these are equal with
+    the samplers of torch and accelerate.
+    """
+    return WATCH if name == OWN_MEANS and OF_SENTENCES in text else BAD
 
 
 def find_faults(outcome: Outcome, tolerance: float, depends_on_split: bool) -> list[Verdict]:
@@ -258,10 +269,7 @@ def _weights(outcome: Outcome, tolerance: float) -> Verdict | None:
         f"{', '.join(f'{weight:.4g}' for weight in weights)}"
     )
     if np.allclose(weights, share * sizes / sizes.sum(), rtol=1e-5):
-        text += (
-            f", that is {'P ' if outcome.averaged else ''}n / N for n of N sentences, "
-            "instead of 1 each"
-        )
+        text += f", that is {'P ' if outcome.averaged else ''}{OF_SENTENCES}, instead of 1 each"
     return fault("weights of processes", text)
 
 
