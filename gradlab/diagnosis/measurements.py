@@ -23,6 +23,7 @@ from gradlab.diagnosis import (
     label_agreement_measurements,
     label_measurements,
     label_structure_measurements,
+    label_values_measurements,
     module_measurements,
     pairing_measurements,
     plan_measurements,
@@ -58,8 +59,7 @@ def measure(observation: Observation) -> dict[str, Any]:
     """Return the measurements of a trainer, for `gradlab.diagnosis.verdicts.judge`."""
     failures: dict[str, str] = {}
     checks_of_trainer = (
-        *label_measurements.OF_TRAINER,
-        *evaluation_measurements.OF_TRAINER,
+        *(*label_measurements.OF_TRAINER, *evaluation_measurements.OF_TRAINER),
         *answer_measurements.OF_TRAINER,
         *plan_measurements.OF_TRAINER,
         *serving_measurements.OF_TRAINER,
@@ -439,6 +439,7 @@ LOSS_CHECKS = (views, loss, unrelated_rows, hard_negatives, temperature, logits,
 OF_LOSS = (
     *label_measurements.OF_LOSS,
     *label_agreement_measurements.OF_LOSS,
+    *label_values_measurements.OF_LOSS,
     *plan_measurements.OF_LOSS,
     *shape_measurements.OF_LOSS,
     *shortcut_measurements.OF_LOSS,

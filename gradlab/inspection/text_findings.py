@@ -33,8 +33,8 @@ def without_words(column: str, share: float) -> Verdict | None:
         "scores or tokens, and no text."
     )
     change = "Remove the column, give a score as the column label, and texts as words."
-    name = "columns in another order"
-    return Verdict("texts", BAD, finding, change, name, "loss-at-chance", {"numbers": share})
+    return Verdict("texts", BAD, finding, change, "column of numbers", "loss-at-chance",
+                   {"numbers": share})  # fmt: skip
 
 
 def spaced_wrongly(column: str, share: float, text: str) -> Verdict | None:
