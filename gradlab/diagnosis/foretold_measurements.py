@@ -87,11 +87,15 @@ def foretold_gold(
               if values[:, best[row]].argmax() == row]  # fmt: skip
     answering = set[int]().union(*places)
     beside = [not right.isdisjoint({place - 1, place + 1}) for place, right in mutual]
+    shares = {
+        "beside": beside,
+        "right": [place in right for place, right in mutual],
+        "of_others": [place in answering - right for place, right in mutual],
+    }
     return {
-        "mutual": len(mutual), "beside": sum(beside) / max(1, len(mutual)),
-        "right": sum(place in right for place, right in mutual) / max(1, len(mutual)),
-        "of_others": sum(place in answering - right for place, right in mutual) / max(1, len(mutual)),
-    }  # fmt: skip
+        "mutual": len(mutual),
+        **{name: sum(cells) / max(1, len(mutual)) for name, cells in shares.items()},
+    }
 
 
 def _words(columns: Sequence[Sequence[str]]) -> list[list[set[str]]]:

@@ -346,6 +346,21 @@ def shift(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
     return {"rows": count, **shares, "own_rank": own_rank}
 
 
+def labels_of(observation: Observation, dataset: str) -> list[Any]:
+    """Return the labels of a data set's rows; empty where they are no numbers."""
+    cells = label_cells(observation, dataset)
+    is_number = all(isinstance(cell, int | float) and cell == cell for cell in cells)
+    return cells if is_number else []
+
+
+def texts_of(
+    observation: Observation, dataset: str, rows: int | None = None
+) -> list[Sequence[str]]:
+    """Return the columns of a data set that hold texts, of its first rows."""
+    columns = observation.table_of(dataset).values()
+    return [column[:rows] for column in columns if column]
+
+
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Return Spearman's correlation; 0 where one is constant."""
     from scipy.stats import spearmanr
@@ -389,21 +404,6 @@ def _mean_rank(values: np.ndarray, among: np.ndarray) -> float:
     """Return the mean share of sorted numbers that are below a value; half of equal ones count."""
     below, up_to = (np.searchsorted(among, values, side=side) for side in ("left", "right"))
     return float((below + up_to).mean() / (2 * len(among)))
-
-
-def labels_of(observation: Observation, dataset: str) -> list[Any]:
-    """Return the labels of a data set's rows; empty where they are no numbers."""
-    cells = label_cells(observation, dataset)
-    is_number = all(isinstance(cell, int | float) and cell == cell for cell in cells)
-    return cells if is_number else []
-
-
-def texts_of(
-    observation: Observation, dataset: str, rows: int | None = None
-) -> list[Sequence[str]]:
-    """Return the columns of a data set that hold texts, of its first rows."""
-    columns = observation.table_of(dataset).values()
-    return [column[:rows] for column in columns if column]
 
 
 OF_LOSS: tuple[Callable[..., Numbers | None], ...] = (

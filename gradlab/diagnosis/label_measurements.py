@@ -58,37 +58,6 @@ def labels(observation: Observation, dataset: str, batches: list[ObservedBatch])
     }
 
 
-def _is_between(label: float, loss: str) -> bool:
-    """Return whether a label is neither 0 nor 1, nor near them where that is a smoothed one."""
-    near = SMOOTHED if loss == "ContrastiveLoss" else 0.0
-    return min(abs(label), abs(label - 1)) > near
-
-
-def _is_scaled(loss: Any) -> bool:
-    """Return whether a loss changes cosines before it compares them with labels."""
-    inner = getattr(loss, "loss", None)
-    holder = inner if isinstance(inner, nn.Module) else loss
-    change = getattr(holder, "cos_score_transformation", None)
-    return change is not None and not isinstance(change, nn.Identity)
-
-
-def _of_ignored(observation: Observation, dataset: str, cells: Sequence[float]) -> Numbers:
-    """Return how labels that a loss ignores go with what the texts of their rows have in common."""
-    texts = [column[:RANKED_ROWS] for column in observation.table_of(dataset).values() if column]
-    if len(texts) < 2 or len(texts[0]) < FEWEST_ROWS:
-        return {}
-    ranks = ranks_of_partners(*texts[:2])
-    return {"telling": correlation(cells[: len(ranks)], ranks), "ranked": len(ranks)}
-
-
-def _labels_of_sets(observation: Observation) -> int:
-    """Return the number of different labels of all data sets."""
-    return len({
-        cell for dataset in observation.tables for cell in label_cells(observation, dataset)
-        if isinstance(cell, int | float)
-    })  # fmt: skip
-
-
 def height(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the lowest and the highest label."""
     numbers = labels(observation, dataset, batches)
@@ -339,6 +308,37 @@ def first_token(observation: Observation) -> Numbers | None:
     ]  # fmt: skip
     begun = sum(token in special for tokens in firsts for token in tokens)
     return {"begun": begun / len(firsts)} if firsts else None
+
+
+def _is_between(label: float, loss: str) -> bool:
+    """Return whether a label is neither 0 nor 1, nor near them where that is a smoothed one."""
+    near = SMOOTHED if loss == "ContrastiveLoss" else 0.0
+    return min(abs(label), abs(label - 1)) > near
+
+
+def _is_scaled(loss: Any) -> bool:
+    """Return whether a loss changes cosines before it compares them with labels."""
+    inner = getattr(loss, "loss", None)
+    holder = inner if isinstance(inner, nn.Module) else loss
+    change = getattr(holder, "cos_score_transformation", None)
+    return change is not None and not isinstance(change, nn.Identity)
+
+
+def _of_ignored(observation: Observation, dataset: str, cells: Sequence[float]) -> Numbers:
+    """Return how labels that a loss ignores go with what the texts of their rows have in common."""
+    texts = [column[:RANKED_ROWS] for column in observation.table_of(dataset).values() if column]
+    if len(texts) < 2 or len(texts[0]) < FEWEST_ROWS:
+        return {}
+    ranks = ranks_of_partners(*texts[:2])
+    return {"telling": correlation(cells[: len(ranks)], ranks), "ranked": len(ranks)}
+
+
+def _labels_of_sets(observation: Observation) -> int:
+    """Return the number of different labels of all data sets."""
+    return len({
+        cell for dataset in observation.tables for cell in label_cells(observation, dataset)
+        if isinstance(cell, int | float)
+    })  # fmt: skip
 
 
 def _of_labelled_pairs(
