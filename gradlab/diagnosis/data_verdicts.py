@@ -54,6 +54,8 @@ def columns(names: Sequence[str], row: Sequence[str], own: bool = False) -> Iter
     is_alone = len(names) == 2 and ("" in said or not exact)
     if is_twin or is_alone or (not exact and _is_sought(names, said)):
         astray = [place for place in exact if not is_alone and not (is_twin and place == 1)]
+    # Both a query in the place of positives and an answer in that of negatives are one too far.
+    is_shifted = said[1:2] == ["anchor"] and "positive" in said[2:]
     if own:  # several positives of a row
         astray = [place for place in astray if not said[1] == said[place] == "positive"]
     if not astray:
@@ -62,7 +64,7 @@ def columns(names: Sequence[str], row: Sequence[str], own: bool = False) -> Iter
     place = astray[0]
     finding += f" The name {names[place]!r} says {said[place]}."
     change = "Order the columns: anchor, positive, then negatives (select_columns)."
-    grade = BAD if exact and not own else WATCH
+    grade = BAD if (exact or is_shifted) and not own else WATCH
     yield Verdict("columns", grade, finding, change, "columns in another order", "loss-at-chance")
 
 

@@ -39,7 +39,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "answers shifted": ("gold unrelated", "gold without common words"),
     "gold unrelated": ("gold without common words",),
     **dict.fromkeys(
-        ("columns in another order", "column of numbers"),
+        ("columns in another order", "column of numbers", "column of identifiers"),
         (
             *("positives and negatives exchanged", "negatives share the words"),
             *("pairs at chance", "negatives nearer", "worse than chance"),
@@ -141,7 +141,7 @@ SILENCES: dict[str, tuple[str, ...]] = {
     "placeholders": ("negatives farther", "few duplicates"),
     "tokens unknown": ("negatives farther", "pairs belong together", "views differ"),
     **dict.fromkeys(
-        ("columns in another order", "column of numbers"),
+        ("columns in another order", "column of numbers", "column of identifiers"),
         ("negatives farther", "pairs belong together"),
     ),
     "labels ignored": ("pairs belong together", "loss usual"),

@@ -22,6 +22,7 @@ from gradlab.errors import GradlabError
 READ_ROWS = 2000
 # Number of texts from which on a common beginning is no accident.
 _FEWEST = 8
+OWN_NAMES = {"sentence", "positive"}  # of columns of an inspection
 
 
 def normalize(text: str) -> str:
@@ -64,7 +65,7 @@ class Texts:
     negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if {"sentence", "positive"} & self.negatives.keys():
+        if OWN_NAMES & self.negatives.keys():
             raise GradlabError(
                 "hard negatives cannot be called 'sentence' or 'positive', the names of other "
                 "columns; give them another name"
@@ -99,7 +100,9 @@ class Texts:
         anchors, *further = file.to_columns().values()
         if not further:
             return cls(anchors)
-        return cls(anchors, further[0], dict(zip(file.columns[2:], further[1:], strict=True)))
+        # A name of the other columns is free for no further one.
+        names = [f"{name} (negative)" if name in OWN_NAMES else name for name in file.columns[2:]]
+        return cls(anchors, further[0], dict(zip(names, further[1:], strict=True)))
 
     def __len__(self) -> int:
         return len(self.anchors)
