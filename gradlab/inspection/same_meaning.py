@@ -98,7 +98,8 @@ def state_other_facts(
 ) -> NDArray[np.bool_]:
     """Return which pairs of texts with most words in common are about different things, (P,).
 
-    Each text has a name that the other lacks, or they differ in a word that fills one of ``slots``.
+    Each text has a name that the other lacks, they differ in a word that fills one of ``slots``, or
+    distant words of them swap; see `say_the_same`.
     """
     differs = np.zeros(len(pairs), dtype=bool)
     compared_pairs = progress_bar(pairs.tolist(), progress, desc="Comparing what differs")
@@ -112,9 +113,9 @@ def state_other_facts(
             )
             for text, counterpart in zip(texts, (second_words, first_words), strict=True)
         ]
-        differs[place] = all(has_own_name) or not slots.isdisjoint(
-            ((first_words - second_words) | (second_words - first_words)).keys()
-        )
+        exchanged = (first_words - second_words) | (second_words - first_words)
+        differs[place] = all(has_own_name) or not slots.isdisjoint(exchanged.keys())
+        differs[place] |= first_words == second_words and not say_the_same(*texts)
     return differs
 
 

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from gradlab.data.letters import RUN_OF_LETTERS, WORDS_WITH_HYPHENS
 from gradlab.data.partners import partner_numbers
 from gradlab.data.training_file import TrainingFile
-from gradlab.data.words import blanks, broken, misread, shares_of_identifiers, spaced_wrongly
+from gradlab.data.words import (
+    blanks,
+    broken,
+    misread,
+    shares_of_identifiers,
+    signs_of,
+    spaced_wrongly,
+)
 from gradlab.errors import GradlabError
 
 # Rows whose texts are read for numbers and spaces.
@@ -28,10 +35,12 @@ OWN_NAMES = {"sentence", "positive"}  # of columns of an inspection
 def normalize(text: str) -> str:
     """Return the words of a text in order, without case, punctuation or extra spaces.
 
-    Compatibility forms are replaced too. A text without words is only folded and stripped.
+    Behind them stand signs that say something, such as those of sums and comparisons. Compatibility
+    forms are replaced too. A text without words is only folded and stripped.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(RUN_OF_LETTERS.findall(folded)) or folded.strip()
+    words = RUN_OF_LETTERS.findall(folded)
+    return " ".join([*words, *signs_of(folded)] if words else ()) or folded.strip()
 
 
 def words_of(text: str) -> list[str]:
