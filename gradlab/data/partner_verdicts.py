@@ -22,6 +22,7 @@ SOME_STRANGERS, SOME_MATCHES, FEW_BETWEEN = 0.12, 0.12, 1.25
 LOOSELY_TOLD, ANY_OF_GROUP, HARDLY_TOLD = 0.87, 0.65, 0.68
 # What the third column reaches where it holds the partners: .95 and more.
 FITS, SYMPTOM = 0.85, "loss-at-chance"
+REPEATS = 0.5  # share of an anchor's words from which on a text repeats it
 CHANGE = (
     "Print some rows, and join columns by an id in place of their order; do not sort, shuffle or "
     "filter one column without the other."
@@ -30,7 +31,7 @@ CHANGE = (
 
 def partners(
     rows: int, told: float, strangers: float, matched: float, between: float, recurring: float,
-    sorted_column: int, third: float = 0.5, within: float = 1.0,
+    sorted_column: int, third: float = 0.5, within: float = 1.0, repetition: float = 0.0,
 ) -> Verdict | None:  # fmt: skip
     """Judge whether the second text of a row belongs to its first.
 
@@ -52,7 +53,9 @@ def partners(
                 "stands between the texts of a pair."
             )
             change = "Order the columns: anchor, positive, then negatives (select_columns)."
-            return Verdict("pairs", BAD, finding, change, "positives and negatives exchanged",
+            # Negatives may repeat their anchor but for some words, beside positives in other words.
+            grade = BAD if repetition < REPEATS else WATCH
+            return Verdict("pairs", grade, finding, change, "positives and negatives exchanged",
                            SYMPTOM, evidence | {"third": third})  # fmt: skip
         if recurring < ENOUGH_WORDS:
             return None

@@ -51,7 +51,8 @@ def partner_numbers(
         as well, and not in most, of the column with fewer; ``sorted_column``, 1 or 2 for a column
         that is sorted where the other one is not, else 0; ``within``, what ``told`` is among rows
         with the same telling word, 1 where partners are told; ``third``, the same as ``told`` with
-        the next column.
+        the next column, and ``repetition``, the share of an anchor's words that it has, by
+        `repetitions`.
     """
     places = range(0, len(first), -(-len(first) // MOST_ROWS) if first else 1)
     texts, partners = ([set(words_of(column[place])) for place in places]
@@ -65,6 +66,8 @@ def partner_numbers(
     if len(third) and numbers["told"] < BY_CHANCE:
         further = [set(words_of(third[place])) for place in places]
         numbers |= {"third": numbers_of_words(texts, further)["told"]}
+        columns = ([column[place] for place in places] for column in (first, second, third))
+        numbers |= {"repetition": repetitions(*columns)["repetition"]}
     return numbers
 
 

@@ -86,8 +86,12 @@ def signed(text: str) -> str:
     Those are signs of mathematics and of currencies, operators of code, and pictures: ``x + 1`` and
     ``x - 1`` differ, and ``x`` and ``x!`` do not.
     """
-    signs = [sign for sign in SIGN.findall(text) if sign in OPERATORS or category(sign) in SYMBOLS]
-    return f"{plain(text)}\n{''.join(signs)}"
+    return f"{plain(text)}\n{''.join(signs_of(text))}"
+
+
+def signs_of(text: str) -> list[str]:
+    """Return the signs of a text that say something beside its words; see `signed`."""
+    return [sign for sign in SIGN.findall(text) if sign in OPERATORS or category(sign) in SYMBOLS]
 
 
 def is_identifier(text: str) -> bool:

@@ -15,13 +15,10 @@ from typing import Any
 from gradlab.data.words import plain, word_overlap
 from gradlab.diagnosis.evaluation_measurements import (
     COMPARED,
-    GOLD,
-    PAIRED,
     ROWS_OF_PROMPT,
     _triplets,
-    evaluated_texts,
-    evaluators_of,
 )
+from gradlab.diagnosis.evaluators import PAIRED, evaluated_texts, evaluators_of, gold_of
 from gradlab.diagnosis.foretold_measurements import foretold_gold
 from gradlab.diagnosis.observation import Observation
 from gradlab.inspection.texts import prompt_of
@@ -66,9 +63,9 @@ def unanswered(observation: Observation) -> Numbers | None:
     answers = []
     for inner in evaluators_of(observation):
         relevant = getattr(inner, "relevant_docs", None)
-        cells = next((v for n in GOLD if isinstance(v := getattr(inner, n, None), list)), [])
+        cells = gold_of(inner)
         queries = evaluated_texts(inner, "queries")
-        rated = [*(evaluated_texts(inner, name) for name in PAIRED), cells]
+        rated: list[list[Any]] = [*(evaluated_texts(inner, name) for name in PAIRED), cells]
         empty = 0.0
         if isinstance(relevant, Mapping) and relevant:
             empty = sum(not documents for documents in relevant.values()) / len(relevant)
@@ -119,7 +116,7 @@ def conflicts(observation: Observation) -> Numbers | None:
     rows = {name: _rows_of_roles(observation, name) for name in observation.tables}
     orders = {name: set(_orders(table)) for name, table in rows.items()}
     pairs = {name: {row[:2] for row in table if len(row) > 1} for name, table in rows.items()}
-    contrary, due, example = 0, 0, list[str]()
+    contrary, alone, due, example = 0, 0, 0, list[str]()
     for name, table in rows.items():
         foreign = set[tuple[str, ...]]().union(*(pairs[n] for n in pairs if n != name))
         for anchor, positive, *negatives in (row for row in table if len(row) > 2):
@@ -129,11 +126,15 @@ def conflicts(observation: Observation) -> Numbers | None:
                 and ((anchor, text, positive) in orders[name] or (anchor, text) in foreign)
             ), None)  # fmt: skip
             contrary += text is not None
+            alone += text is not None and (anchor, text, positive) not in orders[name]
             if text is not None and not example:
                 example = [anchor, text]
     if not due:
         return None
-    return {"rows": due, "share": contrary / due, "example": example, "sets": len(rows)}
+    return {
+        "rows": due, "share": contrary / due, "example": example, "sets": len(rows),
+        "foreign": alone / due,
+    }  # fmt: skip
 
 
 def _touch(prompt: str, text: str) -> bool:
@@ -161,6 +162,7 @@ def _ranks_of_neighbours(evaluator: Any, relevant: Any) -> Numbers:
     """Return the mean share of documents with fewer common words than the right one's neighbours.
 
     The corpus counts in its own order; neighbours are the document before and the one after.
+    ``right_beside`` are the shares of these that are right for a query.
     """
     keys = list(getattr(evaluator, "corpus_ids", None) or [])[:COMPARED]
     documents = list(getattr(evaluator, "corpus", None) or [])[:COMPARED]
@@ -180,14 +182,18 @@ def _ranks_of_neighbours(evaluator: Any, relevant: Any) -> Numbers:
     if not due:
         return {}
     overlap = word_overlap([[text for text, _ in due], documents])
-    sums = [0.0, 0.0, 0.0]
+    sums, sought = [0.0, 0.0, 0.0], {places.get(document) for key in queries
+                                     for document in relevant.get(key) or ()}  # fmt: skip
     for row, (_, right) in enumerate(due):
         sizes = [overlap(0, row, 1, place) for place in range(len(documents))]
         for at, place in enumerate((right, right - 1, right + 1)):
             own = sizes[place]
             below = sum((size < own) + (size == own) / 2 for size in sizes) - 0.5
             sums[at] += below / (len(sizes) - 1)
-    return {"ranked": len(due), "ranks": [total / len(due) for total in sums]}
+    beside = [sum(right + step in sought for _, right in due) / len(due) for step in (-1, 1)]
+    return {
+        "ranked": len(due), "ranks": [total / len(due) for total in sums], "right_beside": beside,
+    }  # fmt: skip
 
 
 def _places(evaluator: Any, metric: str | None) -> Numbers:
@@ -205,7 +211,7 @@ def _places(evaluator: Any, metric: str | None) -> Numbers:
     chosen = re.search(r"(recall|accuracy)@(\d+)$", str(metric or ""))
     return {
         "documents": len(documents), "places": int(chosen[2]) if chosen else min(places),
-        "measure": chosen[1] if chosen else "recall",
+        "measure": chosen[1] if chosen else "recall", "chosen": chosen is not None,
     }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gradlab.diagnosis.data_verdicts import is_above_chance
-from gradlab.diagnosis.foretold_verdicts import gold_foretold
+from gradlab.diagnosis.foretold_verdicts import RIGHT_FOR_ANOTHER, gold_foretold
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, WATCH, Verdict
 
@@ -124,7 +124,9 @@ def seams(column: str, prompt: str, share: float, example: str) -> Iterator[Verd
 MANY_CONTRARY, MOST_CONTRARY, ENOUGH_CONTRARY = 0.1, 0.5, 8
 
 
-def conflicts(rows: int, share: float, example: Sequence[str], sets: int) -> Iterator[Verdict]:
+def conflicts(
+    rows: int, share: float, example: Sequence[str], sets: int, foreign: float = 0.0
+) -> Iterator[Verdict]:
     """Judge whether rows agree on which text is right for an anchor.
 
     Args:
@@ -132,6 +134,7 @@ def conflicts(rows: int, share: float, example: Sequence[str], sets: int) -> Ite
         share: share of them with a negative that another row has for the anchor's positive.
         example: anchor and such a text.
         sets: number of data sets.
+        foreign: share of them of which only another data set says so, whose task may be another.
     """
     if share < MANY_CONTRARY or share * rows < ENOUGH_CONTRARY:
         return
@@ -145,7 +148,7 @@ def conflicts(rows: int, share: float, example: Sequence[str], sets: int) -> Ite
         "Decide for each anchor and text whether they belong together, and leave out rows that say "
         "otherwise; mine negatives among texts that are nowhere positives of the anchor."
     )
-    grade = BAD if share >= MOST_CONTRARY else WATCH
+    grade = BAD if share - foreign >= MOST_CONTRARY else WATCH
     yield Verdict("hard negatives", grade, finding, change, "rows contrary", "false-negatives",
                   {"share": share})  # fmt: skip
 
@@ -157,6 +160,8 @@ def _shifted(answer: Mapping[str, Any]) -> Iterator[Verdict]:
     if rank < OF_ITS_QUERY or is_above_chance(own, count):
         return
     before = rank == neighbours[0]
+    if answer.get("right_beside", (1.0, 1.0))[not before] < RIGHT_FOR_ANOTHER:
+        return  # hard negatives, each beside the right document
     finding = (
         f"The documents {'before' if before else 'after'} the right ones of {answer['name']!r} "
         f"have more words in common with their queries than {percent(rank)} of the others, and the "
@@ -178,7 +183,9 @@ def _reaches_all(answer: Mapping[str, Any]) -> Iterator[Verdict]:
         f"and its corpus has {documents:,} documents: it is 1 whatever is trained."
     )
     change = f"Take fewer places, such as {answer['measure']}@{max(1, documents // 50)}, or NDCG."
-    yield Verdict("evaluation", BAD, finding, change, "few documents", SYMPTOM,
+    # Another measure of the evaluator may be the one that is looked at.
+    grade = BAD if answer.get("chosen", True) else WATCH
+    yield Verdict("evaluation", grade, finding, change, "few documents", SYMPTOM,
                   {"places": float(places), "documents": float(documents)})  # fmt: skip
 
 

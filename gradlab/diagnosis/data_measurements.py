@@ -65,7 +65,7 @@ def of_texts(
         "repeats": repeats,
         "fewest": min(zip(map(len, counts), names, strict=True)),
     }
-    by_order = {"names": names, "row": [column[0] for column in cells]}
+    by_order = {"names": names, "row": [column[0] for column in cells], "own": batch.is_own}
     return {
         "columns": None if labelled or len(names) < 2 else by_order,
         "texts": {
@@ -74,6 +74,7 @@ def of_texts(
             "repeated": repeated,
             "spaced": spaced,
             "broken": hyphened,
+            "in_batch": has_negatives and not labelled,
         },
         "duplicates": duplicates if is_registered and has_negatives and not labelled else None,
     }
@@ -127,18 +128,20 @@ def hard_negatives(batches: list[ObservedBatch]) -> Numbers | None:
     ``words`` is the share of those that have more rare tokens in common with the anchor, among
     their own and its, than the positive.
     """
-    same, nearer, by_words = 0.0, list[torch.Tensor](), list[bool]()
+    same, nearer, by_words = dict[int, list[float]](), list[torch.Tensor](), list[bool]()
     for batch in batches:
         count, cosines = len(batch.columns) - 2, batch.cosines
         if count < 1 or cosines is None or cosines.shape[1] != len(cosines) * (count + 1):
             return None
-        same = max(same, *(_same_texts([batch.columns[1], column]) for column in batch.columns[2:]))
+        for place, column in enumerate(batch.columns[2:]):
+            same.setdefault(place, []).append(_same_texts([batch.columns[1], column]))
         positives, *hard = (square.diagonal() for square in cosines.split(len(cosines), dim=1))
         nearer += [(cosine > positives).double() for cosine in hard]
         for anchor, positive, *negatives in _rare_tokens(batch.columns):
             common = _in_common(anchor, positive)
             by_words += [_in_common(anchor, negative) > common for negative in negatives]
-    measured = {"same": same, "nearer": float(torch.cat(nearer).mean())}
+    most = max(sum(shares) / len(shares) for shares in same.values())
+    measured = {"same": most, "nearer": float(torch.cat(nearer).mean())}
     if by_words:
         words = sum(by_words) / len(by_words)
         measured |= {"anchors": sum(map(len, nearer)) // count, "words": words}

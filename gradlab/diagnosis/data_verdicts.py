@@ -15,20 +15,29 @@ from gradlab.inspection.text_findings import spaced_wrongly, without_words, word
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
-# Column names that say which part a column plays: anchors first, then positives, then negatives.
-# They begin with one of these words, which "post" and "hardware" do not.
-ROLES = {
-    role: re.compile(rf"({words})(?![a-z])")
-    for role, words in {
-        "anchor": "anchors?|query|queries|questions?|prompts?|instructions?|premises?",
-        "positive": "positives?|answers?|pos|chosen|relevant|entailments?|responses?|completions?",
-        "negative": "negatives?|negs?|hard|rejected|irrelevant|contradictions?|distractors?",
-    }.items()
+# Words of column names that say which part a column plays, wherever they stand: of a
+# "response_rejected", the last one. Names that begin with a word of texts that usually play a part
+# say less: an "answer" may be sought by its question or the other way round.
+PARTS = {
+    "negative": "negatives? negs? rejected irrelevant contradictions? distractors? wrong bad",
+    "positive": "positives? pos chosen relevant entailments?",
+    "anchor": "anchors?",
+}
+USUAL_PARTS = {
+    "anchor": "query queries questions? prompts? instructions? premises?",
+    "positive": "answers? responses? completions?",
+    "negative": "hard",
 }
 
 
-def columns(names: Sequence[str], row: Sequence[str]) -> Iterator[Verdict]:
-    """Judge whether the columns play the parts that their names say; ``row`` is one example."""
+def columns(names: Sequence[str], row: Sequence[str], own: bool = False) -> Iterator[Verdict]:
+    """Judge whether the columns play the parts that their names say.
+
+    Args:
+        names: names of the columns.
+        row: an example.
+        own: whether the loss is one of the user's own, which may take columns otherwise.
+    """
     roles = ["anchor", "positive", *("negative" for _ in names[2:])][: len(names)]
     by_order = ", ".join(
         f"{role} = column {name!r}" for role, name in zip(roles, names, strict=True)
@@ -36,19 +45,27 @@ def columns(names: Sequence[str], row: Sequence[str]) -> Iterator[Verdict]:
     example = " | ".join(_shortened(text) for text in row)
     finding = f"By their order, {by_order}. For example: {example}."
     said = [role_of(name) for name in names]
-    for place, (role, name) in enumerate(zip(roles, names, strict=True)):
-        meant = said[place] or role
-        # Two questions, such as those of duplicates, are a pair.
-        is_twin = place == 1 and said[:2] == ["anchor", "anchor"] and "positive" not in said
-        # One name of two, such as that of SQL queries, may be of what is looked for.
-        is_alone = len(names) == 2 and "" in said
-        if meant != role and not (is_twin or is_alone):
-            finding += f" The name {name!r} says {meant}."
-            change = "Order the columns: anchor, positive, then negatives (select_columns)."
-            name = "columns in another order"
-            yield Verdict("columns", BAD, finding, change, name, "loss-at-chance")
-            return
-    yield Verdict("columns", GOOD, finding, name="columns in order")
+    astray = [place for place, role in enumerate(roles) if said[place] not in ("", role)]
+    exact = [place for place in astray if part_of(names[place], PARTS)]
+    # Two questions, such as those of duplicates, are a pair, and a third one its negative.
+    is_twin = said[:2] == ["anchor", "anchor"] and "positive" not in said
+    # One name of two, such as that of SQL queries, may be of what is looked for; so may texts that
+    # usually play a part, if what stands before them has no such name, or is exchanged with them.
+    is_alone = len(names) == 2 and ("" in said or not exact)
+    if is_twin or is_alone or (not exact and _is_sought(names, said)):
+        astray = [place for place in exact if not is_alone and not (is_twin and place == 1)]
+    # Both a query in the place of positives and an answer in that of negatives are one too far.
+    is_shifted = said[1:2] == ["anchor"] and "positive" in said[2:]
+    if own:  # several positives of a row
+        astray = [place for place in astray if not said[1] == said[place] == "positive"]
+    if not astray:
+        yield Verdict("columns", GOOD, finding, name="columns in order")
+        return
+    place = astray[0]
+    finding += f" The name {names[place]!r} says {said[place]}."
+    change = "Order the columns: anchor, positive, then negatives (select_columns)."
+    grade = BAD if (exact or is_shifted) and not own else WATCH
+    yield Verdict("columns", grade, finding, change, "columns in another order", "loss-at-chance")
 
 
 # Share of empty texts that is bad; shares of one text in a column that are worth a remark and bad,
@@ -65,6 +82,7 @@ def texts(
     repeated: Mapping[str, Sequence[Any]] | None = None,
     spaced: Mapping[str, Sequence[Any]] | None = None,
     broken: Mapping[str, Sequence[Any]] | None = None,
+    in_batch: bool = True,
 ) -> Iterator[Verdict]:
     """Judge whether columns hold texts.
 
@@ -76,6 +94,7 @@ def texts(
         spaced: for each column the share of texts without spaces between words, or with some
             between letters, and one of them.
         broken: for each column the share of texts with words broken by hyphens, and such a word.
+        in_batch: whether texts of other rows are negatives, of which few different ones are few.
     """
     for column, share in empty.items():
         if share > 0:
@@ -100,7 +119,7 @@ def texts(
         # How often the column's other texts stand there, in the mean.
         mean = (rows - times) / (distinct[0] - 1) if distinct and distinct[0] > 1 else 0.0
         often = times >= (OFTEN if mean < SINGLE else OFTEN_AMONG_REPEATED) * mean
-        often = often or times >= FEW_DIFFERENT * rows
+        often = often or (in_batch and times >= FEW_DIFFERENT * rows)
         if rows >= ENOUGH_ROWS and times >= REPEATED * rows and often:
             grade = BAD if times >= MOSTLY_REPEATED * rows else WATCH
             finding = (
@@ -348,9 +367,31 @@ def unrelated_rows(
 
 def role_of(name: str) -> str:
     """Return the part that the name of a column says; empty for none."""
+    return part_of(name, PARTS) or part_of(" ".join(_words_of_name(name)[:1]), USUAL_PARTS)
+
+
+def part_of(name: str, parts: Mapping[str, str]) -> str:
+    """Return the first part one of whose words stands in a name; empty for none."""
+    words = _words_of_name(name)
     return next(
-        (role for role, words in ROLES.items() if words.match(name[:1].lower() + name[1:])), ""
-    )
+        (role for role, patterns in parts.items() for pattern in patterns.split()
+         if any(re.fullmatch(pattern, word) for word in words)), "",
+    )  # fmt: skip
+
+
+def _words_of_name(name: str) -> list[str]:
+    """Return the words of a name of a column, such as those of ``hardNegative_1``."""
+    return [word.lower() for word in re.findall(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+", name)]
+
+
+def _is_sought(names: Sequence[str], said: Sequence[str]) -> bool:
+    """Return whether texts that usually are anchors are looked for by those before them.
+
+    Nothing says that these are positives; or the negatives have the same word in their name.
+    """
+    words = [{*_words_of_name(name)} for name in names]
+    alike = all(words[1] & further for further in words[2:])
+    return said[1] == "anchor" and "positive" not in said[2:] and (not said[0] or alike)
 
 
 def _shortened(text: str, most: int = 40) -> str:

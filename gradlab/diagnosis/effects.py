@@ -38,10 +38,13 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "labels of groups": ("labels of equal texts too low",),
     "answers shifted": ("gold unrelated", "gold without common words"),
     "gold unrelated": ("gold without common words",),
-    "columns in another order": (
-        *("positives and negatives exchanged", "negatives share the words"),
-        *("pairs at chance", "negatives nearer", "worse than chance"),
-        *("tokens unknown", "placeholders", "duplicates"),
+    **dict.fromkeys(
+        ("columns in another order", "column of numbers", "column of identifiers"),
+        (
+            *("positives and negatives exchanged", "negatives share the words"),
+            *("pairs at chance", "negatives nearer", "worse than chance"),
+            *("tokens unknown", "placeholders", "duplicates"),
+        ),
     ),
     "labels ignored": (
         *("pairs at chance", "worse than chance", "duplicates", "views equal"),
@@ -88,7 +91,9 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "route without column": ("part without gradient", "little gradient"),
     "routes exchanged": ("worse than chance", "pairs at chance"),
     "other row as target": ("loss reversed", "loss asks nothing", "worse than chance"),
-    "loss reversed": ("worse than chance", "loss zero"),
+    **dict.fromkeys(
+        ("loss reversed", "loss of labels reversed"), ("worse than chance", "loss zero")
+    ),
     "labels missing": ("labels mostly equal",),
     "targets equal": ("teacher of other texts",),
     "classes unrelated": ("classes seldom fit",),
@@ -135,7 +140,10 @@ SILENCES: dict[str, tuple[str, ...]] = {
     "empty texts": ("negatives farther", "pairs belong together", "few duplicates", "texts end"),
     "placeholders": ("negatives farther", "few duplicates"),
     "tokens unknown": ("negatives farther", "pairs belong together", "views differ"),
-    "columns in another order": ("negatives farther", "pairs belong together"),
+    **dict.fromkeys(
+        ("columns in another order", "column of numbers", "column of identifiers"),
+        ("negatives farther", "pairs belong together"),
+    ),
     "labels ignored": ("pairs belong together", "loss usual"),
     "collapsed": ("negatives farther", "pairs belong together"),
     "embedding depends on its batch": ("pairs belong together", "negatives farther"),

@@ -17,18 +17,24 @@ from torch import nn
 
 from gradlab.data.words import plain, signed, word_overlap, words_of
 from gradlab.diagnosis.data_measurements import word_ranks
+from gradlab.diagnosis.evaluators import (
+    EVALUATED,
+    EVERY_TEXT,
+    PAIRED,
+    are_of_libraries,
+    evaluated_texts,
+    evaluators_of,
+    gold_of,
+    ids_of,
+    relevant_documents,
+)
 from gradlab.diagnosis.foretold_measurements import foretold_gold
 from gradlab.diagnosis.label_agreement_measurements import rank_correlation
 from gradlab.diagnosis.observation import NAME_OF_SET, Observation
 from gradlab.inspection.texts import prompt_of
 from gradlab.monitor.library_losses import COSINES, DOTS
 
-# Attributes of evaluators that hold the texts to be found or compared, and gold scores or labels.
 PROMPT = re.compile(r"[\w\s,.'-]+:")
-EVALUATED = ("sentences1", "anchors", "queries", "source_sentences")
-PAIRED = ("sentences1", "sentences2")
-EVERY_TEXT = (*EVALUATED, "sentences2", "positives", "negatives", "corpus", "target_sentences")
-GOLD = ("scores", "labels")
 OF_THE_MODEL = "of the model"  # in place of prompts that the model itself holds
 ROWS_OF_PROMPT = 32  # fewest texts whose common beginning is a prompt
 COMPARED = 512  # pairs of an evaluator whose words are compared with their scores
@@ -75,32 +81,13 @@ def evaluator(observation: Observation) -> Numbers | None:
     }
 
 
-def evaluators_of(observation: Observation) -> list[Any]:
-    """Return the evaluators of a trainer, and not those that hold them."""
-    attached = getattr(observation.trainer, "evaluator", None)
-    listed = [*attached] if isinstance(attached, list | tuple) else [attached]
-    return [
-        inner
-        for outer in listed
-        if outer is not None
-        for inner in getattr(outer, "evaluators", [outer])
-    ]
-
-
-def evaluated_texts(evaluator: Any, name: str) -> list[str]:
-    """Return the texts of an evaluator by the name of its attribute."""
-    texts = getattr(evaluator, name, None)
-    cells = list(texts.values()) if isinstance(texts, Mapping) else texts
-    return [cell for cell in cells if isinstance(cell, str)] if isinstance(cells, list) else []
-
-
 def gold(observation: Observation) -> Numbers | None:
     """Return how many different answers evaluators expect, and whether words agree with them."""
     answers: list[Numbers] = []
     for inner in evaluators_of(observation):
         name = str(getattr(inner, "name", "") or type(inner).__name__)
-        cells = next((v for n in GOLD if _are_numbers(v := getattr(inner, n, None))), None)
-        if cells is not None:
+        cells = gold_of(inner)
+        if cells:
             first, second = (
                 evaluated_texts(inner, "sentences1"),
                 evaluated_texts(inner, "sentences2"),
@@ -130,13 +117,14 @@ def gold(observation: Observation) -> Numbers | None:
                 **_translated(sources[:COMPARED], translations[:COMPARED]),
                 "told": _told_in_training(observation),
             })  # fmt: skip
-        corpus, relevant = getattr(inner, "corpus", None), getattr(inner, "relevant_docs", None)
-        if isinstance(corpus, list | dict) and isinstance(relevant, Mapping):
+        corpus, relevant = ids_of(inner, "corpus"), relevant_documents(inner)
+        if corpus is not None and relevant is not None:
             numbers = {"count": len(relevant), "distinct": len(corpus)}
+            queries = ids_of(inner, "queries") or ()
             answers.append({
                 "name": name, "kind": "documents", **numbers,
-                "queries": len(evaluated_texts(inner, "queries")),
-                **_missing_keys(relevant, getattr(inner, "corpus_ids", corpus)),
+                "queries": sum(bool(relevant.get(key)) for key in queries),
+                **_missing_keys(relevant, corpus),
                 **_relevance(inner, relevant), "right": _right_share(relevant, corpus),
             })  # fmt: skip
         texts = [text for attribute in EVERY_TEXT for text in evaluated_texts(inner, attribute)]
@@ -206,10 +194,15 @@ def best(observation: Observation) -> Numbers | None:
     metric, greater = args.metric_for_best_model, args.greater_is_better
     if not args.load_best_model_at_end or metric is None or greater is None:
         return None
-    # The trainer computes a loss only for an eval_dataset, and other metrics only by an evaluator.
+    # The trainer computes a loss only for an eval_dataset, and other metrics only by an evaluator;
+    # one of the user's own may compute any.
     has_rows = getattr(observation.trainer, "eval_dataset", None) is not None
+    has_rows |= not are_of_libraries(observation)
+    measure = str(metric)
+    for name in (getattr(inner, "name", "") for inner in evaluators_of(observation)):
+        measure = measure.replace(f"{name}_", "", 1) if name else measure
     return {
-        "metric": str(metric), "greater": bool(greater),
+        "metric": str(metric), "greater": bool(greater), "measure": measure,
         "computed": has_rows or str(metric) not in ("loss", "eval_loss"),
     }  # fmt: skip
 
@@ -369,7 +362,7 @@ def _preferred(triplets: Sequence[tuple[str, ...]]) -> Numbers:
     few = triplets[:COMPARED]
     overlap = word_overlap(list(zip(*few, strict=True)))
     margins = [overlap(0, row, 1, row) - overlap(0, row, 2, row) for row in range(len(few))]
-    same = [plain(positive) == plain(negative) for _, positive, negative in few]
+    same = [signed(positive) == signed(negative) for _, positive, negative in few]
     exchanged = [
         (m < 0) + (m == 0) / 2 for m, equal in zip(margins, same, strict=True) if not equal
     ]
@@ -436,12 +429,6 @@ def _relevance(evaluator: Any, relevant: Mapping[Any, Any]) -> Numbers:
         "itself": sum(itself) / len(pairs), "beside": sum(beside) / len(pairs),
         "copied": copied / len(pairs),
     }  # fmt: skip
-
-
-def _are_numbers(cells: Any) -> bool:
-    return isinstance(cells, list) and bool(cells) and all(
-        isinstance(cell, int | float) for cell in cells
-    )  # fmt: skip
 
 
 OF_TRAINER = (evaluator, held_rows, gold, use, best, prompts)

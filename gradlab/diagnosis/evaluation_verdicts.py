@@ -158,51 +158,6 @@ def use(
                       {"cut": float(cut)})  # fmt: skip
 
 
-# Words of measures of which a higher one is better, and of which a lower one is.
-HIGHER = (
-    "spearman",
-    "pearson",
-    "ndcg",
-    "mrr",
-    "map",
-    "accuracy",
-    "recall",
-    "precision",
-    "f1",
-    "ap",
-)
-LOWER = ("loss", "mse", "distance")
-
-
-def best(metric: str, greater: bool, computed: bool = True) -> Iterator[Verdict]:
-    """Judge whether the best checkpoint is chosen by the right sign of a measure that there is."""
-    if not computed:
-        finding = (
-            f"The best checkpoint is chosen by {metric}, which is never computed: there is no "
-            "eval_dataset."
-        )
-        change = "Give an eval_dataset, or choose by a metric of the evaluator."
-        yield Verdict("best checkpoint", BAD, finding, change, "best is unknown",
-                      "score-does-not-rise")  # fmt: skip
-        return
-    better = sign_of(metric)
-    if (better > 0 and not greater) or (better < 0 and greater):
-        finding = (
-            f"The best checkpoint is the one with the {'highest' if greater else 'lowest'} "
-            f"{metric}, of which a {'lower' if greater else 'higher'} one is better."
-        )
-        change = f"Set greater_is_better={not greater}."
-        yield Verdict("best checkpoint", BAD, finding, change, "best is worst", "score-falls")
-
-
-def sign_of(metric: str) -> int:
-    """Return 1 for a metric of which a higher value is better, -1 for a lower, 0 if unknown."""
-    words = metric.lower().replace("@", "_").replace("-", "_").split("_")
-    if any(word in LOWER for word in words):
-        return -1
-    return int(any(word in HIGHER for word in words))
-
-
 # Words from which on a prompt is an instruction.
 INSTRUCTION = 3
 
@@ -226,13 +181,17 @@ def prompts(
     subject, symptom = "prompts", "score-does-not-rise"
     names = set(columns) | set(sets)
     lost = [name for name in dict.fromkeys([*outer, *prompts]) if name not in names]
-    if columns and lost:
+    # A name that stands for no column is of another script, if each column or data set has one.
+    bare = [name for name in columns if not prompts.get(name)]
+    everywhere = not bare or (bool(sets) and set(sets) <= set(outer))
+    if columns and lost and any(map(prompts.get, lost)) and not everywhere:
         finding = (
             f"There are prompts for {', '.join(map(repr, lost))}, but the columns are "
             f"{', '.join(map(repr, columns))}: these prompts are never used."
         )
         change = "Name the columns of the data in prompts={...}, or rename the columns."
-        yield Verdict(subject, BAD, finding, change, "prompts unused", symptom)
+        grade = WATCH if len(bare) < len(columns) else BAD
+        yield Verdict(subject, grade, finding, change, "prompts unused", symptom)
         return
     if twice:
         finding = (
@@ -243,7 +202,10 @@ def prompts(
         yield Verdict(subject, WATCH, finding, change, "prompt twice", symptom)
         return
     # A label such as "query:" names the role of its text; "Find the answer" that of another one.
-    wrong = [
+    # The first column asks, whatever its name: an answer may be given, and its question sought.
+    by_place = dict(zip(columns, ["a query", *["a document"] * len(columns)], strict=False))
+    are_by_place = [role_of(prompt) == by_place.get(name) for name, prompt in prompts.items()]
+    wrong = [] if all(are_by_place) else [
         (name, prompt, role_of(prompt)) for name, prompt in prompts.items()
         if len(prompt.split()) < INSTRUCTION
         and role_of(name) and role_of(prompt) and role_of(name) != role_of(prompt)
@@ -293,7 +255,8 @@ def _handfuls(answers: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
     """Judge whether evaluators have enough pairs or queries."""
     nouns = {"scores": "pairs", "documents": "queries"}
     for answer in answers:
-        if answer["count"] < HANDFUL and answer["distinct"] > 1:
+        differ = answer["distinct"] > 1 or answer["kind"] == "triplets"
+        if answer["count"] < HANDFUL and differ:
             noun = nouns.get(answer["kind"], answer["kind"])
             finding = f"{answer['name']!r} has {answer['count']} {noun}: a score of so few is "
             finding += "mostly chance."
@@ -311,7 +274,7 @@ def _of_evaluation(
 def _without_answers(answer: Mapping[str, Any]) -> Verdict | None:
     """Judge whether an evaluator can compute a score that tells encoders apart."""
     name, count, distinct = answer["name"], answer["count"], answer["distinct"]
-    if distinct < 2:
+    if distinct < 2 and answer["kind"] != "triplets":  # which may have one anchor
         finding = (
             f"The corpus of {name!r} holds a single document: each of {count:,} queries finds it, "
             "and the score is always 1."

@@ -56,8 +56,9 @@ def foretold_gold(
         pair's own, and ``fitting``, the rank correlation of these shares with the scores. Of
         triplets `repetitions`, ``triplets``, their number, and ``contrary``, the share of those
         whose negative is foretold more than the positive. Of queries ``mutual``, the number of
-        those whose most foretold document is foretold most by them in turn, and ``right`` and
-        ``beside``, the shares of these whose document is a right one, and stands next to one.
+        those whose most foretold document is foretold most by them in turn, and ``right``,
+        ``beside`` and ``of_others``, the shares of these whose document is a right one, stands next
+        to one, and is a right one of other queries.
     """
     columns = [list(table.values())[:2] for table in tables if len(table) > 1]
     learnt = next((_words(c) for c in columns if len(c[0]) >= FEWEST_ROWS), None)
@@ -84,11 +85,17 @@ def foretold_gold(
     best = values.argmax(1)
     mutual = [(int(best[row]), places[row]) for row in range(len(best))
               if values[:, best[row]].argmax() == row]  # fmt: skip
+    answering = set[int]().union(*places)
     beside = [not right.isdisjoint({place - 1, place + 1}) for place, right in mutual]
+    shares = {
+        "beside": beside,
+        "right": [place in right for place, right in mutual],
+        "of_others": [place in answering - right for place, right in mutual],
+    }
     return {
-        "mutual": len(mutual), "beside": sum(beside) / max(1, len(mutual)),
-        "right": sum(place in right for place, right in mutual) / max(1, len(mutual)),
-    }  # fmt: skip
+        "mutual": len(mutual),
+        **{name: sum(cells) / max(1, len(mutual)) for name, cells in shares.items()},
+    }
 
 
 def _words(columns: Sequence[Sequence[str]]) -> list[list[set[str]]]:

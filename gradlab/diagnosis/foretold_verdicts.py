@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gradlab.data.label_verdicts import ALL_TOGETHER, TELLS, are_unrelated, labels_fall
+from gradlab.data.partner_verdicts import REPEATS
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, WATCH, Verdict
 
@@ -21,9 +22,9 @@ MOST_CONTRARY = 0.8
 # ids are shifted, and where gold is of other texts: wrong ids have 0, and questions that several
 # documents fit alike .16; share of those beside it where ids are shifted.
 FEWEST_MUTUAL, FEW_RIGHT, BY_CHANCE, SHIFTED = 12, 0.2, 0.08, 0.6
-# Share of the words of an anchor from which on a negative repeats it but for some of them, and at
-# which it is the anchor.
-REPEATS, IS_ANCHOR = 0.5, 0.95
+# Share of documents beside right ones, or in their place, that are right for another query.
+RIGHT_FOR_ANOTHER = 0.5
+IS_ANCHOR = 0.95  # share of the words of an anchor at which a negative is the anchor
 
 
 def are_edited(answer: Mapping[str, Any], belong: float = TELLS) -> bool:
@@ -71,7 +72,9 @@ def gold_foretold(answer: Mapping[str, Any]) -> Iterator[Verdict]:
             else ", and are in another order."
         )
         change = "Join queries, relevant documents and the corpus by their ids, not by their order."
-        yield Verdict("evaluation", BAD, finding, change, "gold unrelated", OF_SCORE,
+        # Documents that are right for no query may be hard negatives with more of its words.
+        grade = BAD if answer.get("of_others", 1.0) >= RIGHT_FOR_ANOTHER else WATCH
+        yield Verdict("evaluation", grade, finding, change, "gold unrelated", OF_SCORE,
                       {"right": right, "mutual": float(mutual)})  # fmt: skip
     foretold, fitting = answer.get("foretold", 0.5), answer.get("fitting", 0.0)
     if pairs < ENOUGH_GOLD or answer["commonest"] == 1 or foretold < TELLS:

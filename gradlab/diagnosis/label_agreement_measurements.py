@@ -7,7 +7,6 @@ embeddings second. Each function returns the arguments of the function of the sa
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.stats import rankdata
 
 from gradlab.data.class_words import told_by_words
 from gradlab.data.partners import ranks_of_partners
@@ -34,75 +34,11 @@ RATING = (
     "CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "ContrastiveLoss", "OnlineContrastiveLoss",
 )  # fmt: skip
 TAUGHT = ("MarginMSELoss", "DistillKLDivLoss")
-# Steps between other labels from which on a label is far from them.
-STEPS = 2.5
 # Labels that only say whether the two texts of a row belong together.
 OF_PAIRS = 2
+HIGHEST = 0.75  # quantile of the labels that are the highest
+FEW_VALUES = 5  # groups of labels
 Numbers = dict[str, Any]
-
-
-def balance(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
-    """Return the commonest label, and the lowest and highest one beside the range of the others.
-
-    Of a scale whose steps grow, such as 1, 2, 4 and 8, none is beside it.
-
-    ``equal`` is the share of the rows with the highest label whose texts have the same words.
-    """
-    cells = _labels(observation, dataset)
-    name = name_of_loss(batches[0].loss)
-    if not cells or name not in RATING:
-        return None
-    counts = Counter(cells)
-    commonest, times = counts.most_common(1)[0]
-    edge, gap, share = 0.0, 0.0, 0.0
-    for end, levels in ((min(counts), sorted(counts)[1:]), (max(counts), sorted(counts)[:-1])):
-        spread = levels[-1] - levels[0] if len(levels) > 1 else 0.0
-        distance = min((abs(end - label) for label in levels), default=0.0)
-        step = max((b - a for a, b in itertools.pairwise(sorted(levels))), default=0.0)
-        if len(levels) > 3 and spread and distance > max(gap * spread, STEPS * step):
-            edge, gap, share = end, distance / spread, counts[end] / len(cells)
-    rows = zip(cells, *_texts(observation, dataset)[:2], strict=False)
-    highest = [[set(words_of(text)) for text in texts] for label, *texts in rows
-               if label == max(counts)]  # fmt: skip
-    return {
-        "loss": name,
-        "rows": len(cells),
-        "equal": sum(words[0] == words[-1] for words in highest) / max(1, len(highest)),
-        "label": float(commonest),
-        "commonest": times / len(cells),
-        "whole": all(float(cell).is_integer() for cell in cells),
-        "edge": float(edge),
-        "gap": float(gap),
-        "at_edge": share,
-    }
-
-
-def contradictions(
-    observation: Observation, dataset: str, batches: list[ObservedBatch]
-) -> Numbers | None:
-    """Return the share of rows whose texts stand in another row with another label."""
-    cells, texts = _labels(observation, dataset), _texts(observation, dataset)
-    if not cells or not texts or len(texts[0]) != len(cells) or batches[0].ignores_labels:
-        return None
-    spread = max(cells) - min(cells)
-    groups: dict[Any, list[float]] = {}
-    keys = [
-        tuple(sorted(" ".join(words_of(text)) for text in row)) for row in zip(*texts, strict=True)
-    ]
-    for key, cell in zip(keys, cells, strict=True):
-        groups.setdefault(key, []).append(cell)
-    clashing = [
-        key
-        for key, labels_of_key in groups.items()
-        if spread and max(labels_of_key) - min(labels_of_key) >= spread / 4
-    ]
-    rows = sum(len(groups[key]) for key in clashing)
-    example = " | ".join(clashing[0]) if clashing else ""
-    labels = sorted(set(groups[clashing[0]])) if clashing else []
-    return {
-        "rows": len(cells), "share": rows / len(cells), "example": example,
-        "labels": [labels[0], labels[-1]] if labels else [],
-    }  # fmt: skip
 
 
 def relation(
@@ -113,7 +49,7 @@ def relation(
     For ``foretold`` and ``fitting`` see `foretold_labels`; ``paired`` is the mean of the
     `ranks_of_partners`, and ``ranked`` their rank correlation with the labels.
     """
-    cells, texts = _labels(observation, dataset), _texts(observation, dataset)
+    cells, texts = labels_of(observation, dataset), texts_of(observation, dataset)
     if name_of_loss(batches[0].loss) not in RATING or len(texts) != 2 or not cells:
         return None
     overlap = word_overlap([column[:WORDED_ROWS] for column in texts])
@@ -127,6 +63,7 @@ def relation(
     values = [float(cell) for cell in cells[: len(words)]]
     ranks = ranks_of_partners(*(column[: len(words)] for column in texts))
     return {
+        "explained": _explained(values, words),
         **foretold_labels(texts, values),
         "paired": float(ranks.mean()),
         "ranked": rank_correlation(values, ranks.tolist()),
@@ -151,7 +88,7 @@ def grouping(
     is the share of rows whose nearest text of their class is nearer than the nearest of as many
     texts of others, where half of the ties count. For ``class_words`` see `told_by_words`.
     """
-    cells, texts = _labels(observation, dataset), _texts(observation, dataset)
+    cells, texts = labels_of(observation, dataset), texts_of(observation, dataset)
     if len(texts) != 1 or not cells or not all(isinstance(cell, int) for cell in cells):
         return None
     count, draw = min(len(cells), WORDED_ROWS), random.Random(0)
@@ -195,7 +132,7 @@ def groups(observation: Observation, dataset: str, batches: list[ObservedBatch])
     class exceeds that of other classes. ``alike`` is the rank of all texts of the commonest class,
     whose share is ``commonest``, and ``others_alike`` that of the other classes.
     """
-    cells, texts = _labels(observation, dataset), _texts(observation, dataset)
+    cells, texts = labels_of(observation, dataset), texts_of(observation, dataset)
     if len(texts) != 1 or not cells or not all(isinstance(cell, int) for cell in cells):
         return None
     encoder = {id(weight) for weight in observation.trainer.model.parameters()}
@@ -231,7 +168,7 @@ def met(observation: Observation, dataset: str, batches: list[ObservedBatch]) ->
     None for labels of two values: an encoder that was trained before tells such pairs apart, and a
     loss with margins is 0 then. Its own scores have many values.
     """
-    if 0 < len(set(_labels(observation, dataset) or ())) <= OF_PAIRS:
+    if 0 < len(set(labels_of(observation, dataset) or ())) <= OF_PAIRS:
         return None
     values = [batch.met for batch in batches if batch.met is not None]
     return {"share": sum(values) / len(values)} if values else None
@@ -244,7 +181,7 @@ def opposite(
 
     None for losses that take no label for a cosine.
     """
-    cells, texts = _labels(observation, dataset), _texts(observation, dataset)
+    cells, texts = labels_of(observation, dataset), texts_of(observation, dataset)
     if name_of_loss(batches[0].loss) != "CosineSimilarityLoss" or len(texts) != 2 or not cells:
         return None
     overlap = word_overlap([column[:WORDED_ROWS] for column in texts])
@@ -265,7 +202,7 @@ def scales(observation: Observation, dataset: str, batches: list[ObservedBatch])
     lowest and of the highest label, ``between`` the difference of these two, and ``ends`` the
     larger share of their own rows that are farther from the median than a quarter of it.
     """
-    cells, texts = _labels(observation, dataset), _texts(observation, dataset)
+    cells, texts = labels_of(observation, dataset), texts_of(observation, dataset)
     if name_of_loss(batches[0].loss) not in RATING or len(texts) != 2 or not cells:
         return None
     groups: dict[float, list[float]] = {}
@@ -293,9 +230,10 @@ def agreement(
 ) -> Numbers | None:
     """Return rank correlations of the labels with common words and with initial cosines.
 
-    ``ranked`` is that with the `ranks_of_partners`.
+    ``ranked`` is that with the `ranks_of_partners`, and ``highest`` the mean of these over the rows
+    with the highest labels.
     """
-    cells, texts = label_cells(observation, dataset), _texts(observation, dataset, WORDED_ROWS)
+    cells, texts = label_cells(observation, dataset), texts_of(observation, dataset, WORDED_ROWS)
     is_rating = name_of_loss(batches[0].loss) in RATING
     if not is_rating or len(texts) != 2 or not all(isinstance(c, int | float) for c in cells):
         return None
@@ -309,7 +247,9 @@ def agreement(
         labels += batch.labels.double().flatten().tolist() if batch.labels is not None else []
     values = [float(cells[row]) for row in rows]
     ranks = ranks_of_partners(*(column[: len(rows)] for column in texts))
+    highest = np.array(values) >= np.quantile(values, HIGHEST)
     return {
+        "highest": float(ranks[highest].mean()),
         "rows": len(rows),
         "words": rank_correlation(values, words),
         "ranked": rank_correlation(values, ranks.tolist()),
@@ -322,7 +262,7 @@ def preference(
     observation: Observation, dataset: str, batches: list[ObservedBatch]
 ) -> Numbers | None:
     """Return how often a teacher, and the words, prefer the first negative to the positive."""
-    cells, texts = label_cells(observation, dataset), _texts(observation, dataset, WORDED_ROWS)
+    cells, texts = label_cells(observation, dataset), texts_of(observation, dataset, WORDED_ROWS)
     if name_of_loss(batches[0].loss) not in TAUGHT or len(texts) < 3 or not cells:
         return None
     scores = torch.as_tensor(cells[: len(texts[0])], dtype=torch.float64)
@@ -346,7 +286,7 @@ def taught_embeddings(
 
     ``nearest`` is the mean share of texts that are farther than the one with most common words.
     """
-    cells, texts = label_cells(observation, dataset), _texts(observation, dataset, WORDED_ROWS)
+    cells, texts = label_cells(observation, dataset), texts_of(observation, dataset, WORDED_ROWS)
     is_embedding = bool(cells) and isinstance(cells[0], Sequence) and len(cells[0]) > 8
     if name_of_loss(batches[0].loss) not in ("MSELoss", "EmbedDistillLoss") or not is_embedding:
         return None
@@ -377,11 +317,13 @@ def taught_embeddings(
 def shift(observation: Observation, dataset: str, batches: list[ObservedBatch]) -> Numbers | None:
     """Return the share of rows whose second text fits the first text of the row before or after.
 
+    Texts that are equal, as of sentences that are paired with the next one, are left out.
+
     It fits better than its own row's and all other rows' that are compared, and better than the
     second text of that row before or after. ``own_rank`` is the mean share of other rows' first
     texts that fit the second texts of such rows less than their own.
     """
-    texts = _texts(observation, dataset, WORDED_ROWS)[:2]
+    texts = texts_of(observation, dataset, WORDED_ROWS)[:2]
     if len(texts) < 2 or len(texts[0]) < 2 * COMPARED_ROWS or batches[0].labelled:
         return None
     overlap, count = word_overlap(texts), len(texts[0])
@@ -394,13 +336,29 @@ def shift(observation: Observation, dataset: str, batches: list[ObservedBatch]) 
             compared = [(row + 3 * far) % count for far in range(1, COMPARED_ROWS + 1)]
             own = overlap(0, row, 1, row), overlap(0, neighbour, 1, neighbour)
             overlaps = [overlap(0, partner, 1, row) for partner in compared]
-            if near > max(own) and near > max(overlaps):
+            is_next = texts[1][row] == texts[0][neighbour]
+            if near > max(own) and near > max(overlaps) and not is_next:
                 fits += 1
                 ranks = [(size < own[0]) + (size == own[0]) / 2 for size in overlaps]
                 own_ranks.append(sum(ranks) / len(ranks))
         shares[name] = fits / count
     own_rank = sum(own_ranks) / len(own_ranks) if own_ranks else 0.0
     return {"rows": count, **shares, "own_rank": own_rank}
+
+
+def labels_of(observation: Observation, dataset: str) -> list[Any]:
+    """Return the labels of a data set's rows; empty where they are no numbers."""
+    cells = label_cells(observation, dataset)
+    is_number = all(isinstance(cell, int | float) and cell == cell for cell in cells)
+    return cells if is_number else []
+
+
+def texts_of(
+    observation: Observation, dataset: str, rows: int | None = None
+) -> list[Sequence[str]]:
+    """Return the columns of a data set that hold texts, of its first rows."""
+    columns = observation.table_of(dataset).values()
+    return [column[:rows] for column in columns if column]
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
@@ -410,6 +368,21 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     if len(first) < 3 or min(first) == max(first) or min(second) == max(second):
         return 0.0
     return float(spearmanr(first, second).statistic)
+
+
+def _explained(labels: Sequence[float], words: Sequence[float]) -> float:
+    """Return the correlation ratio of ranks of common words with labels, of few values or groups.
+
+    Labels that take turns in a file tell words by their own rows as well as by the next ones.
+    """
+    edges = np.unique(labels)
+    if len(edges) > FEW_VALUES:
+        edges = np.quantile(labels, np.linspace(0, 1, FEW_VALUES + 1)[:-1])
+    groups = np.searchsorted(edges, labels, side="right")
+    ranks = rankdata(words)
+    means = {group: ranks[groups == group].mean() for group in np.unique(groups)}
+    spread = float(ranks.std())
+    return float(np.std([means[group] for group in groups])) / spread if spread else 0.0
 
 
 def _common_words(texts: Sequence[str]) -> np.ndarray:
@@ -433,18 +406,7 @@ def _mean_rank(values: np.ndarray, among: np.ndarray) -> float:
     return float((below + up_to).mean() / (2 * len(among)))
 
 
-def _labels(observation: Observation, dataset: str) -> list[Any]:
-    cells = label_cells(observation, dataset)
-    is_number = all(isinstance(cell, int | float) and cell == cell for cell in cells)
-    return cells if is_number else []
-
-
-def _texts(observation: Observation, dataset: str, rows: int | None = None) -> list[Sequence[str]]:
-    columns = observation.table_of(dataset).values()
-    return [column[:rows] for column in columns if column]
-
-
 OF_LOSS: tuple[Callable[..., Numbers | None], ...] = (
     *(agreement, preference, taught_embeddings, shift),
-    *(balance, contradictions, relation, grouping, groups, met, opposite, scales),
+    *(relation, grouping, groups, met, opposite, scales),
 )

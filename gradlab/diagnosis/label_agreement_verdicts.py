@@ -7,7 +7,7 @@ Arguments are measured by the functions of the same names in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from gradlab.data.label_verdicts import TELLS, labels_foretold
 from gradlab.diagnosis.data_verdicts import is_above_chance
@@ -15,93 +15,21 @@ from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, WATCH, Verdict
 
 SYMPTOM = "labels-do-not-fit"
-# Shares of one label that leave little to learn, of scores and of two labels, of which one may be
-# rare; share of labels at one end, and their distance from the others relative to the range of
-# these, that mark rows without a label.
-MOSTLY_EQUAL, MOSTLY_ONE_OF_TWO, MANY_AT_EDGE, FAR_AWAY = 0.85, 0.95, 0.03, 0.5
-# Share of texts with the same words among those of the highest score, where only these kept it.
-MANY_SAME = 0.5
-OF_TWO_LABELS = ("ContrastiveLoss", "OnlineContrastiveLoss")
-
-
-def balance(
-    loss: str, rows: int, label: float, commonest: float, whole: bool,
-    edge: float, gap: float, at_edge: float, equal: float = 1.0,
-) -> Iterator[Verdict]:  # fmt: skip
-    """Judge how labels are distributed.
-
-    Args:
-        loss: name of the loss.
-        rows: number of labels.
-        label: the commonest label.
-        commonest: its share.
-        whole: whether all labels are whole numbers.
-        edge: the lowest or highest label, whichever is farther from the others.
-        gap: its distance from the nearest other label, relative to the range of the others.
-        at_edge: share of the labels that have it.
-        equal: share of the rows with the highest label whose texts have the same words, as scores
-            that were cast to integers leave it.
-    """
-    of_two = loss in OF_TWO_LABELS or (whole and equal < MANY_SAME)
-    most = MOSTLY_ONE_OF_TWO if of_two else MOSTLY_EQUAL
-    if most <= commonest < 1:
-        finding = f"{percent(commonest)} of the labels are {label:g}."
-        change = "Add rows with other labels, or leave out some of these."
-        if whole and not of_two:
-            finding += " All are whole numbers: scores may have been rounded or cast to integers."
-            change = "Give the scores as they are, such as 0.73."
-        yield Verdict("labels", WATCH, finding, change, "labels mostly equal", SYMPTOM,
-                      {"commonest": commonest})  # fmt: skip
-    if gap >= FAR_AWAY and at_edge >= MANY_AT_EDGE:
-        finding = (
-            f"{percent(at_edge)} of the labels are {edge:g}, far from all others: it seems to mark "
-            "a missing label, and is learned as a score."
-        )
-        change = "Leave out rows without a label."
-        yield Verdict("labels", BAD, finding, change, "labels missing", SYMPTOM,
-                      {"at edge": at_edge, "gap": gap})  # fmt: skip
-
-
-# Shares of rows with contradicting labels that are worth a remark and bad.
-SOME_CONTRADICT, MANY_CONTRADICT = 0.05, 0.25
-
-
-def contradictions(
-    rows: int, share: float, example: str, labels: Sequence[float]
-) -> Iterator[Verdict]:
-    """Judge whether the same texts have different labels.
-
-    Args:
-        rows: rows that were compared.
-        share: share of them whose texts stand in another row with a label that is far from theirs.
-        example: the texts of one such row.
-        labels: its lowest and highest label.
-    """
-    if share < SOME_CONTRADICT:
-        return
-    finding = (
-        f"In {percent(share)} of {rows:,} rows the same texts stand in two rows with different "
-        f"labels, which contradict each other: {example[:60]!r} has {labels[0]:.3g} and "
-        f"{labels[1]:.3g}."
-    )
-    change = "Keep one label for each pair of texts; check that all annotators used one scale."
-    grade = BAD if share >= MANY_CONTRADICT else WATCH
-    yield Verdict("labels", grade, finding, change, "labels contradict", SYMPTOM,
-                  {"share": share})  # fmt: skip
-
-
 # Standard errors within which a correlation is none; fewest rows that say so; range of the shares
 # of common words (from a tenth to nine tenths) that would show one; share of words that texts which
 # are nothing to each other have in common at most.
 NO_RELATION, ROWS_TO_RELATE, WIDE_RANGE, NOTHING_COMMON = 2.0, 96, 0.15, 0.05
 # Standard errors by which words fit the label of a neighbouring row better than their own.
 FITS_NEIGHBOUR = 5.0
+# Root of the chi-squared of five groups of labels by common words from which on these differ.
+TOLD_IN_GROUPS = 3.7
 
 
 def relation(
     rows: int, distinct: int, words: float, low: float, high: float,
     embedded: int, embeddings: float, before: float = 0.0, after: float = 0.0,
     foretold: float = 0.5, fitting: float = 0.0, paired: float = 1.0, ranked: float = 0.0,
+    explained: float = 0.0,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether labels have to do with the texts, or with those of a neighbouring row.
 
@@ -123,10 +51,11 @@ def relation(
         fitting: see there.
         paired: mean share of other partners that go less with a text than its own.
         ranked: rank correlation of labels with these shares.
+        explained: correlation ratio of the share of common words with the labels.
     """
     neighbour, place = max((before, "before"), (after, "after"))
-    # Labels that are reversed and take turns fit those of a neighbour as well.
-    is_theirs = abs(words) < neighbour / 2
+    # Labels that go with words, in whatever way, and take turns fit those of a neighbour as well.
+    is_theirs = max(abs(words), explained) < neighbour / 2
     if rows >= ROWS_TO_RELATE and is_theirs and neighbour >= FITS_NEIGHBOUR / math.sqrt(rows - 1):
         finding = (
             f"Over {rows:,} rows the share of common words has a rank correlation of "
@@ -145,7 +74,8 @@ def relation(
         return
     by_words = max(abs(words), abs(ranked)) * math.sqrt(rows - 1)
     by_embeddings = abs(embeddings) * math.sqrt(max(1, embedded - 1))
-    if by_words < NO_RELATION and by_embeddings < NO_RELATION + 1:
+    is_told = explained * math.sqrt(rows - 1) >= TOLD_IN_GROUPS
+    if by_words < NO_RELATION and by_embeddings < NO_RELATION + 1 and not is_told:
         finding = (
             f"The labels have no relation to the texts: over {rows:,} rows their rank correlation "
             f"with common words is {words:.2f}, and with the cosines of the encoder "
@@ -321,11 +251,13 @@ def scales(
 # with cosines is below 0: the latter are up to -.33 in faulty sets, and from -.1 where unlike texts
 # repeat each other but for some words. Fewest rows that say so.
 REVERSED, FALLS_WITH_RANKS, ENOUGH_ROWS = -0.3, -0.2, 32
+BELONG = 0.8  # rank of partners that belong together, whatever their labels
 
 
 def agreement(
-    rows: int, words: float, embedded: int, embeddings: float, ranked: float = -1.0
-) -> Iterator[Verdict]:
+    rows: int, words: float, embedded: int, embeddings: float, ranked: float = -1.0,
+    highest: float = 0.0,
+) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether labels rise with the likeness of texts.
 
     Words and embeddings must both say no: an untuned encoder and a paraphrase mislead either.
@@ -336,6 +268,8 @@ def agreement(
         embedded: rows whose embeddings were compared.
         embeddings: rank correlation of labels with the cosines of the encoder as it is.
         ranked: rank correlation of labels with the ranks of partners; see `relation`.
+        highest: mean rank of the partners of the rows with the highest labels: where it is high,
+            these are in other words, and others repeat each other but for some.
     """
     evidence = {"words": words, "embeddings": embeddings, "rows": float(rows)}
     if rows < ENOUGH_ROWS or abs(words) < -REVERSED or not embedded:
@@ -349,14 +283,15 @@ def agreement(
             " The labels fall where texts are more alike: they are reversed, as distances are."
         )
         change = "Give a higher label to texts that are more alike: 1 - label, or -label."
-        yield Verdict("agreement", BAD, finding, change, "labels reversed", "labels-do-not-fit",
-                      evidence)  # fmt: skip
+        grade = BAD if highest < BELONG else WATCH
+        yield Verdict("agreement", grade, finding, change, "labels reversed", SYMPTOM, evidence)
     elif words > 0 and embeddings > 0:
         yield Verdict("agreement", GOOD, finding, name="labels agree", evidence=evidence)
 
 
 # Share of rows in which a teacher may prefer the negative.
 MOST_PREFERRED = 0.6
+SURELY = 1.9  # standard errors by which both teacher and words prefer one of them
 
 
 def preference(rows: int, teacher: float, words: float) -> Iterator[Verdict]:
@@ -380,9 +315,10 @@ def preference(rows: int, teacher: float, words: float) -> Iterator[Verdict]:
         "positive over the negative."
     )
     if words < 1 - MOST_PREFERRED:
+        surely = min(teacher, 1 - words) - 0.5 >= SURELY * 0.5 / math.sqrt(rows)
         finding += " So the teacher's scores are in the opposite order of the columns."
-        yield Verdict("teacher", BAD, finding, change, "teacher reversed", "labels-do-not-fit",
-                      evidence)  # fmt: skip
+        grade = BAD if surely else WATCH
+        yield Verdict("teacher", grade, finding, change, "teacher reversed", SYMPTOM, evidence)
     else:
         change = f"{change} Or the columns of positives and negatives are exchanged."
         yield Verdict("teacher", WATCH, finding, change, "teacher prefers negatives",

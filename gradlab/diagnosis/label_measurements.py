@@ -19,12 +19,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gradlab.data.cooccurrence import FEWEST_ROWS, correlation
+from gradlab.data.partners import ranks_of_partners
 from gradlab.data.words import words_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 
 LABEL_COLUMNS = ("label", "labels", "score", "scores")
 # Other rows with which the words of a row and of its neighbour in the batch are compared.
 OTHER_ROWS = 8
+# Rows whose labels are compared with what their texts have in common; how far from 0 and 1 labels
+# are that were smoothed.
+RANKED_ROWS, SMOOTHED = 512, 0.2
 # Losses that compare the entries of embeddings with those of a teacher.
 OF_ENTRIES = ("MSELoss", "EmbedDistillLoss")
 # Texts whose unknown tokens are looked at.
@@ -44,9 +49,15 @@ def labels(observation: Observation, dataset: str, batches: list[ObservedBatch])
         "low": float(min(cells)),
         "high": float(max(cells)),
         "distinct": len(set(cells)),
-        "between": sum(cell not in (0, 1) for cell in cells) / len(cells),
+        "scaled": _is_scaled(loss),
+        "between": sum(_is_between(cell, name_of_loss(loss)) for cell in cells) / len(cells),
         "ignored": batches[0].ignores_labels,
+<<<<<<< HEAD
         "broadcast": batches[0].broadcasts_labels,
+=======
+        **(_of_ignored(observation, dataset, cells) if batches[0].ignores_labels else {}),
+        "of_sets": _labels_of_sets(observation),
+>>>>>>> bad-data
         "classes": int(classes) if isinstance(classes, int) else 0,
     }
 
@@ -96,6 +107,7 @@ def classes(observation: Observation, dataset: str, batches: list[ObservedBatch]
     commonest = max(sum(counts, Counter()).values()) / rows
     return {
         "rows": rows, "with_mate": mates / rows, "single_class": single, "commonest": commonest,
+        "own": batches[0].is_own,
     }  # fmt: skip
 
 
@@ -172,9 +184,11 @@ def teacher(observation: Observation, dataset: str, batches: list[ObservedBatch]
     rows = embedded[0].float()
     own, longer = function(rows, rows), function(10 * rows, 10 * rows)
     own, longer = (s.diagonal() if s.ndim == 2 else s for s in (own, longer))
+    reach = 2 * float(own.mean())
     return {
         "largest": float(cells.abs().max()),
-        "reach": 2 * float(own.mean()),
+        "beyond": float((cells.abs() > reach).double().mean()),
+        "reach": reach,
         "bounded": bool((longer / own - 1).abs().max() < 1e-3) or _are_unit(embedded),
     }
 
@@ -298,6 +312,37 @@ def first_token(observation: Observation) -> Numbers | None:
     ]  # fmt: skip
     begun = sum(token in special for tokens in firsts for token in tokens)
     return {"begun": begun / len(firsts)} if firsts else None
+
+
+def _is_between(label: float, loss: str) -> bool:
+    """Return whether a label is neither 0 nor 1, nor near them where that is a smoothed one."""
+    near = SMOOTHED if loss == "ContrastiveLoss" else 0.0
+    return min(abs(label), abs(label - 1)) > near
+
+
+def _is_scaled(loss: Any) -> bool:
+    """Return whether a loss changes cosines before it compares them with labels."""
+    inner = getattr(loss, "loss", None)
+    holder = inner if isinstance(inner, nn.Module) else loss
+    change = getattr(holder, "cos_score_transformation", None)
+    return change is not None and not isinstance(change, nn.Identity)
+
+
+def _of_ignored(observation: Observation, dataset: str, cells: Sequence[float]) -> Numbers:
+    """Return how labels that a loss ignores go with what the texts of their rows have in common."""
+    texts = [column[:RANKED_ROWS] for column in observation.table_of(dataset).values() if column]
+    if len(texts) < 2 or len(texts[0]) < FEWEST_ROWS:
+        return {}
+    ranks = ranks_of_partners(*texts[:2])
+    return {"telling": correlation(cells[: len(ranks)], ranks), "ranked": len(ranks)}
+
+
+def _labels_of_sets(observation: Observation) -> int:
+    """Return the number of different labels of all data sets."""
+    return len({
+        cell for dataset in observation.tables for cell in label_cells(observation, dataset)
+        if isinstance(cell, int | float)
+    })  # fmt: skip
 
 
 def _of_labelled_pairs(

@@ -6,6 +6,7 @@ Arguments are measured by the functions of the same names in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from gradlab.diagnosis.data_verdicts import is_above_chance
@@ -19,6 +20,7 @@ RANGES = {
     "ContrastiveLoss": (0.0, 1.0),
     "OnlineContrastiveLoss": (0.0, 1.0),
 }
+ROUNDING = 1e-3  # of cosines that are labels
 # Losses that compare rows by their labels, which learn nothing from one label; losses that pull or
 # push all rows alike by one label; and losses of the labels 0 and 1, with the share of other labels
 # that is worth a remark.
@@ -29,7 +31,12 @@ OF_TWO_LABELS, MANY_BETWEEN = ("ContrastiveLoss", "OnlineContrastiveLoss"), 0.05
 
 def labels(
     loss: str, low: float, high: float, distinct: int, ignored: bool | None, classes: int,
+<<<<<<< HEAD
     between: float = 0.0, broadcast: bool = False,
+=======
+    between: float = 0.0, scaled: bool = False, of_sets: int = 0, telling: float = 1.0,
+    ranked: int = 0,
+>>>>>>> bad-data
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether labels fit a loss.
 
@@ -41,7 +48,14 @@ def labels(
         ignored: whether the loss stays the same when rows exchange labels; None if unknown.
         classes: number of classes of a classifier; 0 for other losses.
         between: share of labels that are neither 0 nor 1.
+<<<<<<< HEAD
         broadcast: whether the loss compares each pair with the labels of all rows.
+=======
+        scaled: whether the loss changes cosines before it compares them with labels.
+        of_sets: number of different labels of all data sets.
+        telling: rank correlation of labels that are ignored with what texts have in common.
+        ranked: rows that say so; 0 if none do.
+>>>>>>> bad-data
     """
     subject, finding = "labels", f"The labels go from {low:g} to {high:g}."
     evidence = {"low": low, "high": high, "distinct": float(distinct)}
@@ -49,7 +63,9 @@ def labels(
     if distinct == 1 and loss == "MarginMSELoss":
         yield _equal_margins(low)
         return
+    grade = BAD
     if ignored and distinct > 1:
+        grade = BAD if _tell_matches(low, high, distinct, telling, ranked) else WATCH
         finding += (
             f" {loss} ignores them: it stays the same when rows exchange labels, and takes every "
             "row for a match."
@@ -59,6 +75,7 @@ def labels(
             "labels, such as CoSENTLoss for scores or ContrastiveLoss for 0 and 1."
         )
         name, symptom = "labels ignored", "labels-do-not-fit"
+<<<<<<< HEAD
     elif broadcast:
         finding += (
             f" {loss} compares each pair with the labels of all rows: it stays the same when rows "
@@ -70,6 +87,9 @@ def labels(
         )
         name, symptom = "labels broadcast", "labels-do-not-fit"
     elif low < lowest or high > highest:
+=======
+    elif not scaled and (low < lowest - ROUNDING or high > highest + ROUNDING):
+>>>>>>> bad-data
         finding += f" {loss} needs labels between {lowest:g} and {highest:g}."
         change = f"Scale the labels to the range from {lowest:g} to {highest:g}"
         change += f": divide them by {high:g}." if low >= 0 and not classes else "."
@@ -78,7 +98,7 @@ def labels(
         finding = f"All labels are {low:g}. {loss} learns from their order only, so it learns none."
         change = "Give pairs with different scores, or use a ranking loss without labels."
         name, symptom = "labels equal", "labels-do-not-fit"
-    elif distinct == 1 and loss in ONE_WAY:
+    elif distinct == 1 and loss in ONE_WAY and of_sets < 2:
         finding = (
             f"All labels are {low:g}. {loss} then moves all rows the same way, and nothing holds "
             "different texts apart: there are no negatives, or no positives."
@@ -95,7 +115,7 @@ def labels(
     else:
         yield Verdict(subject, GOOD, finding, name="labels fit", evidence=evidence)
         return
-    yield Verdict(subject, BAD, finding, change, name, symptom, evidence)
+    yield Verdict(subject, grade, finding, change, name, symptom, evidence)
 
 
 # Highest label of a loss that takes labels for cosines which is too low for a match, and lowest one
@@ -144,7 +164,7 @@ MOST_OF_ONE = 0.9
 
 
 def classes(
-    rows: int, with_mate: float, single_class: float, commonest: float = 0.0
+    rows: int, with_mate: float, single_class: float, commonest: float = 0.0, own: bool = False
 ) -> Iterator[Verdict]:
     """Judge whether batches hold rows of the same class and of different classes.
 
@@ -153,6 +173,7 @@ def classes(
         with_mate: share of them with another row of their class in the batch.
         single_class: share of batches whose rows have one class.
         commonest: share of the rows that have the commonest class.
+        own: whether the loss is one of the user's own, which may compare numbers, and no classes.
     """
     subject, symptom = "classes", "labels-do-not-fit"
     finding = (
@@ -161,7 +182,7 @@ def classes(
     )
     evidence = {"with mate": with_mate, "single class": single_class}
     if with_mate < FEW_MATES:
-        grade = BAD if with_mate < TOO_FEW_MATES else WATCH
+        grade = BAD if with_mate < TOO_FEW_MATES and not own else WATCH
         finding += " The others have no positive."
         change = (
             "Set batch_sampler=BatchSamplers.GROUP_BY_LABEL, which puts rows of a class together."
@@ -319,24 +340,28 @@ def margin(
 # Share of the margins that dot products reach below which a teacher's scores are in other units,
 # and the largest margin of two cosines that are not below 0.
 OTHER_UNITS, OF_COSINES = 0.05, 1.0
+# Share of its margins beyond the reach of the student that are exceptions, and from which on the
+# units differ: nearly all do, where they are logits.
+EXCEPTIONS, OF_ANOTHER_UNIT = 0.05, 0.3
 
 
-def teacher(largest: float, reach: float, bounded: bool) -> Iterator[Verdict]:
+def teacher(largest: float, reach: float, bounded: bool, beyond: float = 1.0) -> Iterator[Verdict]:
     """Judge whether the margins of a teacher's scores are in the units of the student.
 
     Args:
         largest: largest margin of the teacher.
         reach: largest margin of the student's embeddings at their present length.
         bounded: whether margins never exceed it, as for cosines.
+        beyond: share of the teacher's margins that exceed it.
     """
     subject, evidence = "teacher", {"largest": largest, "reach": reach}
     finding = (
         f"The teacher's margins go up to {largest:.3g}, and those of the student's scores to "
         f"{reach:.3g}."
     )
-    if bounded and largest > reach:
+    if bounded and largest > reach and beyond >= EXCEPTIONS:
         finding += " The student can never reach the teacher's."
-        grade = BAD
+        grade = BAD if beyond >= OF_ANOTHER_UNIT else WATCH
         change = (
             "Compare by dot products of embeddings that are not normalised, or divide the "
             "teacher's scores."
@@ -410,6 +435,22 @@ def unread(loss: str, columns: Sequence[str]) -> Iterator[Verdict]:
         "compares columns, or remove the column."
     )
     yield Verdict("columns", WATCH, finding, change, "column not read", "score-does-not-rise")
+
+
+# Rank correlation of labels with what texts have in common, and its standard errors, from which on
+# labels say whether these belong together.
+TELLING, CLEARLY = 0.3, 3.5
+
+
+def _tell_matches(low: float, high: float, distinct: int, telling: float, ranked: int) -> bool:
+    """Return whether labels that a loss ignores say that some rows are no matches.
+
+    Labels of two values do, and those that rise with what texts have in common from a low one on.
+    The category of a row, or the scores of pairs that were chosen by them, do not.
+    """
+    if distinct <= 2 or not ranked:
+        return True
+    return telling >= TELLING and telling * math.sqrt(ranked) >= CLEARLY and low <= high / 2
 
 
 def _equal_margins(margin: float) -> Verdict:

@@ -21,6 +21,7 @@ from gradlab.diagnosis import (
     label_agreement_measurements,
     label_measurements,
     label_structure_measurements,
+    label_values_measurements,
     module_measurements,
     pairing_measurements,
     plan_measurements,
@@ -60,9 +61,13 @@ def measure(observation: Observation) -> dict[str, Any]:
     """Return the measurements of a trainer, for `gradlab.diagnosis.verdicts.judge`."""
     failures: dict[str, str] = {}
     checks_of_trainer = (
+<<<<<<< HEAD
         *TRAINER_CHECKS,
         *label_measurements.OF_TRAINER,
         *evaluation_measurements.OF_TRAINER,
+=======
+        *(*label_measurements.OF_TRAINER, *evaluation_measurements.OF_TRAINER),
+>>>>>>> bad-data
         *answer_measurements.OF_TRAINER,
         *plan_measurements.OF_TRAINER,
         *serving_measurements.OF_TRAINER,
@@ -294,6 +299,7 @@ LOSS_CHECKS = (views, loss, unrelated_rows, hard_negatives, temperature, logits,
 OF_LOSS = (
     *label_measurements.OF_LOSS,
     *label_agreement_measurements.OF_LOSS,
+    *label_values_measurements.OF_LOSS,
     *plan_measurements.OF_LOSS,
     *shape_measurements.OF_LOSS,
     *shortcut_measurements.OF_LOSS,

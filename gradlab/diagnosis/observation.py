@@ -81,6 +81,12 @@ class ObservedBatch:
     def half(self) -> bool:
         return self.snapshot is not None and self.snapshot.low_precision
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the loss is one of the user's own, and of no library."""
+        libraries = ("sentence_transformers.", "gradlab.")
+        return not type(self.loss).__module__.startswith(libraries)
+
     @functools.cached_property
     def registered(self) -> Loss | None:
         """The gradlab loss with the same formula, or None."""

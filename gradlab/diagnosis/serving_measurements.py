@@ -19,13 +19,8 @@ import torch
 from torch import nn
 
 from gradlab.data.words import plain, words_of
-from gradlab.diagnosis.evaluation_measurements import (
-    EVALUATED,
-    EVERY_TEXT,
-    comparison_of,
-    evaluated_texts,
-    evaluators_of,
-)
+from gradlab.diagnosis.evaluation_measurements import comparison_of
+from gradlab.diagnosis.evaluators import EVALUATED, EVERY_TEXT, evaluated_texts, evaluators_of
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 from gradlab.diagnosis.word_tables import frozen_table
 from gradlab.encoder.adapters import FILE as ADAPTER

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gradlab.diagnosis.evaluation_verdicts import sign_of
+from gradlab.diagnosis.checkpoint_verdicts import sign_of
 from gradlab.errors import counted
 from gradlab.numbers import percent
 from gradlab.verdict import BAD, GOOD, WATCH, Verdict

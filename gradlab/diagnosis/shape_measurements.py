@@ -37,7 +37,8 @@ def direction(
 
     ``solved``: positives equal their anchors, which are orthogonal, and negatives are orthogonal to
     both; ``wrong``: positives are orthogonal, and negatives or the next row's positive equal the
-    anchor; ``close``: a negative has a cosine of 0.6 with an anchor, and the positive one of 0.5.
+    anchor; ``close``: a negative has a cosine of 0.6 with an anchor, and the positive one of 0.5;
+    ``below``: a negative has one of 0.45. With further columns, ``united``: all equal the anchors.
     """
     stand_in, columns = GivenModel(), len(batches[0].columns)
     loss = _on_embeddings(observation, batches[0], stand_in)
@@ -181,13 +182,17 @@ def _known_batches(columns: int) -> dict[str, list[Tensor]]:
     rows = torch.eye(WIDTH)
     anchors, *directions = rows.split(TRIED)[:4]
     further = columns - 2
-    close = 0.5 * anchors + (0 if further else 0.6) * anchors.roll(-1, 0)
-    close = close + (1 - close.square().sum(1, keepdim=True)).sqrt() * directions[0]
-    near = 0.6 * anchors + 0.8 * directions[1]
-    return {
+    batches: dict[str, list[Tensor]] = {}
+    for name, cosine in (("close", 0.6), ("below", 0.45)):
+        positives = 0.5 * anchors + (0 if further else cosine) * anchors.roll(-1, 0)
+        positives += (1 - positives.square().sum(1, keepdim=True)).sqrt() * directions[0]
+        near = cosine * anchors + math.sqrt(1 - cosine**2) * directions[1]
+        batches[name] = [anchors, positives, *[near] * further]
+    if further:
+        batches["united"] = [anchors] * columns
+    return batches | {
         "solved": [anchors, anchors, *[directions[2]] * further],
         "wrong": [anchors, directions[0] if further else anchors.roll(1, 0), *[anchors] * further],
-        "close": [anchors, close, *[near] * further],
     }
 
 

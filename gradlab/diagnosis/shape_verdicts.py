@@ -7,6 +7,7 @@ Arguments are measured by the functions of the same names in
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from gradlab.diagnosis.pairing_verdicts import is_outweighed
@@ -18,14 +19,23 @@ from gradlab.verdict import BAD, WATCH, Verdict
 LENIENT = 1e-3
 
 
-def direction(solved: float, wrong: float, close: float) -> Iterator[Verdict]:
+def direction(
+    solved: float, wrong: float, close: float, below: float = math.nan, united: float = math.inf
+) -> Iterator[Verdict]:
     """Judge whether a loss is lower where positives are nearer than negatives.
 
     Args:
         solved: its value where positives equal their anchors, and negatives are orthogonal.
         wrong: its value where negatives equal the anchors, and positives are orthogonal.
         close: its value where a negative has a cosine of 0.6 with the anchor, the positive of 0.5.
+        below: its value where the negative has a cosine of 0.45; NaN if unknown.
+        united: its value where all columns equal the anchors; infinite for two columns.
     """
+    # Further columns are positives as well; or negatives are heeded that are no nearer than the
+    # positive, and others taken for false ones.
+    heeded = abs(below - solved) > LENIENT * max(abs(solved), abs(below), abs(wrong - solved))
+    if united < min(solved, wrong) or (heeded and solved <= wrong):
+        return
     evidence = {"solved": solved, "wrong": wrong, "close": close}
     if solved > wrong:
         finding = (
@@ -128,7 +138,8 @@ def graded(rising: float, falling: float, words: float = 0.0) -> Iterator[Verdic
         f"{falling:.3g}, where they have lower ones: it is reversed."
     )
     change = "Check the sign: of the scale, of a distance, and of labels within the loss."
-    yield Verdict("direction", BAD, finding, change, "loss reversed", "loss-at-chance",
+    name = "loss of labels reversed"
+    yield Verdict("direction", BAD, finding, change, name, "loss-at-chance",
                   {"rising": rising, "falling": falling})  # fmt: skip
 
 

@@ -54,8 +54,9 @@ def dependence(
     model.eval()
     try:
         with torch.no_grad(), trainer.compute_loss_context_manager():
+            value = _value(loss, columns, labels)  # which may make a layer that it keeps
             with _new_layers() as classes:
-                value, repeated = (_value(loss, columns, labels) for _ in range(2))
+                repeated = _value(loss, columns, labels)
             seed_everything(0)
             whole = float(type(trainer).compute_loss(trainer, model, dict(inputs)))
             if abs(repeated - value) > SAME_LOSS * abs(value):  # it draws numbers of its own
@@ -348,16 +349,23 @@ def draws(loader: Any, sizes: Mapping[str, int]) -> dict[str, dict[str, Any]]:
 
 @contextlib.contextmanager
 def _new_layers() -> Iterator[list[str]]:
-    """Collect the classes of modules that get weights within the block."""
-    classes, register = list[str](), nn.Module.register_parameter
+    """Collect the classes of modules that get weights within the block, drawn to be trained.
+
+    Those of a normalisation are 1 and 0, and a random projection has frozen ones.
+    """
+    classes, layers, register = list[str](), list[nn.Module](), nn.Module.register_parameter
 
     def collect(module: nn.Module, name: str, weight: Any) -> None:
-        if weight is not None:
-            classes.append(type(module).__name__)
+        layers.extend([module] * (weight is not None))
         register(module, name, weight)
 
     with mock.patch.object(nn.Module, "register_parameter", collect):
         yield classes
+    classes += [
+        type(module).__name__ for module in layers
+        if any(weight.requires_grad and len(weight.unique()) > 1
+               for weight in module.parameters(recurse=False))
+    ]  # fmt: skip
 
 
 def _exchanged(loss: Any, columns: Sequence[Any], labels: Any) -> list[float]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gradlab.diagnosis.answer_verdicts import conflicts, roles, seams, unanswered
+from gradlab.diagnosis.checkpoint_verdicts import best
 from gradlab.diagnosis.data_verdicts import (
     columns,
     duplicates,
@@ -36,7 +37,6 @@ from gradlab.diagnosis.encoder_verdicts import (
     vocabulary,
 )
 from gradlab.diagnosis.evaluation_verdicts import (
-    best,
     evaluations,
     evaluator,
     gold,
@@ -48,8 +48,6 @@ from gradlab.diagnosis.evaluation_verdicts import (
 from gradlab.diagnosis.form_verdicts import forms, spelling
 from gradlab.diagnosis.label_agreement_verdicts import (
     agreement,
-    balance,
-    contradictions,
     grouping,
     groups,
     met,
@@ -68,6 +66,7 @@ from gradlab.diagnosis.label_structure_verdicts import (
     teacher_margins,
     twin_classes,
 )
+from gradlab.diagnosis.label_values_verdicts import balance, contradictions
 from gradlab.diagnosis.label_verdicts import (
     classes,
     height,

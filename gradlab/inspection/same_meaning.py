@@ -17,6 +17,7 @@ from gradlab.progress_bars import progress_bar
 PAIRS, COUNTERPARTS, SHARE = 5, 3, 0.5
 # Share of common words from which on pairs reveal slots, and largest number of pairs to look at.
 ALIKE, ASKED = 0.5, 50_000
+ARTICLE = 3  # letters of articles and short prepositions
 # Words that turn a statement into its opposite; "t" is what remains of "don't".
 NEGATIONS = frozenset((
     "not", "no", "never", "none", "nobody", "nothing", "nowhere", "neither", "nor", "without",
@@ -98,7 +99,8 @@ def state_other_facts(
 ) -> NDArray[np.bool_]:
     """Return which pairs of texts with most words in common are about different things, (P,).
 
-    Each text has a name that the other lacks, or they differ in a word that fills one of ``slots``.
+    Each text has a name that the other lacks, they differ in a word that fills one of ``slots``, or
+    distant words of them swap; see `say_the_same`.
     """
     differs = np.zeros(len(pairs), dtype=bool)
     compared_pairs = progress_bar(pairs.tolist(), progress, desc="Comparing what differs")
@@ -112,10 +114,18 @@ def state_other_facts(
             )
             for text, counterpart in zip(texts, (second_words, first_words), strict=True)
         ]
-        differs[place] = all(has_own_name) or not slots.isdisjoint(
-            ((first_words - second_words) | (second_words - first_words)).keys()
-        )
+        exchanged = (first_words - second_words) | (second_words - first_words)
+        differs[place] = all(has_own_name) or not slots.isdisjoint(exchanged.keys())
+        differs[place] |= first_words == second_words and _swap_words(*texts)
     return differs
+
+
+def _swap_words(first: str, second: str) -> bool:
+    """Return whether distant words of two texts with the same words swap, beside articles."""
+    pairs = zip(normalize(first).split(), normalize(second).split(), strict=False)
+    moved = [word for word, counterpart in pairs if word != counterpart]
+    says = any(len(word) > ARTICLE or word.isnumeric() for word in moved)
+    return says and not say_the_same(first, second)
 
 
 def _word_counts(text: str) -> Counter[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,11 @@ from gradlab.verdict import BAD, WATCH, Verdict
 # Shares of numbers or identifiers, and of texts whose spaces are wrong, from which on a column is
 # not one of texts.
 MOSTLY_NUMBERS, MOSTLY_SPACED = 0.9, 0.3
+# Names of columns that say that they hold no texts.
+NAME_OF_NUMBERS = re.compile(
+    r"(?i)(?:^|[\W_])(?:(?:q|p|d|doc|row|user|item|pair)?ids?|idx|index|uuid|guid|scores?|labels?"
+    r"|similarity|rank|timestamps?)\d*$"
+)
 # Shares of texts with letters of a wrong encoding, and with words broken by hyphens, that remain of
 # files and are no quotation.
 MANY_MISREAD, MANY_BROKEN = 0.1, 0.25
@@ -33,7 +39,8 @@ def without_words(column: str, share: float) -> Verdict | None:
         "scores or tokens, and no text."
     )
     change = "Remove the column, give a score as the column label, and texts as words."
-    name = "columns in another order"
+    # Figures may be what is learnt; a name that says otherwise is a second sign.
+    name = "column of identifiers" if NAME_OF_NUMBERS.search(column) else "column of numbers"
     return Verdict("texts", BAD, finding, change, name, "loss-at-chance", {"numbers": share})
 
 

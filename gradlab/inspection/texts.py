@@ -15,22 +15,32 @@ from numpy.typing import NDArray
 from gradlab.data.letters import RUN_OF_LETTERS, WORDS_WITH_HYPHENS
 from gradlab.data.partners import partner_numbers
 from gradlab.data.training_file import TrainingFile
-from gradlab.data.words import blanks, broken, misread, shares_of_identifiers, spaced_wrongly
+from gradlab.data.words import (
+    blanks,
+    broken,
+    misread,
+    shares_of_identifiers,
+    signs_of,
+    spaced_wrongly,
+)
 from gradlab.errors import GradlabError
 
 # Rows whose texts are read for numbers and spaces.
 READ_ROWS = 2000
 # Number of texts from which on a common beginning is no accident.
 _FEWEST = 8
+OWN_NAMES = {"sentence", "positive"}  # of columns of an inspection
 
 
 def normalize(text: str) -> str:
     """Return the words of a text in order, without case, punctuation or extra spaces.
 
-    Compatibility forms are replaced too. A text without words is only folded and stripped.
+    Behind them stand signs that say something, such as those of sums and comparisons. Compatibility
+    forms are replaced too. A text without words is only folded and stripped.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(RUN_OF_LETTERS.findall(folded)) or folded.strip()
+    words = RUN_OF_LETTERS.findall(folded)
+    return " ".join([*words, *signs_of(folded)] if words else ()) or folded.strip()
 
 
 def words_of(text: str) -> list[str]:
@@ -64,7 +74,7 @@ class Texts:
     negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if {"sentence", "positive"} & self.negatives.keys():
+        if OWN_NAMES & self.negatives.keys():
             raise GradlabError(
                 "hard negatives cannot be called 'sentence' or 'positive', the names of other "
                 "columns; give them another name"
@@ -99,7 +109,9 @@ class Texts:
         anchors, *further = file.to_columns().values()
         if not further:
             return cls(anchors)
-        return cls(anchors, further[0], dict(zip(file.columns[2:], further[1:], strict=True)))
+        # A name of the other columns is free for no further one.
+        names = [f"{name} (negative)" if name in OWN_NAMES else name for name in file.columns[2:]]
+        return cls(anchors, further[0], dict(zip(names, further[1:], strict=True)))
 
     def __len__(self) -> int:
         return len(self.anchors)

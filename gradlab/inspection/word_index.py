@@ -42,7 +42,7 @@ class WordSets(NamedTuple):
     bands: NDArray[np.uint32]  # (BANDS, n)
     words: NDArray[np.int32]  # different words of each text, ascending, text after text
     lengths: NDArray[np.int32]  # (n,) number of different words
-    numerals: NDArray[np.int32]  # words with a digit
+    numerals: NDArray[np.int32]  # words with a digit, and signs
     capitals: tuple[NDArray[np.int64], NDArray[np.int64]]  # places, and what to add there
 
 
@@ -59,7 +59,11 @@ def read_words(texts: Sequence[str]) -> WordSets:
     constants = np.random.default_rng(0).integers(1, 2**63, ROWS, dtype=np.uint64) * 2 + 1
     # Equal bands give equal numbers; the few other bands that do are told apart by words.
     bands = (minima * constants).sum(2, dtype=np.uint64).T >> np.uint64(32)
-    numerals = [number for word, number in numbers.items() if any(map(str.isdigit, word))]
+    # Signs, which no word holds, state facts as numbers do.
+    numerals = [
+        number for word, number in numbers.items()
+        if any(map(str.isdigit, word)) or not any(map(str.isalnum, word))
+    ]  # fmt: skip
     return WordSets(
         np.array([_hash(key) for key in keys], dtype=np.int64),
         bands.astype(np.uint32),
@@ -78,7 +82,7 @@ class WordIndex(Groups):
     texts: Texts | Sequence[str]  # by number
     _words: scipy.sparse.csr_array  # (groups, words) 1 where a group has a word
     _weights: NDArray[np.float64]  # weight of each word by its place in the table
-    _numerals: NDArray[np.int32]  # words with a digit
+    _numerals: NDArray[np.int32]  # words with a digit, and signs
     _capitals: NDArray[np.int32]
 
     @classmethod
@@ -117,8 +121,8 @@ class WordIndex(Groups):
         """Return the share of words that pairs of groups (P, 2) have in common, (P,).
 
         Rare words count for more: this is the weighted Jaccard index of two sets of words, where a
-        word in ``n`` of ``N`` texts has the weight ``log(N/n)``. It is NaN if numbers in the texts
-        differ, because they then state other facts.
+        word in ``n`` of ``N`` texts has the weight ``log(N/n)``. It is NaN if numbers or signs in
+        the texts differ, because they then state other facts.
         """
         shares = np.empty(len(pairs))
         starts = range(0, len(pairs), _PAIRS)

@@ -11,6 +11,8 @@ from typing import Any
 from tests.judgement.case import Row
 from tests.judgement.form_boundaries import OF_FORMS, OF_HEADS
 from tests.judgement.loss_boundaries import OF_LOSSES
+from tests.judgement.second_sign_boundaries import OF_LOSSES as OF_SIGNS
+from tests.judgement.second_sign_boundaries import OF_TRAINERS as SECOND_SIGNS
 
 RATE = {"optimizer": "adamw_torch", "adapters": False, "dense": True}
 HALF = {"trained": 9, "float16": 0, "bfloat16": 9, "rate": 1e-5}
@@ -430,9 +432,9 @@ OF_TRAINERS: list[tuple[Any, ...]] = [
 def rows() -> list[Row]:
     """Return each row; the title says what the check has measured."""
     of_all = [(check, numbers, {"trainer": {check: numbers}}, *said)
-              for check, numbers, *said in (*OF_TRAINERS, *OF_HEADS)]  # fmt: skip
+              for check, numbers, *said in (*OF_TRAINERS, *OF_HEADS, *SECOND_SIGNS)]  # fmt: skip
     of_all += [(check, numbers, {"losses": {"": {check: numbers}}}, *said)
-               for check, numbers, *said in (*OF_LOSSES, *OF_FORMS)]  # fmt: skip
+               for check, numbers, *said in (*OF_LOSSES, *OF_FORMS, *OF_SIGNS)]  # fmt: skip
     return [
         Row(f"{check} {numbers}", "doctor", measured, "", *said)
         for check, numbers, measured, *said in of_all
