@@ -52,12 +52,9 @@ def labels(observation: Observation, dataset: str, batches: list[ObservedBatch])
         "scaled": _is_scaled(loss),
         "between": sum(_is_between(cell, name_of_loss(loss)) for cell in cells) / len(cells),
         "ignored": batches[0].ignores_labels,
-<<<<<<< HEAD
         "broadcast": batches[0].broadcasts_labels,
-=======
         **(_of_ignored(observation, dataset, cells) if batches[0].ignores_labels else {}),
         "of_sets": _labels_of_sets(observation),
->>>>>>> bad-data
         "classes": int(classes) if isinstance(classes, int) else 0,
     }
 

@@ -31,12 +31,8 @@ OF_TWO_LABELS, MANY_BETWEEN = ("ContrastiveLoss", "OnlineContrastiveLoss"), 0.05
 
 def labels(
     loss: str, low: float, high: float, distinct: int, ignored: bool | None, classes: int,
-<<<<<<< HEAD
-    between: float = 0.0, broadcast: bool = False,
-=======
-    between: float = 0.0, scaled: bool = False, of_sets: int = 0, telling: float = 1.0,
-    ranked: int = 0,
->>>>>>> bad-data
+    between: float = 0.0, broadcast: bool = False, scaled: bool = False, of_sets: int = 0,
+    telling: float = 1.0, ranked: int = 0,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge whether labels fit a loss.
 
@@ -48,14 +44,11 @@ def labels(
         ignored: whether the loss stays the same when rows exchange labels; None if unknown.
         classes: number of classes of a classifier; 0 for other losses.
         between: share of labels that are neither 0 nor 1.
-<<<<<<< HEAD
         broadcast: whether the loss compares each pair with the labels of all rows.
-=======
         scaled: whether the loss changes cosines before it compares them with labels.
         of_sets: number of different labels of all data sets.
         telling: rank correlation of labels that are ignored with what texts have in common.
         ranked: rows that say so; 0 if none do.
->>>>>>> bad-data
     """
     subject, finding = "labels", f"The labels go from {low:g} to {high:g}."
     evidence = {"low": low, "high": high, "distinct": float(distinct)}
@@ -75,21 +68,11 @@ def labels(
             "labels, such as CoSENTLoss for scores or ContrastiveLoss for 0 and 1."
         )
         name, symptom = "labels ignored", "labels-do-not-fit"
-<<<<<<< HEAD
     elif broadcast:
-        finding += (
-            f" {loss} compares each pair with the labels of all rows: it stays the same when rows "
-            "exchange labels."
-        )
-        change = (
-            "Give scores and labels one shape: scores (N,) less labels (N, 1) make an (N, N), by "
-            "broadcasting."
-        )
+        finding += f" {loss} compares each pair with the labels of all rows, by broadcasting."
+        change = "Give scores and labels one shape: scores (N,) less labels (N, 1) make an (N, N)."
         name, symptom = "labels broadcast", "labels-do-not-fit"
-    elif low < lowest or high > highest:
-=======
     elif not scaled and (low < lowest - ROUNDING or high > highest + ROUNDING):
->>>>>>> bad-data
         finding += f" {loss} needs labels between {lowest:g} and {highest:g}."
         change = f"Scale the labels to the range from {lowest:g} to {highest:g}"
         change += f": divide them by {high:g}." if low >= 0 and not classes else "."

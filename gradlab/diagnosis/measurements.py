@@ -61,13 +61,8 @@ def measure(observation: Observation) -> dict[str, Any]:
     """Return the measurements of a trainer, for `gradlab.diagnosis.verdicts.judge`."""
     failures: dict[str, str] = {}
     checks_of_trainer = (
-<<<<<<< HEAD
         *TRAINER_CHECKS,
-        *label_measurements.OF_TRAINER,
-        *evaluation_measurements.OF_TRAINER,
-=======
         *(*label_measurements.OF_TRAINER, *evaluation_measurements.OF_TRAINER),
->>>>>>> bad-data
         *answer_measurements.OF_TRAINER,
         *plan_measurements.OF_TRAINER,
         *serving_measurements.OF_TRAINER,

@@ -17,11 +17,8 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-<<<<<<< HEAD
 from gradlab.diagnosis.broadcast_trials import SAME_LOSS, broadcasts_labels
-=======
 from gradlab.diagnosis.planned_rates import groups_of, planned, rate_of
->>>>>>> bad-plan
 from gradlab.monitor.captured_views import Capture, Views, outputs_of
 from gradlab.monitor.library_losses import depends_on_lengths
 from gradlab.seeds import seed_everything
