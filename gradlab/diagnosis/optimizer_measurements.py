@@ -104,7 +104,8 @@ def learning_rate(observation: Observation) -> Numbers | None:
     if "muon" in kind.lower() and len(ruled) == len(groups):
         return None
     of_bodies = [g for g in ruled if any(id(w) in of_body for w in g["params"])]
-    above = [group for group in ruled if group not in of_bodies] if of_bodies else []
+    places = set(map(id, of_bodies or ruled))
+    above = [group for group in ruled if id(group) not in places]
     heads = [group for group in above if any(weight.ndim > 1 for weight in group["params"])]
     rate = given_rate(observation, of_bodies or ruled or groups)
     if rate >= NO_RATE_OF_ADAM:
