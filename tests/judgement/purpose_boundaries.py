@@ -79,8 +79,6 @@ PURPOSE_RUNS = [
         steadily(0.0, 1.4e-4)}, "Schedule", ""),
     Run("a rate of 0 and no steps", STEPS | {"optimizer_rate": 0.0, "weights_moved":
         steadily(0.0, 0.7e-4)}, "Schedule", "bad"),
-    Run("an error behind the last step", APART, "Run", "watch", "an error",
-        {"status": "crashed", "why": "NameError"}),
     Run("texts with two partners each", ALTERNATING | {"equal_texts": 0.83}, "Batch", ""),
     Run("alternating texts, many of them equal", ALTERNATING | {"equal_texts": 0.77}, "Batch",
         "bad"),

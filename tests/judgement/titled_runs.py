@@ -361,7 +361,7 @@ TITLED = [
     Run("16 records of cosines that stay", few(16, **APART), "Progress", "watch", "as they did"),
     # Sentences of other runs.
     Run("a batch too large for the memory", APART, "Run", "bad", "does not fit into memory",
-        {"status": "crashed", "why": "CUDA out of memory", "total": 2 * COUNT}),
+        {"status": "crashed", "why": "CUDA out of memory"}),
     Run("a full disk", APART, "Run", "watch", "What came after is not judged",
         {"status": "stopped", "why": "No space left on device"}),
     Run("embeddings that are not found", APART, "Run", "not judged", "were not found",

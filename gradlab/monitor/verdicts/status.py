@@ -77,7 +77,7 @@ def judge_status(run: Recording, records: int, silence: float) -> Verdict:
     why = str(run.manifest.get("why", ""))
     silent = silence > max(SILENT_SECONDS, SILENT * pause_seconds)
     if run.status == CRASHED:
-        return _crashed(place, why, unfinished or total is None)
+        return _crashed(place, why)
     if run.status == STOPPED:
         finding = (
             f"Recording stopped at {place} while training went on: {why}. What came after is not "
@@ -142,17 +142,14 @@ def judge_status(run: Recording, records: int, silence: float) -> Verdict:
     return _sound_status(run.status, place, step, total if not unfinished else None, records)
 
 
-def _crashed(place: str, why: str, unfinished: bool) -> Verdict:
-    """Return the verdict on a run that ended with an error, with its usual cause if it is known.
-
-    An error behind the last step, as of a plot, leaves training as it is.
-    """
+def _crashed(place: str, why: str) -> Verdict:
+    """Return the verdict on a run that ended with an error, with its usual cause if it is known."""
     reason, change = next(
         (reason for pattern, *reason in ERRORS if re.search(pattern, why)),
         ["", "Fix the error, and resume from a checkpoint."],
     )
     finding = f"The run ended at {place} with an error: {why}. {reason}".strip()
-    return Verdict("Run", BAD if unfinished else WATCH, finding, change, "crashed")
+    return Verdict("Run", BAD, finding, change, "crashed")
 
 
 def _too_short(steps: int, max_steps: Any) -> Verdict:
