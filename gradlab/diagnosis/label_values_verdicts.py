@@ -56,7 +56,7 @@ def balance(
         yield Verdict("labels", WATCH, finding, change, "labels mostly equal", SYMPTOM,
                       {"commonest": commonest})  # fmt: skip
     # A scale may have nothing between rows that do not belong together and those that do.
-    sign = -1 if edge < label or place < 0.5 else 1
+    sign = -1 if edge < label else 1
     is_grade = placed > 0 and sign * (place - 0.5) * math.sqrt(12 * placed) >= BY_WORDS
     if gap >= FAR_AWAY and at_edge >= MANY_AT_EDGE and not is_grade:
         finding = (
