@@ -82,6 +82,7 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("balance", MISSING | {"place": 0.3, "placed": 20}, ""),
     ("balance", MISSING | {"edge": 9.0, "place": 0.7, "placed": 20}, ""),
     ("balance", MISSING | {"place": 0.5, "placed": 99}, "bad"),
+    ("balance", MISSING | {"label": -1.0, "place": 0.3, "placed": 20}, ""),
     ("contradictions", CONTRADICTIONS | {"share": 0.35, "within": 0.8}, "bad"),
     ("contradictions", CONTRADICTIONS | {"share": 0.35, "within": 0.5}, "watch"),
     ("relation", RELATION | {"before": 0.7, "explained": 0.3}, "bad", "shifted"),
