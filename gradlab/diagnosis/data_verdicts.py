@@ -51,7 +51,7 @@ def columns(names: Sequence[str], row: Sequence[str], own: bool = False) -> Iter
     is_twin = said[:2] == ["anchor", "anchor"] and "positive" not in said
     # One name of two, such as that of SQL queries, may be of what is looked for; so may texts that
     # usually play a part, if what stands before them has no such name, or is exchanged with them.
-    is_alone = len(names) == 2 and ("" in said or not exact)
+    is_alone = not names[2:] and ("" in said or not exact)
     if is_twin or is_alone or (not exact and _is_sought(names, said)):
         astray = [place for place in exact if not is_alone and not (is_twin and place == 1)]
     # Both a query in the place of positives and an answer in that of negatives are one too far.

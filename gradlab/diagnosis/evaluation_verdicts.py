@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gradlab.data.label_verdicts import TELLS
 from gradlab.diagnosis.data_verdicts import is_above_chance
 from gradlab.diagnosis.foretold_verdicts import are_edited
 from gradlab.diagnosis.label_agreement_verdicts import REVERSED
@@ -371,7 +372,7 @@ def _of_queries(name: str, answer: Mapping[str, Any]) -> Verdict | None:
 def _against_words(answer: Mapping[str, Any]) -> Verdict | None:
     """Judge whether words contradict what an evaluator takes for right, or have no relation."""
     name = answer["name"]
-    contrary = 0.0 if are_edited(answer) else answer.get("contrary", 1.0)
+    contrary = 0.0 if are_edited(answer, TELLS) else answer.get("contrary", 1.0)
     if min(answer.get("exchanged", 0.0), contrary) > MOST_EXCHANGED:
         finding = (
             f"In {percent(answer['exchanged'])} of the triplets of {name!r}, the negative has more "

@@ -27,7 +27,7 @@ RIGHT_FOR_ANOTHER = 0.5
 IS_ANCHOR = 0.95  # share of the words of an anchor at which a negative is the anchor
 
 
-def are_edited(answer: Mapping[str, Any], belong: float = TELLS) -> bool:
+def are_edited(answer: Mapping[str, Any], belong: float) -> bool:
     """Return whether negatives repeat their anchors but for some words, beside positives that fit.
 
     Args:
@@ -46,7 +46,7 @@ def gold_foretold(answer: Mapping[str, Any]) -> Iterator[Verdict]:
             `gradlab.diagnosis.foretold_measurements.foretold_gold` returns.
     """
     name, pairs = answer["name"], int(answer["gold"])
-    is_contrary = answer.get("contrary", 0.0) >= MOST_CONTRARY and not are_edited(answer)
+    is_contrary = answer.get("contrary", 0.0) >= MOST_CONTRARY and not are_edited(answer, TELLS)
     if answer.get("triplets", 0) >= ENOUGH_GOLD and is_contrary:
         finding = (
             f"In {percent(answer['contrary'])} of the triplets of {name!r}, by the words that go "

@@ -56,8 +56,10 @@ def balance(
         yield Verdict("labels", WATCH, finding, change, "labels mostly equal", SYMPTOM,
                       {"commonest": commonest})  # fmt: skip
     # A scale may have nothing between rows that do not belong together and those that do.
-    sign = -1 if edge < label or place < 0.5 else 1
-    is_grade = placed > 0 and sign * (place - 0.5) * math.sqrt(12 * placed) >= BY_WORDS
+    beyond = place - 0.5
+    if edge <= label:
+        beyond = -beyond if edge < label else abs(beyond)
+    is_grade = placed > 0 and beyond * math.sqrt(12 * placed) >= BY_WORDS
     if gap >= FAR_AWAY and at_edge >= MANY_AT_EDGE and not is_grade:
         finding = (
             f"{percent(at_edge)} of the labels are {edge:g}, far from all others: it seems to mark "
