@@ -68,11 +68,11 @@ def columns(names: Sequence[str], row: Sequence[str], own: bool = False) -> Iter
     yield Verdict("columns", grade, finding, change, "columns in another order", "loss-at-chance")
 
 
-# Share of empty texts that is bad; shares of one text in a column that are worth a remark and bad,
-# among enough rows. Where the other texts repeat as well, as queries beside many documents or names
+# Share of empty texts that is bad; share of one text in a column that is worth a remark, among
+# enough rows. Where the other texts repeat as well, as queries beside many documents or names
 # of classes do, how many times as often as these a placeholder stands: 4 if most are single; and
 # the share from which on a column has too few different texts for negatives.
-MANY_EMPTY, REPEATED, MOSTLY_REPEATED, ENOUGH_ROWS = 0.01, 0.1, 0.4, 32
+MANY_EMPTY, REPEATED, ENOUGH_ROWS = 0.01, 0.1, 32
 OFTEN, OFTEN_AMONG_REPEATED, SINGLE, FEW_DIFFERENT = 4, 10, 2, 0.3
 
 
@@ -121,19 +121,18 @@ def texts(
         often = times >= (OFTEN if mean < SINGLE else OFTEN_AMONG_REPEATED) * mean
         often = often or (in_batch and times >= FEW_DIFFERENT * rows)
         if rows >= ENOUGH_ROWS and times >= REPEATED * rows and often:
-            grade = BAD if times >= MOSTLY_REPEATED * rows else WATCH
             finding = (
                 f"{_shortened(text)} stands in {times:,} of {rows:,} rows of column {column!r}: it "
                 "repeats as a placeholder does."
             )
             change = "Leave these rows out, or leave the column out if all are like that."
-            yield Verdict("texts", grade, finding, change, "placeholders", "false-negatives")
+            yield Verdict("texts", WATCH, finding, change, "placeholders", "false-negatives")
             return
 
 
 # Copies of itself that a row meets in its batch on average, whatever the size of the batch. Four
 # questions to each of 75 passages, .15 in batches of 16, gain as much as if they were kept apart.
-MANY_DUPLICATES, SOME_DUPLICATES = 0.2, 0.04
+SOME_DUPLICATES = 0.04
 
 
 def duplicates(
@@ -164,13 +163,12 @@ def duplicates(
         finding += " The batch sampler keeps them apart." if kept_apart else ""
         yield Verdict("duplicates", GOOD, finding, name="few duplicates", evidence=evidence)
         return
-    grade = BAD if copies > MANY_DUPLICATES else WATCH
     change = "Set batch_sampler=BatchSamplers.NO_DUPLICATES, and look at `gradlab inspect`."
     if fewest and fewest[0] < batch:  # which no sampler keeps apart
         finding += f" Column {fewest[1]!r} has {counted(fewest[0], 'different text')}, fewer than "
         finding += "a batch has rows: it seems to hold titles or classes, not the text of each row."
         change = "Give the column whose texts belong to one row each, or a loss of classes."
-    yield Verdict("duplicates", grade, finding, change, "duplicates", "false-negatives", evidence)
+    yield Verdict("duplicates", WATCH, finding, change, "duplicates", "false-negatives", evidence)
 
 
 # Rounding error of cosines that are 1; share of equal views that makes a fault of them.

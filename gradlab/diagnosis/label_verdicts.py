@@ -188,8 +188,8 @@ def classes(
 
 
 # Share of neighbours in a batch that are neighbours in the data set from which on rows are not
-# shuffled; shares of the data set that an epoch should draw.
-NOT_SHUFFLED, MOST_ROWS, FEW_ROWS = 0.5, 0.5, 0.25
+# shuffled; share of the data set that an epoch should draw.
+NOT_SHUFFLED, MOST_ROWS = 0.5, 0.5
 
 
 def order(pairs: int, consecutive: float, alike: float, rows: int, drawn: int) -> Iterator[Verdict]:
@@ -207,9 +207,8 @@ def order(pairs: int, consecutive: float, alike: float, rows: int, drawn: int) -
     if drawn < MOST_ROWS * rows:
         finding = f"An epoch draws {drawn:,} of {rows:,} rows; the sampler leaves the others out."
         change = "Lower the batch size, or use another batch sampler."
-        grade = BAD if drawn < FEW_ROWS * rows else WATCH
         name = "rows left out"
-        yield Verdict(subject, grade, finding, change, name, "score-does-not-rise", evidence)
+        yield Verdict(subject, WATCH, finding, change, name, "score-does-not-rise", evidence)
     elif consecutive > NOT_SHUFFLED and is_above_chance(alike, pairs):
         finding = (
             "Rows are not shuffled but come in the order of the data set, in which neighbouring "
@@ -323,9 +322,8 @@ def margin(
 # Share of the margins that dot products reach below which a teacher's scores are in other units,
 # and the largest margin of two cosines that are not below 0.
 OTHER_UNITS, OF_COSINES = 0.05, 1.0
-# Share of its margins beyond the reach of the student that are exceptions, and from which on the
-# units differ: nearly all do, where they are logits.
-EXCEPTIONS, OF_ANOTHER_UNIT = 0.05, 0.3
+# Share of its margins beyond the reach of the student that are exceptions.
+EXCEPTIONS = 0.05
 
 
 def teacher(largest: float, reach: float, bounded: bool, beyond: float = 1.0) -> Iterator[Verdict]:
@@ -344,20 +342,18 @@ def teacher(largest: float, reach: float, bounded: bool, beyond: float = 1.0) ->
     )
     if bounded and largest > reach and beyond >= EXCEPTIONS:
         finding += " The student can never reach the teacher's."
-        grade = BAD if beyond >= OF_ANOTHER_UNIT else WATCH
         change = (
             "Compare by dot products of embeddings that are not normalised, or divide the "
             "teacher's scores."
         )
     elif not bounded and largest < OTHER_UNITS * reach and largest <= OF_COSINES:
         finding += " The teacher's seem to be cosines, and the student compares by dot products."
-        grade = WATCH
         change = "Set similarity_fct=util.pairwise_cos_sim, or multiply the teacher's scores."
     else:
         yield Verdict(subject, GOOD, finding, name="teacher in units", evidence=evidence)
         return
     name = "teacher in other units"
-    yield Verdict(subject, grade, finding, change, name, "labels-do-not-fit", evidence)
+    yield Verdict(subject, WATCH, finding, change, name, "labels-do-not-fit", evidence)
 
 
 # By how much a teacher's distribution should prefer its best candidate, relative to an equal share;

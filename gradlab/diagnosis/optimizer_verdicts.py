@@ -181,8 +181,8 @@ def optimizer(
         yield Verdict("weights of the loss", BAD, finding, change, name, symptom)
 
 
-# Learning rates of Adam that ruin an encoder and that may, those of an adapter, and the one below
-# which nothing changes.
+# Learning rates of Adam that ruin an encoder and that may, those that may ruin new layers and
+# adapters, and the one below which nothing changes.
 TOO_FAST, FAST, ADAPTER_TOO_FAST, ADAPTER_FAST, STILL = 5e-3, 1e-3, 8e-3, 6e-3, 1e-7
 # Width of layers below which an encoder stands rates that are larger in proportion, since Adam
 # changes an output by about the rate times the inputs (Yang and Hu, Tensor Programs V). At a width
@@ -227,9 +227,9 @@ def learning_rate(
     adapters = adapters or frozen_body or share < FEW_TRAINED
     wide = WIDE_FOR_ADAPTERS if adapters else WIDE
     stands = max(1.0, wide / width) if width else 1.0
-    risky, ruinous = (ADAPTER_FAST, ADAPTER_TOO_FAST) if adapters else (FAST, TOO_FAST)
+    risky = ADAPTER_FAST if adapters else FAST
     if not multiplies:
-        risky = ruinous = VECTORS_FAST
+        risky = VECTORS_FAST
     above_risky = max(1.0, WIDE_FOR_ADAPTERS / width if width else 1.0) * ADAPTER_TOO_FAST
     subject = "learning rate"
     if rate < STILL:
@@ -244,8 +244,9 @@ def learning_rate(
                       "weights-do-not-move")  # fmt: skip
     elif _rescales(optimizer) and dense and rate >= stands * risky:
         finding = f"{rate:g} is too high for {optimizer} and ruins most encoders."
-        # A frozen encoder stays as it is.
-        grade = BAD if rate >= stands * ruinous and not frozen_body else WATCH
+        # A frozen encoder stays as it is, and few weights may stand more.
+        is_ruinous = rate >= stands * TOO_FAST and multiplies and not adapters
+        grade = BAD if is_ruinous else WATCH
         change = sentence(USUAL_RATES)
         yield Verdict(subject, grade, finding, change, "rate too high", "score-falls")
     elif _rescales(optimizer) and above >= above_risky:

@@ -291,8 +291,8 @@ FAR_ENOUGH_FOR_STATIC = 0.03
 # Share of a gradient's norm below which clipping leaves hardly any of it, beside an optimizer that
 # does not normalise; movement of the weights from which on the rate makes up for that.
 LITTLE_LEFT, MADE_UP = 0.01, 0.01
-# Factor of an adapter (lora_alpha over its rank) that is far above usual ones, and is bad.
-STRONG, FAR_TOO_STRONG = 16.0, 100.0
+# Factor of an adapter (lora_alpha over its rank) that is far above usual ones.
+STRONG = 16.0
 
 
 def reach(
@@ -320,7 +320,7 @@ def reach(
             "moves the weights that many times as far."
         )
         change = "Set lora_alpha to half to twice the rank."
-        yield Verdict("adapters", BAD if scaling > FAR_TOO_STRONG else WATCH, finding, change,
+        yield Verdict("adapters", WATCH, finding, change,
                       "adapter too strong", "score-falls", {"scaling": scaling})  # fmt: skip
     if adapter is not None and (adapter < FAR_ENOUGH or rate < RATE_OF_ADAPTERS):
         finding = (

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gradlab.diagnosis.data_verdicts import is_above_chance
 from gradlab.numbers import percent
-from gradlab.verdict import BAD, WATCH, Verdict
+from gradlab.verdict import WATCH, Verdict
 
 # Difference of the shares of positives and negatives that have a word which tells them apart;
 # fewest rows.
@@ -193,9 +193,9 @@ def template(
                   {"share": share, "apart": apart})  # fmt: skip
 
 
-# Shares of missing texts that are worth a remark and bad; share of texts with markup, and share
+# Share of missing texts that is worth a remark; share of texts with markup, and share
 # above which tags are the format of a column, such as of answers in HTML, and no remains.
-SOME_MISSING, MANY_MISSING, MUCH_MARKUP, A_FORMAT = 0.01, 0.1, 0.1, 0.9
+SOME_MISSING, MUCH_MARKUP, A_FORMAT = 0.01, 0.1, 0.9
 
 
 def remains(
@@ -212,13 +212,12 @@ def remains(
         mark: an example.
     """
     if missing >= SOME_MISSING:
-        grade = BAD if missing >= MANY_MISSING else WATCH
         finding = (
             f"{percent(missing)} of the texts in column {missing_column!r} stand for a missing "
             f"text, such as {text!r}."
         )
         change = "Leave these rows out: an empty cell was read as text."
-        yield Verdict("texts", grade, finding, change, "texts missing", "false-negatives",
+        yield Verdict("texts", WATCH, finding, change, "texts missing", "false-negatives",
                       {"missing": missing})  # fmt: skip
     if marked >= MUCH_MARKUP and not (mark.startswith("<") and marked > A_FORMAT):
         finding = (

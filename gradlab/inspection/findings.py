@@ -113,8 +113,11 @@ def _copies(numbers: Numbers, steps: Steps) -> Verdict | None:
             f"{_repeats(numbers)}{pairs} of texts likely say the same, and the loss pushes them "
             f"apart. {_meetings(numbers)}, and these pairs {push}{_when_met(numbers)}"
         )
+    # That texts which are not equal say the same is a guess.
+    certain = bool(numbers["duplicates"])
+    grade = _by_share(share if share > SURELY * error else share - error, certain)
     return Verdict(
-        *("copies", _by_share(share if share > SURELY * error else share - error), finding, change),
+        *("copies", grade, finding, change),
         name=name,
         symptom="false-negatives",
         evidence=_evidence(share),
@@ -190,7 +193,7 @@ def _false_hard_negatives(numbers: Numbers, steps: Steps) -> Verdict | None:
     )
     change = "Remove the false hard negatives, or mask them."
     return Verdict(
-        *("hard negatives", _by_share(share), finding, change),
+        *("hard negatives", _by_share(share, certain=False), finding, change),
         name="false hard negatives",
         symptom="false-negatives",
         evidence=_evidence(share),
@@ -373,8 +376,9 @@ def _mask(numbers: Numbers) -> Verdict | None:
     return Verdict("mask", GOOD, finding, change, name=name)
 
 
-def _by_share(share: float) -> Grade:
-    return BAD if share >= LARGE else GOOD if share < NEGLIGIBLE else WATCH
+def _by_share(share: float, certain: bool) -> Grade:
+    """Return the grade of what costs a share of the push; it is bad only if that is certain."""
+    return GOOD if share < NEGLIGIBLE else BAD if share >= LARGE and certain else WATCH
 
 
 def _evidence(share: float) -> dict[str, float]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradlab.numbers import percent
-from gradlab.verdict import BAD, WATCH, Verdict
+from gradlab.verdict import BAD, WATCH, Grade, Verdict
 
 # Shares of numbers or identifiers, and of texts whose spaces are wrong, from which on a column is
 # not one of texts.
@@ -41,7 +41,8 @@ def without_words(column: str, share: float) -> Verdict | None:
     change = "Remove the column, give a score as the column label, and texts as words."
     # Figures may be what is learnt; a name that says otherwise is a second sign.
     name = "column of identifiers" if NAME_OF_NUMBERS.search(column) else "column of numbers"
-    return Verdict("texts", BAD, finding, change, name, "loss-at-chance", {"numbers": share})
+    grade: Grade = WATCH if name == "column of numbers" else BAD
+    return Verdict("texts", grade, finding, change, name, "loss-at-chance", {"numbers": share})
 
 
 def spaced_wrongly(column: str, share: float, text: str) -> Verdict | None:

@@ -163,12 +163,16 @@ EFFECTS: dict[str, tuple[str, ...]] = {
 # of an unusual kind may look like it. What comes of training is the second sign.
 _OUTCOME = (
     *("hardly told apart", "loss of guessing", "loss rises", "loss came back", "training hurts"),
-    *("score fell", "score does not improve", "order reversed", "order falls", "pairs unrelated"),
-    *("opposite directions", "no progress"),
+    *("score fell", "score does not improve", "order falls", "pairs unrelated", "no progress"),
+    *("collapse", "opposite directions"),
 )
 TRENDS: dict[str, tuple[str, ...]] = {
-    "push reversed": (
-        *("collapse", "loss reversed", "other row as target", "target of another column"),
-        *("labels ignored", "pairs without a part", "temperature unbounded", *_OUTCOME),
-    ),
+    name: _OUTCOME
+    for name in (
+        *("push reversed", "loss reversed", "pairs without a part", "other row as target"),
+        *("targets misdirected", "labels ignored", "labels reversed", "loss maximised"),
+        *("steps uphill", "weights go back", "weights replaced", "moved by hand"),
+        *("nothing to learn", "ratio too low", "temperature too high", "order reversed"),
+        *("views interleaved", "texts left out", "embeddings unused"),
+    )
 }
