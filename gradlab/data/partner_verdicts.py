@@ -63,8 +63,7 @@ def partners(
         if sorted_column:
             column = "second" if sorted_column > 1 else "first"
             finding += f" Indeed the {column} column is sorted, while the other one is not."
-        grade = BAD if sorted_column else WATCH
-        return Verdict("pairs", grade, finding, CHANGE, "texts of other rows", SYMPTOM, evidence)
+        return Verdict("pairs", WATCH, finding, CHANGE, "texts of other rows", SYMPTOM, evidence)
     if recurring < SOME_WORDS:
         return None
     if (

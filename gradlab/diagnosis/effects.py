@@ -180,7 +180,6 @@ TRENDS: dict[str, tuple[str, ...]] = {
         *("positives and negatives exchanged", "negatives share the words", *_MIXED),
         *("columns in another order", "placeholders", "texts of a template"),
     ),
-    "texts of other rows": ("pairs at chance", "sorted rows", "rows shifted", *_MIXED),
     "rows shifted": ("pairs at chance", "texts of other rows", *_MIXED),
     "rows mixed in batches": ("pairs at chance", *_MIXED),
     "positives and negatives exchanged": (
@@ -200,7 +199,6 @@ TRENDS: dict[str, tuple[str, ...]] = {
         *("dropout too high", "embedding is random", "embedding depends on other rows"),
         *("embedding depends on its batch", *_AT_CHANCE),
     ),
-    "dropout too high": ("noise drowns texts", *_AT_CHANCE),
     "tokens unseen": (
         *("collapsed", "texts embed alike", "views equal", "no beginning of sequence"),
         *("little gradient", *_AT_CHANCE),

@@ -70,8 +70,8 @@ def loss(
         yield Verdict("loss", GOOD, finding, name="loss usual", evidence=evidence)
 
 
-# Factors between a temperature and the published one that are of the wrong order, and unusual.
-WRONG_ORDER, UNUSUAL = 10, 6
+# Factor between a temperature and the published one that is unusual.
+UNUSUAL = 6
 
 
 def temperature(temperature: float, published: float) -> Iterator[Verdict]:
@@ -85,7 +85,6 @@ def temperature(temperature: float, published: float) -> Iterator[Verdict]:
     if ratio <= UNUSUAL:
         yield Verdict("temperature", GOOD, finding, name="temperature usual", evidence=evidence)
         return
-    grade = BAD if ratio >= WRONG_ORDER else WATCH
     name = "temperature too high" if temperature > published else "temperature too low"
     high = temperature > published
     finding += " All negatives weigh the same." if high else " One negative has all the weight."
@@ -93,7 +92,7 @@ def temperature(temperature: float, published: float) -> Iterator[Verdict]:
         f"Set a temperature near {published:g}; sentence-transformers' scale is its reciprocal, "
         f"about {1 / published:g}."
     )
-    yield Verdict("temperature", grade, finding, change, name, "temperature", evidence)
+    yield Verdict("temperature", BAD, finding, change, name, "temperature", evidence)
 
 
 # A scale of cosines, which multiplies the square of the length of embeddings in dot products.
@@ -111,14 +110,13 @@ def logits(scale: float, length: float) -> Iterator[Verdict]:
     evidence = {"scale": scale, "length": length}
     # Plain dot products are usual: the encoder learns how long its embeddings are.
     if scale > PLAIN and of_cosines > UNUSUAL * SCALE_OF_COSINES:
-        grade = BAD if of_cosines > WRONG_ORDER * SCALE_OF_COSINES else WATCH
         finding = (
             f"Scale {scale:g} multiplies dot products of embeddings of length {length:.3g}: for "
             f"cosines that is a scale of {of_cosines:.3g}, a temperature of {1 / of_cosines:.2g}."
         )
         change = "Add models.Normalize() to the encoder, use cos_sim, or set scale=1."
         name = "logits too large"
-        yield Verdict("temperature", grade, finding, change, name, "temperature", evidence)
+        yield Verdict("temperature", WATCH, finding, change, name, "temperature", evidence)
 
 
 def gradient_cache(

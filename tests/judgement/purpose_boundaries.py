@@ -87,7 +87,7 @@ PURPOSE_RUNS = [
     Run("far steps from small weights, in vain", STEPS | BLOWN | {"batch_loss": at_once(1.0,
         0.93)}, "Weights", "bad"),
     Run("trials of a line search", returning(0.22), "Weights", ""),
-    Run("weights that are loaded again", returning(0.18), "Weights", "bad", "went back"),
+    Run("weights that are loaded again", returning(0.18), "Weights", "watch", "went back"),
     Run("sentences with one embedding", APART | {"negative_cosine": 1 - 0.7e-6,
         "positive_cosine": 1 - 0.7e-6, "effective_rank": 1.0}, "Spread", "bad"),
     Run("sentences with nearly one embedding", APART | {"negative_cosine": 1 - 1.4e-6,

@@ -176,8 +176,8 @@ ROW_RUNS = [
     Run("weights moved by hand in a run of 3", few(3, **STEPS, moved_before_step=8.0), "Weights",
         ""),
     Run("weights moved by hand in a run of 6", few(6, **STEPS, moved_before_step=8.0), "Weights",
-        "bad"),
-    Run("the tokens of one text in a run of 9", few(9, **APART, idle_texts=0.9), "Batch", "bad"),
+        "watch"),
+    Run("the tokens of one text in a run of 9", few(9, **APART, idle_texts=0.9), "Batch", "watch"),
 ]  # fmt: skip
 
 

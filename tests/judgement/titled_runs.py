@@ -199,7 +199,11 @@ TITLED = [
     Run("Spearman's correlation rises alone", APART | {"eval_a_spearman_cosine": [0.5, 0.6],
         "eval_a_pearson_cosine": [0.5, 0.495]}, "Scores", "good", "Spearman"),
     Run("Spearman's correlation rises, and Pearson's falls", APART | {"eval_a_spearman_cosine":
-        [0.5, 0.6], "eval_a_pearson_cosine": [0.5, 0.45]}, "Scores", "bad", "Pearson"),
+        [0.5, 0.6], "eval_a_pearson_cosine": [0.5, 0.45]}, "Scores", "watch", "Pearson"),
+    Run("a fifth of a score is lost", APART | {"eval_a_spearman_cosine": [0.5, 0.4]},
+        "Scores", "watch", "training hurts"),
+    Run("three tenths of a score are lost", APART | {"eval_a_spearman_cosine": [0.5, 0.35]},
+        "Scores", "bad", "training hurts"),
     Run("neither correlation rises", APART | {"eval_a_spearman_cosine": [0.5, 0.495],
         "eval_a_pearson_cosine": [0.5, 0.495]}, "Scores", "watch", "has not improved"),
     Run("a new head that stays so", few(7, **NEW_HEAD), "Spread", "bad", "own view", TRAIN),
