@@ -44,8 +44,8 @@ def of_texts(
     counts = [Counter(column) for column in cells]
     alike = [[signed(text) for text in column] for column in cells[:2]]
     rows, pairs = len(cells[0]), sum(_repeats(Counter(column)) for column in alike)
-    if len(cells) > 1:
-        pairs -= _repeats(Counter(zip(*alike, strict=True)))
+    whole = _repeats(Counter(zip(*alike, strict=True)))
+    pairs -= whole if len(cells) > 1 else 0
     text, repeats = max((count.most_common(1)[0] for count in counts), key=lambda most: most[1])
     sampler = str(getattr(getattr(observation.args, "batch_sampler", ""), "value", "")).lower()
     shares = {name: _share(column, lambda text: not text.strip()) for name, column in table.items()}
@@ -58,6 +58,7 @@ def of_texts(
     }
     duplicates = {
         "pairs": pairs,
+        "whole": whole,
         "rows": rows,
         "batch": int(observation.args.train_batch_size),
         "kept_apart": "no_duplicates" in sampler,

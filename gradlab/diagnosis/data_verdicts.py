@@ -131,13 +131,14 @@ def texts(
 
 
 # Copies of itself that a row meets in its batch on average, whatever the size of the batch. Four
-# questions to each of 75 passages, .15 in batches of 16, gain as much as if they were kept apart.
-SOME_DUPLICATES = 0.04
+# questions to each of 75 passages, .15 in batches of 16, gain as much as if they were kept apart:
+# only of rows that are alike as a whole are many copies bad.
+MANY_DUPLICATES, SOME_DUPLICATES = 0.2, 0.04
 
 
 def duplicates(
     pairs: int, rows: int, batch: int, kept_apart: bool, most_repeated: str, repeats: int,
-    fewest: Sequence[Any] = (),
+    fewest: Sequence[Any] = (), whole: int = 0,
 ) -> Iterator[Verdict]:  # fmt: skip
     """Judge how often a batch contains a text twice, so that the text is its own negative.
 
@@ -149,8 +150,10 @@ def duplicates(
         most_repeated: the text that repeats most.
         repeats: number of rows that hold it.
         fewest: number of different texts of the column that has fewest of them, and its name.
+        whole: pairs of rows that share all texts.
     """
-    expected = pairs * batch * (batch - 1) / max(1, rows * (rows - 1))
+    met = batch * (batch - 1) / max(1, rows * (rows - 1))
+    expected = pairs * met
     finding = (
         f"{counted(pairs, 'pair')} of {rows:,} rows {'shares' if pairs == 1 else 'share'} a text. "
         f"In a batch of {batch}, {expected:.2g} such pairs meet on average."
@@ -163,12 +166,13 @@ def duplicates(
         finding += " The batch sampler keeps them apart." if kept_apart else ""
         yield Verdict("duplicates", GOOD, finding, name="few duplicates", evidence=evidence)
         return
+    grade = BAD if 2 * whole * met / max(1, batch) > MANY_DUPLICATES else WATCH
     change = "Set batch_sampler=BatchSamplers.NO_DUPLICATES, and look at `gradlab inspect`."
     if fewest and fewest[0] < batch:  # which no sampler keeps apart
         finding += f" Column {fewest[1]!r} has {counted(fewest[0], 'different text')}, fewer than "
         finding += "a batch has rows: it seems to hold titles or classes, not the text of each row."
         change = "Give the column whose texts belong to one row each, or a loss of classes."
-    yield Verdict("duplicates", WATCH, finding, change, "duplicates", "false-negatives", evidence)
+    yield Verdict("duplicates", grade, finding, change, "duplicates", "false-negatives", evidence)
 
 
 # Rounding error of cosines that are 1; share of equal views that makes a fault of them.
@@ -368,11 +372,11 @@ def role_of(name: str) -> str:
     return part_of(name, PARTS) or part_of(" ".join(_words_of_name(name)[:1]), USUAL_PARTS)
 
 
-def part_of(name: str, parts: Mapping[str, str]) -> str:
+def part_of(name: str, roles: Mapping[str, str]) -> str:
     """Return the first part one of whose words stands in a name; empty for none."""
     words = _words_of_name(name)
     return next(
-        (role for role, patterns in parts.items() for pattern in patterns.split()
+        (role for role, patterns in roles.items() for pattern in patterns.split()
          if any(re.fullmatch(pattern, word) for word in words)), "",
     )  # fmt: skip
 

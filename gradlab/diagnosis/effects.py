@@ -171,26 +171,13 @@ EXCUSES: dict[str, tuple[str, ...]] = {
 _MIXED = ("pairs at chance in part", "part of the pairs unrelated")
 _AT_CHANCE = ("pairs at chance", "worse than chance")
 TRENDS: dict[str, tuple[str, ...]] = {
-    "columns in another order": (
-        *("positives and negatives exchanged", "negatives share the words", "negatives nearer"),
-        *("tokens unknown", "placeholders", "texts of other rows", *_MIXED, *_AT_CHANCE),
-    ),
-    "pairs at chance": (
-        *("texts of other rows", "rows shifted", "rows mixed in batches", "texts missing"),
-        *("positives and negatives exchanged", "negatives share the words", *_MIXED),
-        *("columns in another order", "placeholders", "texts of a template"),
-    ),
     "rows shifted": ("pairs at chance", "texts of other rows", *_MIXED),
     "rows mixed in batches": ("pairs at chance", *_MIXED),
     "positives and negatives exchanged": (
         *("negatives nearer", "columns in another order", "pairs at chance"),
     ),
-    "labels reversed": (
-        *("labels reversed in part", "labels against words", "labels out of range", *_AT_CHANCE),
-    ),
     "labels shifted": ("labels reversed in part", "labels of equal texts too low"),
     "labels missing": ("labels reversed in part", "unrelated at minus one"),
-    "teacher reversed": ("negatives nearer", "teacher in other units"),
     "loss of labels reversed": ("labels reversed", *_AT_CHANCE),
     "gold reversed": ("labels reversed", "answers shifted"),
     "gold unrelated": ("answers shifted", "gold without common words", "gold missing"),
@@ -203,22 +190,19 @@ TRENDS: dict[str, tuple[str, ...]] = {
         *("collapsed", "texts embed alike", "views equal", "no beginning of sequence"),
         *("little gradient", *_AT_CHANCE),
     ),
-    "temperature too low": ("loss zero", "loss changed outside", *_AT_CHANCE),
-    "temperature too high": ("loss cannot fall", "few negatives", *_AT_CHANCE),
     "embeddings are shares": ("embeddings without sign", "plan hardly moves", *_AT_CHANCE),
     "margin met": ("loss asks nothing", "loss zero"),
     "margins too lenient": ("loss zero", "labels already met"),
     "loss zero": (
         *("margin met", "labels equal", "one class", "classes alone", "labels between"),
         *("views equal", "texts embed alike", "collapsed", "loss asks nothing", "batch of one"),
-        *("guide masks all", "temperature too low", "labels already met", "sorted rows"),
+        *("temperature too low", "labels already met", "sorted rows"),
     ),
     "one class": ("loss zero", "no gradient", "sorted rows"),
-    "guide masks all": ("loss zero", "no gradient"),
+    "guide masks all": ("no gradient",),
     "rate ends early": ("plan hardly moves", "few steps", "weights not loaded"),
     "routes exchanged": _AT_CHANCE,
     "route without column": ("part without gradient", "little gradient"),
     "weights of the loss frozen": ("labels ignored", "no gradient"),
     "weights not registered": ("no gradient", "labels ignored"),
-    "frozen": ("no gradient", "optimizer lacks weights"),
 }

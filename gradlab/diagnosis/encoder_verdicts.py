@@ -310,9 +310,9 @@ def noise(
                   "score-does-not-rise", {"same": same, "itself": itself})  # fmt: skip
 
 
-# Share of truncated texts that is worth a remark; share of the words common to the texts of a row
-# that may be cut off: many documents begin with them.
-SOME_CUT, FEW_LOST = 0.25, 0.2
+# Share of truncated texts that is worth a remark; share and length from which on it is bad; share
+# of the words common to the texts of a row that may be cut off: many documents begin with them.
+SOME_CUT, MOST_CUT, VERY_SHORT, FEW_LOST = 0.25, 0.75, 6, 0.2
 
 
 def length(
@@ -349,11 +349,12 @@ def length(
     if truncated < SOME_CUT or (lost is not None and lost < FEW_LOST):
         yield Verdict("length", GOOD, finding, name="length fits")
         return
+    grade = BAD if truncated > MOST_CUT and limit <= VERY_SHORT else WATCH
     change = "Raise model.max_seq_length if the rest of a text matters."
     if side == "left":
         finding += " They are truncated on the left: their beginnings are cut off."
         change = "Set model.tokenizer.truncation_side = 'right', or raise model.max_seq_length."
-    yield Verdict("length", WATCH, finding, change, "cut off", "score-does-not-rise")
+    yield Verdict("length", grade, finding, change, "cut off", "score-does-not-rise")
 
 
 # Share of a module's real change that its derivative foretells, below which no gradient passes. It

@@ -70,8 +70,9 @@ def loss(
         yield Verdict("loss", GOOD, finding, name="loss usual", evidence=evidence)
 
 
-# Factor between a temperature and the published one that is unusual.
-UNUSUAL = 6
+# Factors between a temperature and the published one that are of the wrong order, and unusual: 0.5
+# is published as well.
+WRONG_ORDER, UNUSUAL = 15, 6
 
 
 def temperature(temperature: float, published: float) -> Iterator[Verdict]:
@@ -85,6 +86,7 @@ def temperature(temperature: float, published: float) -> Iterator[Verdict]:
     if ratio <= UNUSUAL:
         yield Verdict("temperature", GOOD, finding, name="temperature usual", evidence=evidence)
         return
+    grade = BAD if ratio >= WRONG_ORDER else WATCH
     name = "temperature too high" if temperature > published else "temperature too low"
     high = temperature > published
     finding += " All negatives weigh the same." if high else " One negative has all the weight."
@@ -92,7 +94,7 @@ def temperature(temperature: float, published: float) -> Iterator[Verdict]:
         f"Set a temperature near {published:g}; sentence-transformers' scale is its reciprocal, "
         f"about {1 / published:g}."
     )
-    yield Verdict("temperature", BAD, finding, change, name, "temperature", evidence)
+    yield Verdict("temperature", grade, finding, change, name, "temperature", evidence)
 
 
 # A scale of cosines, which multiplies the square of the length of embeddings in dot products.

@@ -46,6 +46,7 @@ from gradlab.diagnosis.optimizer_measurements import (
     precision,
     rates_of,
 )
+from gradlab.diagnosis.optimizer_verdicts import LOSS_IS_0
 from gradlab.diagnosis.trial_step import positions_of
 from gradlab.diagnosis.truncation import longest_text, lost_words
 from gradlab.errors import first_line
@@ -126,7 +127,7 @@ def gradient(observation: Observation) -> Numbers:
     due = due or list(observation.trained)  # lora_B is frozen
     missed = [name for name in due if name not in reached]
     adapters = [name for name in due if ADAPTER.search(name)]
-    is_zero = "" if any(batch.value for batch in batches) else "the loss is 0"
+    is_zero = "" if any(batch.value for batch in batches) else LOSS_IS_0
     return {
         "due": len(due),
         "reached": len(due) - len(missed),

@@ -208,11 +208,11 @@ def _are_modules(observation: Observation, missing: list[str], managed: set[int]
 
     These are the modules of a model of sentence-transformers, such as the encoder below a head.
     """
-    parts = {name.split(".")[0] for name in missing}
+    modules = {name.split(".")[0] for name in missing}
     remainder = [name for name, weight in observation.trained.items() if id(weight) in managed]
-    if "loss" in parts:
+    if "loss" in modules:
         return False
-    return bool(remainder) and not any(name.split(".")[0] in parts for name in remainder)
+    return bool(remainder) and not any(name.split(".")[0] in modules for name in remainder)
 
 
 def _is_drawn(weight: Tensor) -> bool:

@@ -75,6 +75,9 @@ def weights(
         yield Verdict(subject, GOOD, finding, name="weights trained")
 
 
+LOSS_IS_0 = "the loss is 0"
+
+
 def gradient(
     due: int, reached: int, missed: str, adapters: int, reached_adapters: int,
     broken: int, broken_name: str, reason: str, idle: str = "",
@@ -109,7 +112,8 @@ def gradient(
         )
         if adapters:
             change += " Adapters must be active (enable_adapters), and lora_alpha above 0."
-        yield Verdict(subject, BAD, finding, change, "no gradient", still)
+        grade = WATCH if reason == LOSS_IS_0 else BAD  # which is judged by itself
+        yield Verdict(subject, grade, finding, change, "no gradient", still)
     elif idle and reached:
         finding = f"It reaches no tensor of {idle}: this part of the encoder is never used."
         change = "Let some column pass through it, or freeze it if it is not meant to be trained."

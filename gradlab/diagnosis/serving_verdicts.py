@@ -358,8 +358,8 @@ def endings(
                   {"share": share})  # fmt: skip
 
 
-# Share of rows whose texts stand in different rows that is worth a remark, and is bad; fewest rows.
-SOME_APART, MANY_APART, ENOUGH_ROWS = 0.05, 0.4, 16
+# Share of rows whose texts stand in different rows that is worth a remark; fewest rows.
+SOME_APART, ENOUGH_ROWS = 0.05, 16
 
 
 def mixed(rows: int, apart: float) -> Iterator[Verdict]:
@@ -377,6 +377,5 @@ def mixed(rows: int, apart: float) -> Iterator[Verdict]:
         "together."
     )
     change = "Look at the data collator and the transform: they must keep the columns of a row."
-    grade = BAD if apart >= MANY_APART else WATCH
-    yield Verdict("pairs", grade, finding, change, "rows mixed in batches", "loss-at-chance",
+    yield Verdict("pairs", BAD, finding, change, "rows mixed in batches", "loss-at-chance",
                   {"apart": apart})  # fmt: skip

@@ -244,8 +244,8 @@ def batch_dependence(model: Any, texts: Sequence[str]) -> dict[str, Any] | None:
             with_longer = model.encode([text, longer], **encode)[0].double()
             alone = model.encode([longer], **encode)[0].double()
             longer_with_shortest = model.encode([longer, candidates[0]], **encode)[0].double()
-            some = " ".join(candidates[-2:])  # beyond the reach of a convolution
-            with_some_padding = model.encode([text, some], **encode)[0].double()
+            doubled = " ".join(candidates[-2:])  # beyond the reach of a convolution
+            with_some_padding = model.encode([text, doubled], **encode)[0].double()
             with_copy_again = model.encode([text, text], **encode)[0].double()
             swapped = _swapped(model, candidates, encode)
     except Exception:  # a model whose inputs are no texts

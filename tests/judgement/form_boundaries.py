@@ -77,8 +77,8 @@ OF_FORETOLD: list[tuple[Any, ...]] = [
     ("relation", FORETOLD | {"foretold": 0.55}, ""),
     ("relation", FORETOLD | {"foretold": 0.95}, "watch"),
     ("relation", FORETOLD | {"foretold": 0.98}, ""),
-    ("relation", FALLING, "watch", "the labels fall where texts belong together"),
-    ("relation", FALLING | {"foretold": 0.98}, "watch"),
+    ("relation", FALLING, "bad", "the labels fall where texts belong together"),
+    ("relation", FALLING | {"foretold": 0.98}, "bad"),
     ("relation", FALLING | {"fitting": -0.25}, ""),
     ("relation", FALLING | {"rows": 100, "fitting": -0.32}, ""),
 ]
@@ -277,7 +277,7 @@ OF_FORMS: list[tuple[Any, ...]] = [
     ("outweighed", {"share": 0.7e-5, "rows": 16}, ""),
     ("outweighed", {"share": 1.4e-5, "rows": 16}, "watch"),
     ("shape", LOUD | {"pairing": 0.0045, "rows": 16}, ""),
-    ("shape", LOUD | {"pairing": 0.009, "rows": 16}, "watch", "huge scale"),
+    ("shape", LOUD | {"pairing": 0.009, "rows": 16}, "bad", "huge scale"),
     ("lengths_in_batches", {"column": "a", "share": 0.7, "tokens": 9.0}, ""),
     ("lengths_in_batches", {"column": "a", "share": 0.5, "tokens": 6.0}, "watch", "truncated"),
 ]

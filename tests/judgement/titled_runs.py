@@ -200,7 +200,7 @@ TITLED = [
         "eval_a_pearson_cosine": [0.5, 0.495]}, "Scores", "good", "Spearman"),
     Run("Spearman's correlation rises, and Pearson's falls", APART | {"eval_a_spearman_cosine":
         [0.5, 0.6], "eval_a_pearson_cosine": [0.5, 0.45]}, "Scores", "watch", "Pearson"),
-    Run("a fifth of a score is lost", APART | {"eval_a_spearman_cosine": [0.5, 0.4]},
+    Run("a seventh of a score is lost", APART | {"eval_a_spearman_cosine": [0.5, 0.43]},
         "Scores", "watch", "training hurts"),
     Run("three tenths of a score are lost", APART | {"eval_a_spearman_cosine": [0.5, 0.35]},
         "Scores", "bad", "training hurts"),

@@ -83,9 +83,9 @@ CEILING = 0.98
 HARDER = "Evaluate on harder data: more documents, or negatives that are nearer."
 # Differences by chance up to which there is hardly room above a score to show that it has improved.
 ROOM = 2.0
-# Share of its value before training from which on a loss is bad, and not to be watched; also that
-# which a score must have lost while the run goes on.
-LOST_SO_FAR = 0.25
+# Shares of its value before training that a score must have lost while the run goes on, and from
+# which on what is lost is bad.
+LOST_SO_FAR, LOST_MUCH = 0.25, 0.2
 # Accuracy among triplets, of which chance gives a half, and correlation, of which it gives 0, that
 # no harm brings about but only an order that is reversed; cosine by which training tells apart.
 FAR_BELOW_HALF, FAR_BELOW_0, TOLD_APART = 0.2, -0.3, 0.1
@@ -148,7 +148,7 @@ def training_hurts(
         change = f"{AGAINST_TRAINING} Else: {change[:1].lower()}{change[1:]}"
     return Verdict(
         "Scores",
-        BAD if before - late[-1] >= LOST_SO_FAR * before else WATCH,
+        BAD if before - late[-1] >= LOST_MUCH * before else WATCH,
         finding,
         background.queue_advice or change,
         name="training hurts",
