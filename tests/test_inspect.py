@@ -32,7 +32,7 @@ from gradlab.inspection.gradient_share import (
     share_of_candidates,
 )
 from gradlab.inspection.same_meaning import slot_words, state_other_facts
-from gradlab.inspection.texts import prompt_of
+from gradlab.inspection.texts import Texts, prompt_of
 from gradlab.inspection.vectors import NEIGHBOURS, Vectors, nearest_pairs
 from gradlab.inspection.word_index import WordIndex
 from tests.node import run_script
@@ -557,6 +557,9 @@ def test_texts_that_differ_only_in_the_prompt_of_their_column_are_counted():
     assert plain.texts.prompts == {}
     assert prompt_of(["a b"] * 9) == ""
     assert prompt_of(["a bc", "a bd"]) == ""
+    # A text with the prompt of one column stands in another one, which has none.
+    table = Texts(anchors, [anchors[0], *corpus(19, 1)])
+    assert (table.prompts, table.alike_behind_prompts) == ({"sentence": "query:"}, 0)
 
 
 def test_a_loss_given_as_code_has_a_share_of_its_gradient_alive(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import re
@@ -142,12 +143,13 @@ class Texts:
         """Number of texts that repeat another one but for the prompts of their columns."""
         if not self.prompts:
             return 0
-        whole, behind = set(), set()
+        # A text may stand in two columns, of which one has a prompt.
+        texts_by_ending: dict[int, set[int]] = collections.defaultdict(set)
         for name, column in self.columns.items():
             start = len(self.prompts.get(name, ""))
-            whole |= {hash(normalize(text)) for text in column}
-            behind |= {hash(normalize(text[start:])) for text in column}
-        return len(whole) - len(behind)
+            for text in column:
+                texts_by_ending[hash(normalize(text[start:]))].add(hash(normalize(text)))
+        return sum(len(texts) - 1 for texts in texts_by_ending.values())
 
     @functools.cached_property
     def unreadable(self) -> dict[str, tuple[float, float, str]]:
