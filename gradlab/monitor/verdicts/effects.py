@@ -172,7 +172,7 @@ TRENDS: dict[str, tuple[str, ...]] = {
         *("push reversed", "loss reversed", "pairs without a part", "other row as target"),
         *("targets misdirected", "labels ignored", "labels reversed", "loss maximised"),
         *("steps uphill", "weights go back", "weights replaced", "moved by hand"),
-        *("nothing to learn", "ratio too low", "temperature too high"),
+        "nothing to learn",
         *("views interleaved", "texts left out", "embeddings unused"),
     )
 }

@@ -19,7 +19,7 @@ from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
 # Mean cosine below which different sentences are apart, while the two views of each are the same;
 # cosine of two views that are the same text without dropout.
-APART, SAME = 0.9, 1 - 1e-6
+APART, SAME, NEARLY_SAME = 0.9, 1 - 1e-6, 0.9995
 # Mean cosine of different sentences that form one point; records after which embeddings that began
 # as one point should have spread. An untuned BERT begins near .92.
 ONE_POINT, PATIENCE = 0.98, 10
@@ -135,8 +135,9 @@ def collapse(records: Records) -> Verdict | None:
     if ranks_first:
         in_order = " Positives rank first all the same."
     # Dropout may hide in training what tells texts apart in use, and encoders may begin as narrow:
-    # a score that suffers is proof, and so is one embedding of all.
-    is_proven = records.config is not None or score_suffers is not None or cosine > SAME
+    # a score that suffers is proof, and so is one embedding of all, then or since the beginning.
+    is_one = cosine > (SAME if narrower else NEARLY_SAME)
+    is_proven = records.config is not None or score_suffers is not None or is_one
     if not (is_proven or in_order):
         in_order = " An evaluator would show whether texts are told apart in use."
     return Verdict(
