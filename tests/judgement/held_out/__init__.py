@@ -10,6 +10,6 @@ of `h_*` and `i_*`, which confirm these, as of d3df67e3. No verdict was mended b
 a count of texts below 0, which one inspected table showed, was corrected.
 
 Remarks that are true of some sound set-ups wherever they are made are listed in commit 0f53d946:
-three here add adapters to an encoder that was tuned in memory, and are told that only the adapter is
-saved, and one inspected table has texts longer than the 64 tokens that are read.
+three here add adapters to an encoder that was tuned in memory, and are told that only the adapter
+is saved, and one inspected table has texts longer than the 64 tokens that are read.
 """
