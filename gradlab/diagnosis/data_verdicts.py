@@ -96,7 +96,7 @@ def texts(
         broken: for each column the share of texts with words broken by hyphens, and such a word.
         in_batch: whether texts of other rows are negatives, of which few different ones are few.
     """
-    for column, share in empty.items():
+    for column, share in sorted(empty.items(), key=lambda entry: -entry[1]):
         if share > 0:
             grade = BAD if share >= MANY_EMPTY else WATCH
             finding = f"{percent(share)} of the texts in column {column!r} are empty."

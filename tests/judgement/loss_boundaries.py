@@ -110,6 +110,7 @@ OF_LOSSES: list[tuple[Any, ...]] = [
     ("views", VIEWS | {"equal": 0.6, "same_texts": False}, "bad"),
     ("texts", {"empty": {"a": 0.007}, "numbers": {}}, "watch"),
     ("texts", {"empty": {"a": 0.014}, "numbers": {}}, "bad"),
+    ("texts", {"empty": {"a": 0.007, "b": 0.3}, "numbers": {}}, "bad", "column 'b'"),
     ("texts", {"empty": {"a": 0.0}, "numbers": {"a": 1.0}}, "watch"),
     # 1.7 and 3.4 standard deviations above chance, by the embeddings and by the words
     ("pairs", {"anchors": 48, "share": 0.57, "rows": 48, "word_share": 0.5}, "bad"),

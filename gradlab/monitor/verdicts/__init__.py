@@ -333,7 +333,8 @@ def _beside_problems(verdict: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
     if verdict.grade != GOOD or not (of_gradient or verdict.subject in OF_OUTCOME):
         return verdict
     for problem in graded(verdicts, BAD) + graded(verdicts, WATCH):
-        of_outcome = problem.grade == BAD or (of_gradient and problem.subject in OF_OUTCOME)
+        is_grave = problem.grade == BAD or problem.name in TRENDS
+        of_outcome = is_grave or (of_gradient and problem.subject in OF_OUTCOME)
         if of_outcome and problem.subject != "Run" and problem.dataset in ("", verdict.dataset):
             state = "is bad" if problem.grade == BAD else "needs watching"
             finding = f"{verdict.finding} This cannot be trusted while “{problem.title}” {state}."

@@ -240,7 +240,11 @@ def _no_push(records: Records, since: int) -> Verdict | None:
             "Rows are drawn to those of the third column, which have no gradient: they seem to be "
             "targets, as of a teacher, and no negatives."
         )
-        return Verdict("Learning", NOT_JUDGED, finding, name="drawn to targets", evidence=evidence)
+        change = (
+            "Confirm that the third column holds targets; as negatives they need a gradient (no "
+            "detach, no torch.no_grad), or another sign."
+        )
+        return Verdict("Learning", NOT_JUDGED, finding, change, "drawn to targets", "", evidence)
     if dissipation < -VANISHED:
         finding = (
             f"The push is reversed: the mean dissipation is {dissipation:.2g}, below 0, and the "
