@@ -111,15 +111,19 @@ def model(name: Any) -> Verdict:
 def _loaded(name: Any) -> tuple[Any, str]:
     """Return an encoder and its pooler as text.
 
-    A model of sentence-transformers that has modules of other kinds is loaded by that library.
+    A model of sentence-transformers that has modules of other kinds is loaded by that library, if
+    all are of its own: a class that a file names elsewhere is not imported.
     """
     from gradlab.encoder.model import Encoder
 
     listed = Path(os.fsdecode(name)) / "modules.json"
     if listed.exists():
         modules = json.loads(listed.read_text(encoding="utf-8"))
-        kinds = {str(module["type"]).rpartition(".")[2] for module in modules}
-        if kinds - OF_ENCODERS and _installed("sentence_transformers"):
+        entries = modules if isinstance(modules, list) else []
+        kinds = [str(entry.get("type")) for entry in entries if isinstance(entry, dict)]
+        is_known = all(kind.startswith("sentence_transformers.") for kind in kinds)
+        further = {kind.rpartition(".")[2] for kind in kinds} - OF_ENCODERS
+        if is_known and further and _installed("sentence_transformers"):
             from sentence_transformers import SentenceTransformer
 
             model = SentenceTransformer(os.fsdecode(name), device="cpu", local_files_only=True)
