@@ -7,8 +7,7 @@ import math
 from gradlab.monitor.arriving_gradient import ARRIVING, IDLE_DIMENSIONS, OWN_GRADIENT
 from gradlab.monitor.history import History
 from gradlab.monitor.optimizer_step import RATE
-from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT
-from gradlab.monitor.verdicts.steps import values_of
+from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, values_of
 from gradlab.numbers import percent
 from gradlab.verdict import WATCH, Verdict
 

@@ -16,8 +16,7 @@ from gradlab.monitor.history import TRAIN, of_dataset
 from gradlab.monitor.label_signs import SCORED
 from gradlab.monitor.label_trials import AS_SCORED, REVERSED
 from gradlab.monitor.verdicts.pairing import numbers_of
-from gradlab.monitor.verdicts.records import Records
-from gradlab.monitor.verdicts.steps import values_of
+from gradlab.monitor.verdicts.records import Records, values_of
 from gradlab.monitor.view_texts import PARTNERS
 from gradlab.verdict import Verdict
 

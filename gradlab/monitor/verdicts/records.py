@@ -319,6 +319,12 @@ def lost_half(score: Score) -> bool:
     return not score.last[1] > (score.best[1] + score.before) / 2
 
 
+def values_of(history: History, name: str) -> list[float]:
+    """Return the values of a number of all data sets, in order."""
+    names = [entry for entry in history.names(TRAIN) if entry.split(" ")[0] == name]
+    return [value for entry in names for value in history.points(TRAIN, entry).values()]
+
+
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     """Return the mean of values and its standard error."""
     return statistics.fmean(values), statistics.pstdev(values) / math.sqrt(len(values))

@@ -17,8 +17,8 @@ from gradlab.monitor.optimizer_step import GRADIENT_LEFT, OTHER_OPTIMIZER, RATE,
 from gradlab.monitor.setting_advice import USUAL_RATES
 from gradlab.monitor.step_effect import DESCENDS, STEP_SIZE, WAITED
 from gradlab.monitor.trained_part import HEAD_ONLY, NO_MATRIX, TRAINED
-from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT
-from gradlab.monitor.verdicts.steps import SCALED, late_values, values_of
+from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, values_of
+from gradlab.monitor.verdicts.steps import SCALED, late_values
 from gradlab.numbers import percent, short
 from gradlab.verdict import WATCH, Verdict
 

@@ -26,9 +26,9 @@ from gradlab.monitor.step_effect import (
     WAITED,
     WITHOUT_RATE,
 )
-from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT
+from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, values_of
 from gradlab.monitor.verdicts.small_steps import rate_for_factor
-from gradlab.monitor.verdicts.steps import late_values, values_of
+from gradlab.monitor.verdicts.steps import late_values
 from gradlab.monitor.verdicts.weights import STANDSTILL, warm_up
 from gradlab.monitor.weights_watch import LENGTH_LEFT
 from gradlab.numbers import percent, short

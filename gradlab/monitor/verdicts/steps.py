@@ -27,7 +27,13 @@ from gradlab.monitor.optimizer_step import (
     UNDONE,
 )
 from gradlab.monitor.replayed_gradient import REPLAYED, REPLAYED_COSINE
-from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, LEARNS, PERSISTENT, ends_of
+from gradlab.monitor.verdicts.records import (
+    ENOUGH_RECORDS,
+    LEARNS,
+    PERSISTENT,
+    ends_of,
+    values_of,
+)
 from gradlab.monitor.verdicts.training_loss import rises
 from gradlab.numbers import percent, short
 from gradlab.verdict import BAD, WATCH, Verdict
@@ -396,12 +402,6 @@ def settings(history: History) -> Verdict | None:
                        "optimizer made anew", "score-does-not-rise",
                        {"age": max(ages)})  # fmt: skip
     return None
-
-
-def values_of(history: History, name: str) -> list[float]:
-    """Return the values of a number of all data sets, in order."""
-    names = [entry for entry in history.names(TRAIN) if entry.split(" ")[0] == name]
-    return [value for entry in names for value in history.points(TRAIN, entry).values()]
 
 
 def late_values(history: History, name: str, missing: float = 0.0) -> list[float]:

@@ -7,8 +7,7 @@ import statistics
 
 from gradlab.monitor.history import History
 from gradlab.monitor.token_signs import COMMONEST_TOKEN, PADDING_GRADIENT
-from gradlab.monitor.verdicts.records import PERSISTENT, Records
-from gradlab.monitor.verdicts.steps import values_of
+from gradlab.monitor.verdicts.records import PERSISTENT, Records, values_of
 from gradlab.monitor.view_texts import EQUAL_TEXTS, FORETOLD_RANK, JOINED_TEXTS, OVERLAP_RANK
 from gradlab.numbers import percent
 from gradlab.verdict import WATCH, Verdict

@@ -6,12 +6,12 @@ import itertools
 import math
 import statistics
 
-from gradlab.monitor.history import BATCH_LOSS, TRAIN, History, of_dataset
+from gradlab.monitor.history import BATCH_LOSS, TRAIN, of_dataset
 from gradlab.monitor.movement import WEIGHTS_MOVED
 from gradlab.monitor.run_reader import Recording
 from gradlab.monitor.setting_advice import LEARNING, LossInUse, setting_change
 from gradlab.monitor.verdicts.embeddings import PAIRS_MAY_NOT_FIT
-from gradlab.monitor.verdicts.records import PERSISTENT, Records, ends_of
+from gradlab.monitor.verdicts.records import PERSISTENT, Records, ends_of, values_of
 from gradlab.numbers import short
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
@@ -42,7 +42,8 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
     first, last = ends
     evidence = {"first": first, "median of the last three": last}
     if len(losses) >= PERSISTENT and not any(losses[-PERSISTENT:]):
-        return _at_zero(losses, used, evidence, moved_in(run.history))
+        moved = max(values_of(run.history, WEIGHTS_MOVED), default=0.0)
+        return _at_zero(losses, used, evidence, moved)
     if used.loss is not None and used.loss.surrogate:
         finding = "The value of this loss is only a surrogate: its course says nothing."
         return Verdict("Loss", NOT_JUDGED, finding, name="surrogate", evidence=evidence)
@@ -74,12 +75,6 @@ def judge_loss(run: Recording, dataset: str) -> Verdict:
     below = f"; guessing would give {short(guessing)}" if guessing and guessing > last else ""
     finding = f"The loss fell: it {course}{below}."
     return Verdict("Loss", GOOD, finding, name="loss falls", evidence=evidence)
-
-
-def moved_in(history: History) -> float:
-    """Return how far weights have moved at most, relative to their size; 0 if that is unknown."""
-    names = [name for name in history.names(TRAIN) if name.startswith(WEIGHTS_MOVED)]
-    return max((v for name in names for v in history.points(TRAIN, name).values()), default=0.0)
 
 
 def course_of(ends: tuple[float, float]) -> str:

@@ -12,9 +12,8 @@ from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, TRAIN, History
 from gradlab.monitor.movement import STALE_GRADIENT, WEIGHTS_MOVED
 from gradlab.monitor.optimizer_step import OTHER_OPTIMIZER, RATE, RATE_SHARE
 from gradlab.monitor.step_effect import WAITED
-from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, Records
+from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, Records, values_of
 from gradlab.monitor.verdicts.small_steps import GIVE_WEIGHTS, why_still
-from gradlab.monitor.verdicts.steps import values_of
 from gradlab.numbers import percent, short
 from gradlab.settings.module import LEARNED
 from gradlab.verdict import BAD, WATCH, Verdict
