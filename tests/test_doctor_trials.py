@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import types
 
 import pytest
@@ -21,6 +22,7 @@ from gradlab.diagnosis import (
     broadcast_trials,
     column_trials,
     form_measurements,
+    installation,
     noise_trials,
     trials,
     word_tables,
@@ -147,6 +149,10 @@ def test_noise_is_that_of_the_library(bert, tmp_path):
         (lambda scores, labels: (scores - labels).abs(), False),
         (lambda scores, labels: (scores - labels[:, None]).abs(), True),
         (lambda scores, labels: (scores[:, None] - scores) * (labels > labels[:, None]), False),
+        (
+            lambda scores, labels: (0.1 - (scores - labels + 9).abs()).relu(),
+            False,
+        ),  # 0, a margin met
     ],
 )
 @pytest.mark.parametrize("size", [4, 5, 16])
@@ -340,3 +346,28 @@ def test_words_of_a_template_are_fixed_and_masks_are_not():
         f"xx xx {first} xx {second}" for first, second in zip(words, words[::-1], strict=True)
     ]
     assert fixed(masked) == pytest.approx(2 / 120)  # each word stands behind two masks of 120
+
+
+@pytest.mark.parametrize(
+    "modules",
+    [
+        [{"idx": 0, "name": "0", "path": "", "type": "trapped_module.Trap"}],
+        [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.BoW"},
+         {"idx": 1, "name": "1", "path": "", "type": "trapped_module.Trap"}],
+        [{"path": ""}],
+        ["Transformer"],
+        {"type": "trapped_module.Trap"},
+    ],
+)  # fmt: skip
+def test_a_class_that_a_model_names_elsewhere_is_not_imported(modules, tmp_path, monkeypatch):
+    trap = "from pathlib import Path\nPath('sprung').touch()\nTrap = object\n"
+    (tmp_path / "trapped_module.py").write_text(trap)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "config.json").write_text("{}")
+    verdict = installation.model(str(folder))
+    assert (verdict.name, verdict.grade) == ("model does not load", "bad")
+    assert not (tmp_path / "sprung").exists()

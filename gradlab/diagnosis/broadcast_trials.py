@@ -29,6 +29,8 @@ def broadcasts_labels(value_of: Callable[[Tensor], float], labels: Tensor) -> bo
     far = torch.where(places % 2 == 0, labels.max() + reach, labels.min() - reach)
     with contextlib.suppress(Exception):  # a loss that takes labels of a range only
         value = value_of(far)
+        if value == 0:  # a margin that is met, whatever the order
+            return False
         # Reversed, labels that alternate stay as they are if their number is odd.
         orders = [far.flip(0)] if len(far) % 2 == 0 else []
         orders.append(torch.cat([far[::2], far[1::2]]))
