@@ -79,10 +79,6 @@ class Corpus:
             raise GradlabError(f"the processes have different files {config.train_file!r}")
         return cls(file, columns, held_out, order, steps, loss_inputs)
 
-    def take(self, rows: NDArray[np.int64]) -> tuple[list[NDArray[Any]], ...]:
-        """Return token ids of several sentences, and of any second views and hard negatives."""
-        return tuple(column.take(rows) for column in self.columns)
-
 
 def check_data(config: TrainConfig) -> None:
     """Raise GradlabError if a run could not begin with its models and data.

@@ -118,8 +118,8 @@ class Objective(nn.Module):
     @property
     def loss(self) -> Loss:
         """The loss with the current values of its learned hyper-parameters."""
-        current: Loss = self._criterion.current
-        return current
+        loss: Loss = self._plain_loss or self._criterion.current
+        return loss
 
     @property
     def components(self) -> list[Component]:

@@ -148,7 +148,8 @@ class Trainer:
             with undisturbed(), torch.no_grad():
                 seed_everything(seed, number)
                 places = order[number * size : (number + 1) * size]
-                batch = self.objective.prepare(*self.corpus.take(places), row_numbers=places)
+                sequences = [column.take(places) for column in self.corpus.columns]
+                batch = self.objective.prepare(*sequences, row_numbers=places)
                 output = self.objective.evaluate(batch)
             yield output
 
@@ -315,7 +316,8 @@ class Trainer:
         loss_factor = self.processes.count / config.accumulation
         for number in range(config.accumulation):
             row_numbers = self.corpus.order[self.step * config.accumulation + number]
-            sequences = self.corpus.take(row_numbers[self._own_rows])
+            own_rows = row_numbers[self._own_rows]
+            sequences = [column.take(own_rows) for column in self.corpus.columns]
             batch = self.objective.prepare(*sequences, row_numbers=row_numbers)
             if config.chunked:
                 output: Output = self.objective.backward_in_chunks(batch, loss_factor)
