@@ -11,13 +11,15 @@ the place of the checker's error.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
+import random
 import re
 import sys
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import FunctionType, ModuleType
@@ -164,7 +166,8 @@ def _checked(function: Any, hints: Mapping[str, Any]) -> Any:
         if results is None:
             try:
                 if places:
-                    check_given()(*args, **kwargs)
+                    with _random_state_kept():
+                        check_given()(*args, **kwargs)
             except jaxtyping.TypeCheckError as error:
                 if refuses:
                     _raise_refusal(function, args, kwargs)
@@ -176,13 +179,24 @@ def _checked(function: Any, hints: Mapping[str, Any]) -> Any:
                 known[kinds] = results
         result = function(*args, **kwargs)
         if returns and (kind := _kind(result)) not in results:
-            check_result()(*args, **kwargs, result_of_call=result)
+            with _random_state_kept():
+                check_result()(*args, **kwargs, result_of_call=result)
             if kind is not _UNKNOWN_KIND:
                 results.add(kind)
         return result
 
     checked._shapes_are_checked = True  # type: ignore[attr-defined]  # a mark of this module
     return checked
+
+
+@contextlib.contextmanager
+def _random_state_kept() -> Iterator[None]:
+    """beartype draws the entry of a list that it checks from Python's generator, unlike gradlab."""
+    state = random.getstate()
+    try:
+        yield
+    finally:
+        random.setstate(state)
 
 
 def _check(

@@ -18,10 +18,9 @@ import gradlab
 from gradlab import GradlabError
 from gradlab.gradient.diagnostics import diagnose
 from gradlab.monitor.history import read_metrics
-from gradlab.monitor.loop_watch import LoopWatch
 from gradlab.monitor.probe import Probe, Snapshot
 from gradlab.monitor.run_reader import read_recording
-from gradlab.monitor.watch import TrainingWarning
+from gradlab.monitor.watch import LoopWatch, TrainingWarning
 from gradlab.report import write_report
 from tests.sentence_training import (
     columns_of,
@@ -82,6 +81,26 @@ def trained_before(bert, tmp_path_factory):
     make_trainer(
         bert, tmp_path_factory.mktemp("first"), infonce, columns_of(48, 1), max_steps=1
     ).train()
+
+
+class DrawingInfoNCE(type(gradlab.get_loss("infonce"))):
+    """A loss of one's own with formulas, which draws a random number in each call."""
+
+    name = "drawing_infonce"
+
+    def summary(self, negatives):
+        assert torch.rand(()) < 1
+        assert random.random() < 1
+        return super().summary(negatives)
+
+
+def test_formulas_of_ones_own_may_draw_random_numbers(tmp_path):
+    watcher = gradlab.watch(None, loss=DrawingInfoNCE(), output=tmp_path, every=1)
+    before = random_states()
+    for _ in range(2):
+        watcher.observe(torch.ones(6, 4) + torch.eye(6, 4), torch.eye(6, 4) + 0.5)
+    assert random_states() == before
+    assert watcher.to_frame()["gradient_dissipation"].notna().all()
 
 
 @pytest.mark.usefixtures("trained_before")

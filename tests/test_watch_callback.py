@@ -11,8 +11,8 @@ import torch
 
 import gradlab
 from gradlab import GradlabError
-from gradlab.monitor.history import Score
 from gradlab.monitor.run_reader import read_recording
+from gradlab.monitor.score import Score
 from gradlab.monitor.summaries import BLOCKS, sparkline
 from gradlab.monitor.watch import TrainingWarning
 from gradlab.monitor.watch_callback import evaluated_count

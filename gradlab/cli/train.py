@@ -121,7 +121,7 @@ def _print_result(result: TrainResult, ending: str) -> None:
     """Print where the encoder is, and the best score if there are scores."""
     click.echo(f"{ending}; encoder in {result.output / 'encoder'}")
     if result.best_step is not None:
-        from gradlab.monitor.history import readable
+        from gradlab.monitor.score import readable
 
         before = f" (before training {result.scores[0]:.4f})" if 0 in result.scores else ""
         best = f"{result.best_score:.4f} at step {result.best_step}{before}"

@@ -243,6 +243,11 @@ def check_closed_form(loss: Loss, purpose: str) -> None:
         )
 
 
+def is_of_gradlab(loss: Loss) -> bool:
+    """Return True if gradlab defines the loss and every loss nested in it."""
+    return all(type(nested).__module__.startswith("gradlab.") for nested in loss.within)
+
+
 def is_own(text: str) -> bool:
     """Return True if a text names an unregistered loss: ``module:Name`` or a ``.py`` file."""
     name = text.partition("(")[0]
@@ -335,8 +340,8 @@ def _from_text(text: str) -> Loss:
         return _adapt(text, {})
     cls, texts = _registry.read(text)
     loss = _build(cls, parse_hyperparameters(cls, texts))
-    of_gradlab = all(type(nested).__module__.startswith("gradlab.") for nested in loss.within)
-    if of_gradlab and "sentences" not in loss.looks_at:  # a mask reads its pairs from a file
+    reads_file = "sentences" in loss.looks_at  # a mask's pairs
+    if is_of_gradlab(loss) and not reads_file:
         if len(_losses_by_text) == _MOST_TEXTS:
             _losses_by_text.clear()
         _losses_by_text[text, os.environ.get(OWN_LOSSES, "")] = loss

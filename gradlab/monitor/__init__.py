@@ -1,8 +1,8 @@
 """Measurements of an encoder in training: what is recorded, where it is written, and what it means.
 
-`probe` keeps what the loss saw of a batch, and measures it. `metrics_recorder` writes the
-measurements to the metrics file of `history`; `watch`, `loop_watch` and `trainers` decide when.
-`run_reader` reads a run, and `verdicts` judges it: during training, and for `gradlab.report`.
+`probe` keeps what the loss saw of a batch, and measures it. `history` writes the measurements to
+a metrics file; `watch` and `watch_callback` decide when. `run_reader` reads a run, and `verdicts`
+judges it: during training, and for `gradlab.report`.
 """
 
 from gradlab.monitor.history import DIAGNOSTICS, EVALUATION, History, histogram_rows, read_metrics

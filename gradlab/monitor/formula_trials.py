@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gradlab.batch.batch import Batch
 from gradlab.losses.base import Loss
 from gradlab.seeds import seed_everything, undisturbed
 
@@ -204,6 +206,21 @@ def departure(loss: Loss | None, anchors: Tensor, positives: Tensor, value: floa
     }
     close = [n for n, v in mistakes.items() if abs(float(v) - value) <= 1e-4 * abs(value)]
     return close[0] if len(close) == 1 else ""
+
+
+def has_value(
+    loss: Callable[[Batch], Any], views: Batch, trained: float, tolerance: float
+) -> tuple[float, bool]:
+    """Return the value of a loss on a batch, and whether it is the trained one, up to rounding."""
+    with torch.no_grad():
+        computed = float(loss(views))
+        if abs(computed - trained) <= tolerance * abs(trained):
+            return computed, True
+        # A loss near 0 may be the difference of much larger numbers, with their rounding
+        # errors, which the loss of embeddings that do not belong together shows.
+        wrong = dataclasses.replace(views, positives=views.positives.roll(1, dims=0))
+        error = abs(computed - trained)
+        return computed, error <= tolerance * abs(float(loss(wrong))) < math.inf
 
 
 def _draws(function: Callable[..., Any], views: tuple[Tensor, ...]) -> bool:

@@ -1,22 +1,27 @@
-"""The history of a run: its metrics file, its numbers as series over steps, and its scores."""
+"""The history of a run: its metrics file, its numbers by step, and the `Recorder` of both."""
 
 from __future__ import annotations
 
 import bisect
+import contextlib
 import csv
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
 from gradlab.errors import GradlabError
-from gradlab.files import write_csv
+from gradlab.files import clear_unfinished, write_csv
+from gradlab.monitor.score import NO_SCORES, Score
 from gradlab.quantities import OF_CODE
+from gradlab.seeds import undisturbed
+from gradlab.verdict import Verdict
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,29 +33,11 @@ BATCH_LOSS = "batch_loss"
 METRICS, COLUMNS = "metrics.csv", ("step", "group", "name", "value")
 Row = tuple[int, str, str, float]
 Measurement = dict[str, dict[str, float]]  # numbers by name, by their group in a metrics file
+# Called with {``group/name``: value} and the step of everything that is written, except histograms.
+Listener = Callable[[dict[str, float], int], None]
 
-NAMES = {
-    "stsb_dev": "STS-B dev",
-    "ndcg_at_10": "Retrieval nDCG@10",
-    "eval_loss": "Evaluation loss",
-    "relative_push": "Mean relative push",
-    "pushed": "Share of sentences with a relative push of at least 0.01",
-    "hardest_share_of_pushed": "Share of the hardest negative, of pushed sentences",
-    "ratio_of_pushed": "Ratio of pushed sentences",
-    "ratio_median_of_pushed": "Median ratio of pushed sentences",
-}
-# Endings of the names under which sentence-transformers' evaluators log their measures.
-MEASURES = {
-    "spearman_cosine": "Spearman of cosines",
-    "pearson_cosine": "Pearson of cosines",
-    "spearman": "Spearman",
-    "pearson": "Pearson",
-    "cosine_accuracy": "accuracy by cosine",
-}
 # Lowest and highest edges of bins: cosines begin at -1, ratios end at 3.
 _LOWEST_EDGE, _HIGHEST_EDGE = -1.0, 3.0
-# Parts of names that trainers log among their evaluations and that are not scores.
-NO_SCORES = ("runtime", "per_second", "preparation_time", "_threshold")
 
 
 def write_metrics(path: Path, rows: Sequence[Row]) -> None:
@@ -238,6 +225,93 @@ class History:
         return pd.DataFrame(columns).sort_index().rename_axis("step")
 
 
+class Judge(Protocol):
+    """What a `Recorder` asks about the numbers that it has added to the history."""
+
+    history: History
+    failures: list[Verdict]
+
+    def judge(self, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
+        """Name the failures that numbers of one step confirm."""
+
+    def restart(self, history: History) -> Self:
+        """Return one for the same losses that was given a whole history."""
+
+
+class Recorder:
+    """Adds what a run measures to its history and at once to a file, and keeps known failures."""
+
+    def __init__(self, folder: str | Path, judge: Judge) -> None:
+        """Prepare to record; `begin` creates the file.
+
+        ``judge`` names failures; see `gradlab.monitor.verdicts.failures.FailureWatch`.
+        """
+        self.folder = Path(folder)  # where metrics.csv (step, group, name, value) is written
+        self.seconds = 0.0  # spent on measuring and writing
+        self.begun = False  # whether the file exists
+        self.history = judge.history  # everything that was recorded so far
+        self._judge, self._reported = judge, 0
+        self._listeners: list[Listener] = []
+
+    @property
+    def failures(self) -> list[Verdict]:
+        """Known failures that training has shown so far."""
+        return self._judge.failures
+
+    def begin(
+        self, keep: Callable[[Row], bool] | None = None, listeners: Iterable[Listener] = ()
+    ) -> None:
+        """Create the file, and write the numbers that came before the first call.
+
+        ``keep`` selects rows to continue from in the folder's earlier recording; None discards it.
+
+        Raises:
+            GradlabError, OSError: if the folder or the file cannot be written.
+        """
+        path = self.folder / METRICS
+        clear_unfinished(self.folder, METRICS)
+        early = [] if self.begun else self.history.rows()
+        earlier = [row for row in read_metrics(path) if keep(row)] if keep and path.exists() else []
+        rows = list({row[:3]: row for row in [*early, *earlier]}.values())
+        write_metrics(path, rows)
+        self.begun, self._listeners = True, list(listeners)
+        self._judge = self._judge.restart(History.of(rows, self.history.total_steps))
+        self.history = self._judge.history
+        self._reported = 0
+
+    def write(self, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
+        """Write the numbers of one step, by group; before :meth:`begin` they are kept for the file.
+
+        Random generators are left unchanged.
+
+        Raises:
+            GradlabError: if the file cannot be written.
+        """
+        with self.timed():
+            if self.begun:
+                append_metrics(self.folder / METRICS, step, groups)
+            self.history.add_groups(step, groups)
+            for group, values in groups.items() if self._listeners else ():
+                named = {f"{group}/{name}": float(v) for name, v in values.items() if v == v}
+                for listener in self._listeners if group != HISTOGRAM else ():
+                    with undisturbed():
+                        listener(named, step)
+            self._judge.judge(step, groups)
+
+    @contextlib.contextmanager
+    def timed(self) -> Iterator[None]:
+        """Add the time that the block takes to :attr:`seconds`."""
+        began = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - began
+
+    def new_failures(self) -> list[Verdict]:
+        """Return the failures that were named since the last call."""
+        failures, reported = self.failures, self._reported
+        self._reported = len(failures)
+        return failures[reported:]
+
+
 def of_dataset(name: str, dataset: str) -> str:
     """Return the name of a group or number of one dataset, such as ``"batch_loss quora"``."""
     return f"{name} {dataset}".strip()
@@ -267,81 +341,6 @@ def mean_of(measurements: Sequence[Measurement]) -> Measurement:
             numbers = [moment.get(name, 0.0) for moment in itertools.compress(moments, measured)]
             means[group][name] = float(np.mean(numbers))
     return means
-
-
-@dataclass(frozen=True)
-class Score:
-    """One score of a run: (step, value) in order; a value is NaN if embeddings were constant."""
-
-    name: str
-    points: tuple[tuple[int, float], ...]
-    is_primary: bool = False  # whether its evaluator calls it primary
-    count: int = 0  # queries, pairs or triplets that it is of; 0 if unknown
-
-    @property
-    def title(self) -> str:
-        return readable(self.name)
-
-    @property
-    def is_loss(self) -> bool:
-        """Whether smaller values are better."""
-        return self.name.endswith("loss")  # an ending, because eval_glossary_spearman is not a loss
-
-    @property
-    def is_quality(self) -> bool:
-        """Whether it selects encoders: primary, a correlation with judgements, or an nDCG."""
-        return self.is_primary or any(
-            kind in self.name for kind in ("stsb_dev", "spearman", "pearson", "ndcg")
-        )
-
-    @property
-    def is_correlation(self) -> bool:
-        return "spearman" in self.name or "pearson" in self.name
-
-    def error_of(self, value: float) -> float:
-        """Return the standard error of a value by its count, at most; 0 if unknown.
-
-        A correlation over n pairs has (1 - r²)/√(n - 1), a mean of n numbers between 0 and 1 at
-        most √(p(1 - p)/n).
-        """
-        if self.count < 2 or not abs(value) <= 1:
-            return 0.0
-        if self.is_correlation:
-            return (1 - value**2) / math.sqrt(self.count - 1)
-        return math.sqrt(max(value * (1 - value), 0.0) / self.count)
-
-    @property
-    def before(self) -> float | None:
-        """Score before training; None if it was not evaluated."""
-        return dict(self.points).get(0)
-
-    @property
-    def best(self) -> tuple[int, float] | None:
-        """Step and value of the best finite score after step 0, the first of equals, or None."""
-        trained = [point for point in self.points if point[0] > 0 and math.isfinite(point[1])]
-        sign = 1 if self.is_loss else -1
-        return min(trained, key=lambda point: (sign * point[1], point[0]), default=None)
-
-    @property
-    def last(self) -> tuple[int, float] | None:
-        """Step and value of the last score; None if there is none after step 0."""
-        return self.points[-1] if self.points and self.points[-1][0] > 0 else None
-
-
-def readable(name: str) -> str:
-    """Return a recorded name in a form for people.
-
-    ``"eval_sts-dev_spearman"`` becomes ``"sts-dev, Spearman"``.
-    """
-    if name in NAMES:
-        return NAMES[name]
-    plain = name.removeprefix("eval_")
-    for ending, words in MEASURES.items():
-        if plain.endswith(ending):
-            subject = plain.removesuffix(ending).strip("_").replace("_", " ")
-            return f"{subject}, {words}" if subject else words[:1].upper() + words[1:]
-    plain = plain.replace("_", " ")
-    return plain[:1].upper() + plain[1:]
 
 
 def _row_of(line: str) -> Row | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import warnings
@@ -15,29 +16,43 @@ from torch.utils._pytree import tree_map_only
 from gradlab.arrays import unit_rows
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
-from gradlab.decomposition import two_views
-from gradlab.decomposition.loss_copy import independent_copy
-from gradlab.decomposition.own_loss import OwnLoss
-from gradlab.decomposition.two_view_losses import gathers, name_of
+from gradlab.decomposition.two_view_losses import name_of
 from gradlab.errors import GradlabError, first_line
 from gradlab.gradient import diagnostics
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
-from gradlab.monitor.formula_trials import Values, departure, values_on_known_batches
+from gradlab.losses.registry import is_of_gradlab
+from gradlab.monitor.code_components import MOST_DECOMPOSED, copy_of, first_sentences, trial_of
+from gradlab.monitor.formula_trials import Values, departure, has_value
 from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, Measurement, histogram_rows
 from gradlab.monitor.library_losses import recognise
+from gradlab.monitor.loss_weights import LossWeights
 from gradlab.monitor.setting_advice import LossInUse, settings_of
 from gradlab.quantities import of_code
-from gradlab.scale.processes import several_processes
+from gradlab.seeds import undisturbed
 from gradlab.settings import call_text
-from gradlab.settings.module import LossModule, learned_numbers
 
-# Limits on the sentences that are measured, the similarities that are held for them, and the
-# sentences of a decomposition, so that the cost of a record is bounded for batches of any size.
-MOST_ANCHORS, MOST_SIMILARITIES, MOST_DECOMPOSED = 1024, 1 << 22, 256
+# Limits on the sentences that are measured and on the similarities that are held for them, so that
+# the cost of a record is bounded for batches of any size.
+MOST_ANCHORS, MOST_SIMILARITIES = 1024, 1 << 22
+# Up to this batch size one thread is faster, all the more if other processes need the cores.
+SMALL = 256
 # Tolerated relative error of a loss or gradient in single and in half precision: rounding errors
 # amplified by 1/τ.
 ROUNDING, HALF_ROUNDING = 1e-3, 5e-2
+
+# Rows that are compared; share of rows that are nearest to themselves in the batch before, of
+# farther rows than a neighbour, and of pairs below a cosine, from which on they are noted.
+MOST_ROWS, SAME, NEIGHBOURS, OPPOSITE, BELOW = 64, 0.9, 0.7, 0.05, -0.5
+TIMES = 2.0  # how many times as many pairs as other rows are in opposite directions
+# Share of farther rows up to which the views of a row are no pairs, and by how much neighbours in
+# turn are nearer than others.
+NO_PAIRS, NEARER = 0.7, 0.15
+# Names of the numbers that are recorded where a sign is seen.
+REPEATED, ALTERNATING, OPPOSED = "repeated_rows", "alternating_rows", "opposed_pairs"
+ANCHOR_DRIFT, STALE_DRIFT = "anchor_drift", "constant_drift"
+WITHOUT_GRADIENT = "rows_without_gradient"
+SIGNS = (REPEATED, ALTERNATING, OPPOSED, ANCHOR_DRIFT, STALE_DRIFT, WITHOUT_GRADIENT)
 
 # What Python says of a loss that is called with two views only, and what the note says then.
 CALL_ERRORS = ("required positional argument", "multiple values for")
@@ -190,24 +205,20 @@ class Probe:
         self.trial: Values = {}
         self.arguments: frozenset[str] = frozenset()
         self._departures: list[str] = []
+        #: parameters of a loss that is a module; None for any other
+        self.weights = LossWeights(loss, encoders) if isinstance(loss, nn.Module) else None
+        self._signs = BatchSigns()
         self._recognise(columns=2)
         if loss is None:
             self._give_up("the loss is not known; name it with loss=")
-
-    def _own_parameters(self) -> list[tuple[str, nn.Parameter]]:
-        if not isinstance(self._original, nn.Module):
-            return []
-        # Neither the trained model nor a guide is part of the loss.
-        within_it = list(self._original.modules())[1:]
-        models = [module for module in within_it if callable(getattr(module, "encode", None))]
-        within = {id(p) for module in [*self._encoders(), *models] for p in module.parameters()}
-        return [(n, p) for n, p in self._original.named_parameters() if id(p) not in within]
 
     def _recognise(self, columns: int) -> None:
         recognised = "" if self._original is None else recognise(self._original, columns)
         self.loss = recognised if isinstance(recognised, Loss) else None
         self._why = recognised if isinstance(recognised, str) else ""
         self.method = "decomposition" if self.loss is None else "closed form"
+        # gradlab's own formulas draw no random numbers.
+        self._may_draw = self.loss is None or not is_of_gradlab(self.loss)
 
     @property
     def departure(self) -> str:
@@ -224,40 +235,40 @@ class Probe:
             return call_text(self.loss)
         return "unknown" if self._original is None else name_of(self._original)
 
-    def learned(self, value: Tensor | float | None = None) -> dict[str, float]:
-        """Return what the loss itself learns, such as a temperature, and ``value``'s gradients."""
-        own = self._own_parameters()
-        if not own:
-            return {}
-        trained = [p for _, p in own if p.requires_grad]
-        if not (trained and isinstance(value, Tensor) and value.requires_grad):
-            return learned_numbers(own, ())
-        # Walks back from the value to these parameters only, and adds nothing to any .grad.
-        slopes = torch.autograd.grad(value.mean(), trained, retain_graph=True, allow_unused=True)
-        by_parameter = dict(zip(map(id, trained), slopes, strict=True))
-        return learned_numbers(own, [by_parameter.get(id(p)) for _, p in own])
+    def begin(self) -> None:
+        """Compare no further batch with those before, as a new recording begins."""
+        self._signs = BatchSigns()
 
-    def own_weights(self) -> list[Tensor]:
-        """Return the parameters of the loss itself, such as a classifier."""
-        return [parameter for _, parameter in self._own_parameters()]
-
-    def present(self) -> Loss | None:
-        """Return the loss with its learned settings so far; None if it is unknown or has none."""
-        # Of a loss for sentence-transformers.
-        module = getattr(self._original, "criterion", self._original)
-        return module.current if self.loss is not None and isinstance(module, LossModule) else None
+    def signs(self, snapshot: Snapshot) -> dict[str, float]:
+        """Return the signs of `BatchSigns` in a batch, beside those before it."""
+        pairs = snapshot.pairs(MOST_ROWS)
+        return self._signs.of(pairs, snapshot.is_one_sided) if pairs else {}
 
     def measure(self, snapshot: Snapshot, further: Sequence[Statistics] = ()) -> Measurement:
         """Measure a batch of at least two sentences, and leave out what cannot be measured.
 
         ``further`` adds statistics of two views to those of
-        `gradlab.gradient.diagnostics.batch_statistics`.
+        `gradlab.gradient.diagnostics.batch_statistics`. Of embeddings that are not finite, only
+        their share is measured. Random generators are left unchanged.
 
         Raises:
-            GradlabError: anchors or positives that are not finite or are zero.
+            GradlabError: anchors or positives that are zero.
         """
+        if lost := snapshot.not_finite():
+            return {DIAGNOSTICS: {"not_finite": lost}}
         if not self.sentences and self._original is not None:
             self._recognise(snapshot.columns)
+        threads, device = torch.get_num_threads(), snapshot.anchors.device.type
+        isolated = undisturbed() if self._may_draw else contextlib.nullcontext()
+        try:
+            if len(snapshot.anchors) <= SMALL:
+                torch.set_num_threads(1)
+            with isolated, torch.autocast(device, enabled=False):
+                return self._measured(snapshot, further)
+        finally:
+            torch.set_num_threads(threads)
+
+    def _measured(self, snapshot: Snapshot, further: Sequence[Statistics]) -> Measurement:
         self.sentences = self.sentences or len(snapshot.anchors)
         self.arguments |= {name for name, value in snapshot.context.items() if value is not None}
         try:
@@ -333,34 +344,22 @@ class Probe:
         return diagnostics.first_components(loss, views, most)
 
     def _decomposition(self, snapshot: Snapshot, views: Batch) -> Components | None:
-        if several_processes() and gathers(self._original):
-            # One process alone would wait for the others for ever.
-            raise GradlabError(
-                "it gathers sentences of other processes, which are not asked for them here"
-            )
+        code = copy_of(self._original, self._encoders())
         views = snapshot.views(on_cpu=True) if views.anchors.device.type != "cpu" else views
-        loss = OwnLoss(independent_copy(self._original, self._encoders()), name_of(self._original))
-        further = snapshot.further
-        if not self.trial and (further or views.extra_negatives is None):
-            function = independent_copy(loss.original) if further else two_views(loss.original)[0]
-            length = float(snapshot.anchors.detach().double().norm(dim=1).mean())
-            width = views.anchors.shape[1]
-            self.trial = values_on_known_batches(function, width, length, further)
+        if not self.trial and (snapshot.further or views.extra_negatives is None):
+            self.trial = trial_of(code, snapshot.anchors, snapshot.further)
             self.trial |= {"one_sided": float(snapshot.is_one_sided)} if self.trial else {}
-        if not self._was_trained(snapshot, views, loss.value_of):
+        if not self._was_trained(snapshot, views, code.value_of):
             return None
         if views.count > MOST_DECOMPOSED:
             self.note = (
                 f"Components are those of the loss on the first {MOST_DECOMPOSED} sentences "
                 "of a batch."
             )
-            if (extra := views.extra_negatives) is not None:  # whole columns of hard negatives
-                owners = torch.arange(len(extra), device=extra.device) % views.count
-                views = dataclasses.replace(views, owners=owners)
-            views = views.first(MOST_DECOMPOSED)
+            views = first_sentences(views)
         if self._why and not self.note:
             self.note = f"Components are found from the gradients of the loss: {self._why}."
-        return loss.recorded_components(views)
+        return code.recorded_components(views)
 
     def _was_trained(self, snapshot: Snapshot, views: Batch, value: Callable[[Batch], Any]) -> bool:
         """Return whether the loss has the trained value, up to rounding.
@@ -371,15 +370,9 @@ class Probe:
         if trained is None or not math.isfinite(trained) or len(anchors) > MOST_ANCHORS:
             return True
         most = HALF_ROUNDING if snapshot.low_precision else ROUNDING
-        with torch.no_grad():
-            computed = float(value(views))
-            if abs(computed - trained) <= most * abs(trained):
-                return True
-            # A loss near 0 may be the difference of much larger numbers, with their rounding
-            # errors, which the loss of embeddings that do not belong together shows.
-            wrong = dataclasses.replace(views, positives=views.positives.roll(1, dims=0))
-            if abs(computed - trained) <= most * abs(float(value(wrong))) < math.inf:
-                return True
+        computed, is_trained = has_value(value, views, trained, most)
+        if is_trained:
+            return True
         difference = (
             f"on the captured embeddings, divided by their lengths, it is {computed:.4g}, but the "
             f"loss that was trained is {trained:.4g}"
@@ -402,3 +395,85 @@ class Probe:
 
     def _not_recorded(self, why: str) -> None:
         self.note = self.note or f"The components of the loss are not recorded: {why}."
+
+
+class BatchSigns:
+    """Compares each recorded batch of one loss with those before."""
+
+    def __init__(self) -> None:
+        self._before: Tensor | None = None
+        self._means: list[Tensor] | None = None
+
+    def of(self, views: Sequence[Tensor], is_one_sided: bool = False) -> dict[str, float]:
+        """Return numbers of the signs that the unit rows of two views show; none of sound ones.
+
+        They are the share of rows that are nearest to themselves in the record before; the share of
+        other rows that are farther than the neighbour of the same view in turn; the share of pairs
+        in opposite directions; and, where one view has no gradient, how far the mean of each has
+        moved.
+        """
+        numbers = {
+            REPEATED: (_repeated(self._before, *views), SAME),
+            ALTERNATING: (_alternating(views), NEIGHBOURS),
+            OPPOSED: (_opposed(*views), OPPOSITE),
+        }
+        self._before = views[0]
+        signs = {name: share for name, (share, least) in numbers.items() if share >= least}
+        means = [view.mean(0) for view in views]
+        if is_one_sided:
+            self._means = self._means or means
+            drift = [float((new - old).norm()) for new, old in zip(means, self._means, strict=True)]
+            signs |= dict(zip((ANCHOR_DRIFT, STALE_DRIFT), drift, strict=True))
+        return signs
+
+
+def _opposed(rows: Tensor, partners: Tensor) -> float:
+    """Return the share of pairs in opposite directions; 0 where as many other rows have them.
+
+    Those of embeddings whose cosine is not what is trained, as below a classifier.
+    """
+    opposed = (rows @ partners.T < BELOW).double()
+    pairs = float(opposed.diagonal().mean())
+    count = len(rows)
+    elsewhere = (float(opposed.sum()) - pairs * count) / max(1, count * (count - 1))
+    return pairs if pairs > TIMES * elsewhere else 0.0
+
+
+def _repeated(before: Tensor | None, rows: Tensor, partners: Tensor) -> float:
+    """Return the share of rows that the batch before holds, in their own place or any other."""
+    if before is None or before.shape != rows.shape or len(rows) < 4:
+        return 0.0
+    own, cosines = torch.arange(len(rows)), rows @ before.T
+    nearest = cosines.argmax(1)
+    in_place = float((nearest == own).double().mean())
+    # The same rows in another order: each is the nearest of one other, and nearer than any partner.
+    mutual = cosines.argmax(0)[nearest] == own
+    close = cosines.max(1).values > (rows * partners).sum(1)
+    return max(in_place, float((mutual & close).double().mean()))
+
+
+def _alternating(views: Sequence[Tensor]) -> float:
+    """Return the share of rows that are farther from a row than its neighbour in turn.
+
+    Rows 0 and 1, 2 and 3 ... of one view are neighbours in turn. 0 where rows 1 and 2, 3 and 4 ...
+    are as near, as in sorted data, or where the views of a row are nearer than chance.
+    """
+    count = len(views[0]) // 2 * 2
+    if count < 8:
+        return 0.0
+    # Rows of one kind are compared with each other, since texts of two kinds may alternate.
+    even, odd = ([view[start:count:2] for view in views] for start in (0, 1))
+    if max(_rank(*even), _rank(*odd)) > NO_PAIRS:
+        return 0.0
+    in_turn, between = (
+        sum(_rank(*view[start : start + count - 2].unflatten(0, (-1, 2)).unbind(1))
+            for view in views) / 2
+        for start in (0, 1)
+    )  # fmt: skip
+    return in_turn if in_turn - between > NEARER else 0.0
+
+
+def _rank(rows: Tensor, partners: Tensor) -> float:
+    """Return the mean share of partners of other rows that are farther from a row than its own."""
+    cosines = rows @ partners.T
+    return float((cosines < cosines.diagonal()[:, None]).double().sum(1).mean()) / (len(rows) - 1)

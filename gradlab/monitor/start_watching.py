@@ -11,7 +11,7 @@ from gradlab.errors import GradlabError
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.captured_views import Views, is_trainer
 from gradlab.monitor.library_versions import require
-from gradlab.monitor.loop_watch import LoopWatch
+from gradlab.monitor.watch import LoopWatch
 from gradlab.monitor.watched_loss import WatchedLoss, WatchedModule
 from gradlab.settings import names_arguments
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from html import escape
 
 from gradlab._version import __version__
-from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, TRAIN, of_dataset, readable
+from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, TRAIN, of_dataset
 from gradlab.monitor.run_reader import Recording
+from gradlab.monitor.score import readable
 from gradlab.monitor.verdicts import Judgement
 from gradlab.numbers import short
 from gradlab.verdict import GRADES

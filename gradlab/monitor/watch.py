@@ -1,9 +1,8 @@
-"""`Watch` records a run on a schedule; its own errors never end the run."""
+"""`Watch` records a run on a schedule, `LoopWatch` a loop of your own; no error ends the run."""
 
 from __future__ import annotations
 
 import atexit
-import collections
 import contextlib
 import dataclasses
 import sys
@@ -12,31 +11,22 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from gradlab.errors import check_whole, counted, first_line
-from gradlab.files import clear_unfinished, versions, write_json
-from gradlab.monitor.batch_signs import MOST_ROWS, SIGNS, WITHOUT_GRADIENT, BatchSigns
-from gradlab.monitor.history import (
-    BATCH_LOSS,
-    DIAGNOSTICS,
-    HISTOGRAM,
-    TRAIN,
-    Row,
-    of_dataset,
-)
-from gradlab.monitor.label_signs import LABEL_SIGNS
-from gradlab.monitor.metrics_recorder import Listener, Recorder
+from gradlab.files import clear_unfinished, write_json
+from gradlab.monitor.held_batch import HeldBatch, beside_training, copied
+from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, TRAIN, Listener, Recorder, of_dataset
 from gradlab.monitor.movement import CHANGED, WEIGHTS_LEFT, WEIGHTS_MOVED
-from gradlab.monitor.probe import Probe, Snapshot
+from gradlab.monitor.notebook_view import NotebookView
+from gradlab.monitor.probe import WITHOUT_GRADIENT, Probe, Snapshot
 from gradlab.monitor.run_reader import (
     CRASHED,
     ENDED,
     FINISHED,
-    KIND,
     MANIFEST,
     RUNNING,
     STOPPED,
@@ -44,10 +34,10 @@ from gradlab.monitor.run_reader import (
 )
 from gradlab.monitor.summaries import as_html, as_line
 from gradlab.monitor.verdicts import Judgement, judge_run
-from gradlab.monitor.verdicts.failures import warning_text
-from gradlab.monitor.weights_watch import NUMBERS_OF_WEIGHTS, WeightsWatch
+from gradlab.monitor.verdicts.failures import FailureWatch, warning_text
+from gradlab.monitor.watch_folder import COST, comes_before, manifest_of, notes_of
+from gradlab.monitor.weights_watch import WeightsWatch
 from gradlab.seeds import undisturbed
-from gradlab.settings.module import LEARNED
 from gradlab.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -55,27 +45,12 @@ if TYPE_CHECKING:
 
 # Usual number of steps between records, and fewest records of a short run.
 USUAL_INTERVAL, FEWEST_RECORDS = 25, 20
-COST = "watch"
-PACKAGES = ("torch", "transformers", "sentence-transformers", "accelerate", "numpy")
+# Calls of a loop's loss without a gradient, before any with one, that are too many for evaluations.
+MANY_WITHOUT_GRADIENT = 10
 
 
 class TrainingWarning(UserWarning):
     """Training shows a known failure; the message names it and gives advice."""
-
-
-class _Held(NamedTuple):
-    """A batch still to be measured; ``mark`` is the moment at which the GPU has copied it."""
-
-    mark: torch.cuda.Event | None
-    step: int
-    dataset: str
-    snapshot: Snapshot
-    numbers: dict[str, float]  # of training: what the loss learns, how far weights moved
-
-
-def works_ahead(rows: Tensor) -> bool:
-    """Return whether the device of these rows works asynchronously."""
-    return rows.device.type == "cuda"
 
 
 class Watch(Recorder):
@@ -125,18 +100,17 @@ class Watch(Recorder):
             name: Probe(trained, encoders=encoders, named=named) for name, trained in losses.items()
         }
         used = {name: probe.in_use for name, probe in self._probes.items()}
-        super().__init__(output, total_steps=total_steps, losses=used)
+        super().__init__(output, FailureWatch(total_steps, losses=used))
         self.settings, self._evaluation, self._encoders = dict(settings or {}), evaluation, encoders
-        self._weights = WeightsWatch(encoders)
-        self._signs: dict[str, BatchSigns] = collections.defaultdict(BatchSigns)
+        self._weights = WeightsWatch(encoders) if encoders() else None
         self._problems = problems
         self._every, self._listening, self._began = every, list(listeners), time.perf_counter()
         self._alerts = list(alerts)
-        self._views_in_notebooks: list[Any] = []  # handles of what notebooks show of it
+        self._notebook: NotebookView | None = None
         # Step of each dataset's latest record, and first step of the recording or its continuation.
         self._last: dict[str, int] = {}
         self._from = 0
-        self._held: _Held | None = None
+        self._held: HeldBatch | None = None
         self._status, self._why = RUNNING, ""
 
     @property
@@ -156,7 +130,8 @@ class Watch(Recorder):
         """
         if self._held is not None:
             self.catch_up(wait=False)
-        self._weights.conclude()
+        if self._weights is not None:
+            self._weights.conclude()
         last, interval = self._last.get(dataset, self._from - 1), self.every
         return self._status != STOPPED and step // interval > last // interval
 
@@ -174,21 +149,24 @@ class Watch(Recorder):
             snapshot, probe = find(), self._probes[dataset]
             if len(snapshot.anchors) < 2:
                 return
-            ahead = probe.method == "closed form" and works_ahead(snapshot.anchors)
-            snapshot = dataclasses.replace(snapshot, learned=probe.present())
-            numbers = probe.learned(snapshot.value) | self._weights.record(
-                snapshot.value,
-                snapshot.sources,
-                probe.own_weights(),
-                lambda step_numbers: self._tell(step, dataset, step_numbers),
-                wait=not ahead,
-            )
-            mark = None
-            if ahead:
-                snapshot = snapshot.copy()
-                mark = torch.cuda.Event()
-                mark.record(torch.cuda.current_stream(snapshot.anchors.device))
-            self._held = _Held(mark, step, dataset, snapshot, numbers)
+            ahead = probe.method == "closed form" and snapshot.anchors.device.type == "cuda"
+            numbers = {} if probe.weights is None else probe.weights.numbers(snapshot.value)
+            if probe.weights is not None and probe.loss is not None:
+                snapshot = dataclasses.replace(snapshot, learned=probe.weights.current_loss())
+            if self._weights is None and isinstance(snapshot.value, Tensor):
+                self._weights = WeightsWatch(self._encoders)  # of a loop: those behind its loss
+            if self._weights is not None:
+                numbers |= self._weights.record(
+                    snapshot.value,
+                    snapshot.sources,
+                    []
+                    if probe.weights is None
+                    else [weight for _, weight in probe.weights.named()],
+                    lambda step_numbers: self._tell(step, dataset, step_numbers),
+                    wait=not ahead,
+                )
+            snapshot, mark = copied(snapshot) if ahead else (snapshot, None)
+            self._held = HeldBatch(mark, step, dataset, snapshot, numbers)
         self.catch_up(wait=False)
 
     def _tell(self, step: int, dataset: str, numbers: Mapping[str, float]) -> None:
@@ -203,16 +181,18 @@ class Watch(Recorder):
             return
         self._held = None
         step, snapshot = held.step, held.snapshot
-        with self._safely(step), _beside_training(held):
+        apart = contextlib.nullcontext() if held.mark is None else beside_training(held)
+        with self._safely(step), apart:
             if not self.begun:
                 self._open(0)
             value = snapshot.loss
             numbers = ({} if value is None else {BATCH_LOSS: value}) | held.numbers
             numbers |= {WITHOUT_GRADIENT: 1.0} if snapshot.detached else {}
             numbers |= dict(snapshot.label_signs)
-            if pairs := snapshot.pairs(MOST_ROWS):
-                numbers |= self._signs[held.dataset].of(pairs, snapshot.is_one_sided)
-            measured = self.measure(self._probes[held.dataset], [snapshot])
+            probe = self._probes[held.dataset]
+            numbers |= probe.signs(snapshot)
+            with self.timed():
+                measured = probe.measure(snapshot)
             groups = {TRAIN: numbers, **measured}
             if dataset := held.dataset:
                 groups = {
@@ -225,7 +205,7 @@ class Watch(Recorder):
             caution(warning_text(failure))
             for alert in self._alerts:
                 alert(failure)
-        self._refresh()
+        self._show_in_notebook()
 
     def log(self, step: int, group: str, values: Mapping[str, float]) -> None:
         """Write other numbers after ``step`` updates, such as a learning rate.
@@ -250,9 +230,10 @@ class Watch(Recorder):
         """
         self._held = None
         self._status, self._last, self._from = RUNNING, {}, step
-        self._weights.end()
-        self._weights = WeightsWatch(self._encoders)
-        self._signs.clear()
+        self._end_steps()
+        self._weights = WeightsWatch(self._encoders) if self._encoders() else None
+        for probe in self._probes.values():
+            probe.begin()
         if total_steps is not None:
             self.history.total_steps = total_steps
         with self._safely(step):
@@ -264,7 +245,7 @@ class Watch(Recorder):
         """Write how far the weights are from where they began, if a callback has changed that."""
         moved = [v for n in self.history.names(TRAIN) if n.startswith(WEIGHTS_MOVED)
                  for v in list(self.history.points(TRAIN, n).values())[-1:]]  # fmt: skip
-        left = self._weights.relative()
+        left = None if self._weights is None else self._weights.relative()
         if left is None or not moved or self._status == STOPPED:
             return
         if left < CHANGED * max(moved):
@@ -274,12 +255,12 @@ class Watch(Recorder):
     def finish(self) -> str:
         """End the recording and write the manifest; return its cost and findings in a few lines."""
         self.catch_up()
-        self._weights.end()
+        self._end_steps()
         if self._status != STOPPED and (self.begun or self.history.groups()):
             if not self.begun:
                 self._open(0)
             self._end(FINISHED)
-        self._refresh()
+        self._show_in_notebook()
         return self.summary()
 
     def summary(self) -> str:
@@ -290,11 +271,7 @@ class Watch(Recorder):
             f"gradlab: {records} in {self.seconds:.2g} s, {share:.1%} of the run; "
             f"see them with: gradlab report {self.folder}"
         )
-        return "\n  ".join([cost, *self._notes, *map(warning_text, self.failures)])
-
-    @property
-    def _notes(self) -> list[str]:
-        return [probe.note for probe in self._probes.values() if probe.note]
+        return "\n  ".join([cost, *notes_of(self._probes), *map(warning_text, self.failures)])
 
     @property
     def _elapsed(self) -> float:
@@ -323,20 +300,12 @@ class Watch(Recorder):
 
     def _ipython_display_(self) -> None:
         """Show the watch in a notebook, where each record then updates it."""
-        from IPython.display import HTML, display
+        self._notebook = self._notebook or NotebookView()
+        self._notebook.show(self._repr_html_())
 
-        handle = display(HTML(self._repr_html_()), display_id=True)
-        self._views_in_notebooks += [] if handle is None else [handle]
-
-    def _refresh(self) -> None:
-        """Update what notebooks show."""
-        if self._views_in_notebooks:
-            from IPython.display import HTML
-
-            with contextlib.suppress(Exception):  # a closed notebook ends no run
-                page = HTML(self._repr_html_())
-                for handle in self._views_in_notebooks:
-                    handle.update(page)
+    def _show_in_notebook(self) -> None:
+        if self._notebook is not None:
+            self._notebook.update(self._repr_html_())
 
     def to_frame(self) -> DataFrame:
         """Return the records as a pandas DataFrame indexed by step, one row per record."""
@@ -346,7 +315,7 @@ class Watch(Recorder):
     def _open(self, step: int) -> None:
         """Continue the recording in the folder from ``step``, without repeating its warnings."""
         clear_unfinished(self.folder, MANIFEST)
-        self.begin((lambda row: _before(row, step)) if step else None, self._listening)
+        self.begin((lambda row: comes_before(row, step)) if step else None, self._listening)
         self.new_failures()
         self._end(RUNNING)
         atexit.register(_at_exit, weakref.ref(self))
@@ -357,35 +326,26 @@ class Watch(Recorder):
         write_json(self.folder / MANIFEST, self._manifest(status, why))
 
     def _manifest(self, status: str, why: str) -> dict[str, Any]:
-        probes = self._probes
-        texts = {name: probe.loss_text() for name, probe in probes.items()}
-        return {
-            "kind": KIND,
-            "config": {"loss": texts.get("", texts), **self.settings},
-            "watch": {
-                "every": self.every,
-                "total_steps": self.history.total_steps,
-                "components": {name or "loss": probe.method for name, probe in probes.items()},
-                "sentences": {name: probe.sentences for name, probe in probes.items()},
-                "known": {name: probe.loss is not None for name, probe in probes.items()},
-                "settings": {name: probe.in_use.settings for name, probe in probes.items()},
-                "arguments": {n: sorted(p.arguments) for n, p in probes.items() if p.arguments},
-                "notes": self._notes,
-                **self._evaluation(),
-                "resumed": self._from,
-                "doctor": list(self._problems()),
-                "trials": {n: probe.trial for n, probe in probes.items() if probe.trial},
-                "departures": {n: probe.departure for n, probe in probes.items()},
-            },
-            "versions": versions(*PACKAGES),
-            "status": status,
-            "why": why,
-            "results": {
+        schedule = {"every": self.every, "total_steps": self.history.total_steps}
+        return manifest_of(
+            self._probes,
+            status=status,
+            why=why,
+            settings=self.settings,
+            schedule=schedule
+            | dict(self._evaluation())
+            | {"resumed": self._from, "doctor": list(self._problems())},
+            results={
                 "failures": [failure.name for failure in self.failures],
                 "seconds": self.seconds,
                 "run_seconds": self._elapsed,
             },
-        }
+        )
+
+    def _end_steps(self) -> None:
+        """Look at no further step of the weights."""
+        if self._weights is not None:
+            self._weights.end()
 
     @contextlib.contextmanager
     def _safely(self, step: int) -> Iterator[None]:
@@ -408,22 +368,88 @@ class Watch(Recorder):
             self._end(CRASHED if error else ENDED, _text_of(error) if error else "")
 
 
+class LoopWatch(Watch):
+    """Watches a loop of your own, whose steps it counts."""
+
+    _step, _counts = 0, True  # updates so far, and whether each call counts as one
+    _without_gradient = 0  # calls of the loss before any with a gradient
+    _has_gradient = False  # whether a call had one
+
+    def start(self, step: int = 0, total_steps: int | None = None) -> None:
+        """Begin or continue a recording; see `Watch.start`."""
+        if _is_first_process():
+            super().start(step, total_steps)
+        self._step = step
+
+    def wants(self, step: int, dataset: str = "") -> bool:
+        """Return whether to record a batch; see `Watch.wants`. Only the first process records."""
+        return _is_first_process() and super().wants(step, dataset)
+
+    @property
+    def step(self) -> int:
+        """Updates before the next batch: the calls so far, until your loop begins to set it.
+
+        Set it at each step where a step has several batches, as with accumulated gradients.
+        """
+        return self._step
+
+    @step.setter
+    def step(self, step: int) -> None:
+        self._step, self._counts = step, False
+
+    def observe(
+        self,
+        anchors: Tensor,
+        positives: Tensor,
+        extra_negatives: Tensor | None = None,
+        value: Tensor | float | None = None,
+    ) -> None:
+        """Record a batch if it is due; call this once per step.
+
+        Args:
+            anchors: (N, D) embeddings, of any length.
+            positives: (N, D), row i is the other view of sentence i.
+            extra_negatives: (M, D) or None.
+            value: the loss that was computed from them, for comparison.
+        """
+        self.look(lambda: Snapshot(anchors, positives, extra_negatives, value=value))
+
+    def look_without_gradient(self, find: Callable[[], Snapshot]) -> None:
+        """Count a call without a gradient; many before any with one are warned of, and recorded.
+
+        A few are those of an evaluation before training.
+        """
+        self._without_gradient += not self._has_gradient
+        if self._without_gradient == MANY_WITHOUT_GRADIENT:
+            caution(
+                f"The watched loss was called {MANY_WITHOUT_GRADIENT} times, never with a "
+                "gradient, so that nothing is learned: embed with gradient, outside of "
+                "torch.no_grad() and model.encode."
+            )
+        if self._without_gradient >= MANY_WITHOUT_GRADIENT and not self._has_gradient:
+            self._look(find)
+
+    def look(self, find: Callable[[], Snapshot]) -> None:
+        """Count a step, and record the batch that ``find`` returns if it is due."""
+        self._has_gradient = True
+        self._look(find)
+
+    def _look(self, find: Callable[[], Snapshot]) -> None:
+        step = self._step
+        self._step += self._counts
+        if self.wants(step):
+            self.record(step, find)
+
+
 def caution(message: str) -> None:
     """Warn without a source line, because no line of the user's code is to blame."""
     warnings.warn_explicit(message, TrainingWarning, "gradlab.watch", 1)
 
 
-@contextlib.contextmanager
-def _beside_training(held: _Held) -> Iterator[None]:
-    """Let the GPU measure in its own stream, which waits for the copies but not for training."""
-    if held.mark is None:
-        yield
-        return
-    stream = torch.cuda.Stream(held.snapshot.anchors.device)
-    with torch.cuda.stream(stream):
-        stream.wait_event(held.mark)
-        yield
-    stream.synchronize()  # before the copies are freed
+def _is_first_process() -> bool:
+    distributed = torch.distributed
+    running = distributed.is_available() and distributed.is_initialized()
+    return not running or distributed.get_rank() == 0
 
 
 def _text_of(error: Exception) -> str:
@@ -434,16 +460,3 @@ def _at_exit(reference: weakref.ref[Watch]) -> None:
     watch = reference()
     if watch is not None:
         watch._exit()
-
-
-def _before(row: Row, step: int) -> bool:
-    """Return whether a row belongs to the part of a run before it went on from ``step``.
-
-    A watch measures the batch after ``step`` updates; a trainer's logs at ``step`` are about them.
-    """
-    at, group, name, _ = row
-    measured = group.startswith(DIAGNOSTICS) or group in (HISTOGRAM, COST)
-    measured |= group == TRAIN and name.startswith(
-        (BATCH_LOSS, LEARNED, *SIGNS, *LABEL_SIGNS, *NUMBERS_OF_WEIGHTS)
-    )
-    return at < step if measured else at <= step

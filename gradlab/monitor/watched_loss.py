@@ -25,9 +25,9 @@ from gradlab.monitor.label_trials import (
     labels_in,
 )
 from gradlab.monitor.library_losses import classes_in_order
-from gradlab.monitor.loop_watch import LoopWatch
 from gradlab.monitor.probe import Snapshot
 from gradlab.monitor.run_reader import NAME_VIEWS
+from gradlab.monitor.watch import LoopWatch
 from gradlab.settings.module import LossModule
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from gradlab.monitor.history import (
     HISTOGRAM,
     TRAIN,
     History,
-    readable,
 )
 from gradlab.monitor.run_reader import Recording
+from gradlab.monitor.score import readable
 from gradlab.quantities import OF_CODE
 from gradlab.report.svg_charts import Series, histogram_chart, line_chart
 from gradlab.settings.module import LEARNED

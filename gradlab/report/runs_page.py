@@ -13,8 +13,9 @@ import numpy as np
 
 from gradlab import numbers
 from gradlab.errors import listed
-from gradlab.monitor.history import History, Score
+from gradlab.monitor.history import History
 from gradlab.monitor.run_reader import RUNNING, Recording
+from gradlab.monitor.score import Score
 from gradlab.monitor.verdicts import Judgement, judge_run
 from gradlab.report import run_charts
 from gradlab.templates import render

@@ -19,11 +19,11 @@ from gradlab.evaluate.selection import STSB_DEV, Selection, selection
 from gradlab.files import for_json, write_json
 from gradlab.losses.mask import check_pairs
 from gradlab.losses.registry import get_loss
-from gradlab.monitor.history import EVALUATION, TRAIN, History, readable
-from gradlab.monitor.metrics_recorder import Recorder
+from gradlab.monitor.history import EVALUATION, TRAIN, History, Recorder, mean_of
 from gradlab.monitor.probe import Probe
 from gradlab.monitor.run_reader import CRASHED, ENDED, FINISHED, RUNNING
-from gradlab.monitor.verdicts.failures import warning_text
+from gradlab.monitor.score import readable
+from gradlab.monitor.verdicts.failures import FailureWatch, warning_text
 from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
 from gradlab.train.callback import Callback, restore_callbacks, states_of
 from gradlab.train.checkpoint import Checkpoint, save_checkpoint
@@ -100,9 +100,7 @@ class Trainer:
         self.optimiser = build_optimiser(self.objective, config)
         self.probe = Probe(loss)
         settings, losses = config.to_dict(), {"": self.probe.in_use}
-        self.recorder = Recorder(
-            self.folder.path, total_steps=self.steps, config=settings, losses=losses
-        )
+        self.recorder = Recorder(self.folder.path, FailureWatch(self.steps, settings, losses))
         self.scores: dict[int, float] = {}
         self.step = 0
         self._under_way = False  # whether the status in the manifest is that of this run
@@ -166,7 +164,9 @@ class Trainer:
         outputs = self.held_out(self.config.analysis_batches) if aside else batch
         snapshots = (output.snapshot() for output in outputs if output.has_negatives)
         further = [callback.statistics for callback in self.callbacks]
-        if measured := self.recorder.measure(self.probe, snapshots, further):
+        with self.recorder.timed(), undisturbed():  # callbacks may draw random numbers
+            measured = mean_of([self.probe.measure(snapshot, further) for snapshot in snapshots])
+        if measured:
             self.recorder.write(self.step, measured)
         if self.probe.note != note:
             self.say(self.probe.note)

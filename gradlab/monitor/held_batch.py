@@ -1,0 +1,40 @@
+"""`HeldBatch`: a batch that is recorded, while a GPU copies it and training goes on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+
+from gradlab.monitor.probe import Snapshot
+
+
+class HeldBatch(NamedTuple):
+    """A batch still to be measured; ``mark`` is the moment at which the GPU has copied it."""
+
+    mark: torch.cuda.Event | None
+    step: int
+    dataset: str
+    snapshot: Snapshot
+    numbers: dict[str, float]  # of training: what the loss learns, how far weights moved
+
+
+def copied(snapshot: Snapshot) -> tuple[Snapshot, torch.cuda.Event]:
+    """Begin to copy the embeddings of a batch on the GPU; return the copy, and when it is done."""
+    snapshot = snapshot.copy()
+    mark = torch.cuda.Event()
+    mark.record(torch.cuda.current_stream(snapshot.anchors.device))
+    return snapshot, mark
+
+
+@contextlib.contextmanager
+def beside_training(held: HeldBatch) -> Iterator[None]:
+    """Let the GPU measure in its own stream, which waits for the copies but not for training."""
+    assert held.mark is not None
+    stream = torch.cuda.Stream(held.snapshot.anchors.device)
+    with torch.cuda.stream(stream):
+        stream.wait_event(held.mark)
+        yield
+    stream.synchronize()  # before the copies are freed
