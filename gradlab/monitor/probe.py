@@ -1,4 +1,7 @@
-"""`Probe` measures a loss's batches: components if they can be found, and embedding statistics."""
+"""`Probe` measures a loss's batches: components if they can be found, embeddings, signs of faults.
+
+A `Snapshot` is what the loss was given; `BatchSigns` compares its rows with the batches before.
+"""
 
 from __future__ import annotations
 
@@ -188,6 +191,7 @@ class Probe:
         arguments: names of what a loss given as code gets beside embeddings.
         departure: the mistake by which a named loss has the value that was trained in every batch;
             empty for none.
+        weights: the parameters of a loss that is a module; None for any other.
     """
 
     def __init__(
@@ -205,7 +209,6 @@ class Probe:
         self.trial: Values = {}
         self.arguments: frozenset[str] = frozenset()
         self._departures: list[str] = []
-        #: parameters of a loss that is a module; None for any other
         self.weights = LossWeights(loss, encoders) if isinstance(loss, nn.Module) else None
         self._signs = BatchSigns()
         self._recognise(columns=2)
