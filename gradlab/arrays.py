@@ -22,8 +22,10 @@ Other dimensions have full names. Tests check shapes (jaxtyping and beartype, se
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -237,6 +239,31 @@ def unit_rows(embeddings: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
     return embeddings / xp.linalg.vector_norm(embeddings, axis=-1, keepdims=True)
 
 
+def rows_at_angle(
+    anchors: Float[Array, "*n d"], positives: Float[Array, "*n d"], angle: float
+) -> Float[Array, "*n d"]:
+    """Return the positives moved to an angle from their anchors, on the great circle through both.
+
+    A positive that coincides with its anchor, or with the antipode, has no direction and moves to
+    the antipode.
+    """
+    return unit_rows(_on_great_circle(anchors, positives, (angle,))[0])
+
+
+def rows_at_angles(
+    anchors: Float[Array, "*n d"], positives: Float[Array, "*n d"], angles: Sequence[float]
+) -> Float[Array, "a *n d"]:
+    """Return `rows_at_angle` for each of several angles."""
+    xp = array_namespace(anchors)
+    return unit_rows(xp.stack(_on_great_circle(anchors, positives, angles)))
+
+
+def largest_size(arrays: Sequence[Float[Array, "*n"]]) -> Float[Array, "*n"]:
+    """Return the largest absolute entry of several arrays, element by element."""
+    xp = array_namespace(arrays[0])
+    return functools.reduce(xp.maximum, map(xp.abs, arrays))
+
+
 def take(x: Shaped[Array, "*n k"], index: Int[Array, "*n"]) -> Shaped[Array, "*n"]:
     """Pick one entry per row."""
     xp = array_namespace(x)
@@ -252,3 +279,17 @@ def one_hot(
     return xp.where(
         columns == index[..., None], values[..., None], xp.zeros_like(values)[..., None]
     )
+
+
+def _on_great_circle(
+    anchors: Float[Array, "*n d"], positives: Float[Array, "*n d"], angles: Sequence[float]
+) -> list[Float[Array, "*n d"]]:
+    """Return `rows_at_angle` for several angles, before rounding errors are normalised."""
+    xp = array_namespace(anchors)
+    along = xp.sum(anchors * positives, axis=-1, keepdims=True)
+    across = positives - along * anchors
+    length = xp.sqrt(xp.sum(across * across, axis=-1, keepdims=True))
+    near = length < 1e-12
+    direction = across / xp.where(near, xp.ones_like(length), length)
+    moved = [math.sin(angle) * direction + math.cos(angle) * anchors for angle in angles]
+    return [xp.where(near, -anchors, rows) for rows in moved]

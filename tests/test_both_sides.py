@@ -103,6 +103,15 @@ def test_a_wrong_positives_side_fails_verification(monkeypatch) -> None:
     assert {check.side for check in wrong} == {"positives"}
 
 
+def test_a_loss_of_pairs_can_be_the_mirror_of_itself(monkeypatch) -> None:
+    views = batch("paired")[:2]
+    loss = gradlab.get_loss("siglip")  # its value sums over all pairs of both views
+    expected = gradlab.components(loss, *views, side="positives").gradient()
+    monkeypatch.setattr(type(loss), "moves_positives", "mirror")
+    mirrored = gradlab.components(loss, *views, side="positives").gradient()
+    np.testing.assert_allclose(mirrored, expected, rtol=1e-12, atol=1e-15)
+
+
 def test_gini_from_its_definition() -> None:
     values = np.random.default_rng(0).exponential(size=9)
     expected = sum(abs(x - y) for x in values for y in values) / (2 * 9 * values.sum())

@@ -10,17 +10,13 @@ import pytest
 import torch
 
 import gradlab
+from gradlab.arrays import rows_at_angle
 from gradlab.errors import GradlabError
 from gradlab.gradient.diagnostics import diagnose, gradient_statistics
-from gradlab.gradient.relative_push import (
-    AWAY,
-    _at_once,
-    _by_row,
-    displaced_positives,
-    relative_push,
-)
+from gradlab.gradient.relative_push import relative_push
 from gradlab.gradient.vectorised import GradientsAt
 from gradlab.gradient.verification import BATCHES, paired_batch
+from gradlab.losses.components import AWAY
 from gradlab.losses.registry import get_loss, loss_names
 
 COMBINATORS = (
@@ -36,6 +32,18 @@ COMBINATORS = (
     "sum(infonce, gor)",
     "sum(infonce, mpt, weights=1+0.5)",
     "sum(symmetric(infonce), mhe)",
+)
+# Losses whose positives act on their own rows only, and losses whose positives act on other rows.
+AT_ONCE = (
+    *("symmetric(infonce)", "symmetric(siglip)", "symmetric(infonce, reverse=mpt)"),
+    *("mask(infonce, above=0.5)", "hardness(infonce, alpha=2)", "mask(supcon, above=0.5)"),
+    *("infonce", "supcon", "sum(infonce, mpt, weights=1+0.5)", "sum(supcon, symmetric(infonce))"),
+    *("per_prefix(infonce, dims=4+12)", "sum(per_prefix(symmetric(infonce), dims=12), infonce)"),
+)
+BY_ROW = (
+    *("mhe", "symmetric(mhe)", "symmetric(supcon)", "per_prefix(mhe, dims=4+8)"),
+    *("pool(infonce, negatives=other+same)", "symmetric(pool(infonce, negatives=other+same))"),
+    *("sum(infonce, gor)", "sum(symmetric(infonce), mhe)", "sum(per_prefix(mhe, dims=4), infonce)"),
 )
 # `decompose` refuses these as code: they depend on coordinates.
 NOT_AS_CODE = ("barlow_twins", "vicreg")
@@ -72,14 +80,19 @@ def test_a_loss_has_one_relative_push_by_every_route(text):
         assert gradient_statistics(components)["relative_push"] == pytest.approx(recorded, rel=1e-6)
 
 
-@pytest.mark.parametrize("text", COMBINATORS)
+@pytest.mark.parametrize("text", AT_ONCE)
 def test_all_rows_at_once_as_one_by_one(text):
     loss, views = get_loss(text), get_loss(text).batch(*batch())
-    for angle in AWAY:
-        pushes = _at_once(loss, views, (angle,))
-        if pushes is not None:
-            one_by_one = _by_row(loss, views, "anchors", 9, angle)
-            np.testing.assert_allclose(pushes[0], one_by_one, rtol=1e-12)
+    pushes = loss.displaced_pushes(views)
+    assert pushes is not None
+    one_by_one = loss.displaced_pushes_by_row(views, 9, "anchors")
+    np.testing.assert_allclose(pushes, one_by_one, rtol=1e-12)
+
+
+@pytest.mark.parametrize("text", BY_ROW)
+def test_positives_that_act_on_other_rows_are_not_moved_at_once(text):
+    loss = get_loss(text)
+    assert loss.displaced_pushes(loss.batch(*batch())) is None
 
 
 def test_infonce_from_its_definition():
@@ -100,13 +113,13 @@ def test_infonce_from_its_definition():
 
 
 @pytest.mark.parametrize("angle", AWAY)
-def test_displaced_positives_are_on_the_great_circle(angle):
+def test_rows_at_an_angle_are_on_the_great_circle(angle):
     anchors, positives = batch()
-    displaced = displaced_positives(anchors, positives, angle)
+    displaced = rows_at_angle(anchors, positives, angle)
     np.testing.assert_allclose(np.arccos((anchors * displaced).sum(1)), angle, rtol=1e-9)
     for rows in zip(anchors, positives, displaced, strict=True):
         assert np.linalg.matrix_rank(np.stack(rows), tol=1e-6) == 2
-    np.testing.assert_allclose(displaced_positives(anchors, anchors, angle), -anchors, atol=1e-15)
+    np.testing.assert_allclose(rows_at_angle(anchors, anchors, angle), -anchors, atol=1e-15)
 
 
 def test_a_push_that_is_largest_at_a_right_angle():

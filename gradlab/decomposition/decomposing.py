@@ -14,7 +14,7 @@ import torch
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 from torch import Tensor
 
-from gradlab.arrays import Array, Float, detach, unit_rows
+from gradlab.arrays import Array, Float, detach, largest_size, unit_rows
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.decomposition.batch_arguments import (
@@ -30,7 +30,7 @@ from gradlab.decomposition.checked_loss import (
     obstacle_to_lifting,
 )
 from gradlab.decomposition.coefficients import Gradient, Reading, read_lifted, read_span
-from gradlab.decomposition.displaced_push import displaced_push_of
+from gradlab.decomposition.displaced_push import displaced_pushes
 from gradlab.decomposition.result import Decomposition
 from gradlab.decomposition.two_view_losses import (
     held_parameters,
@@ -149,23 +149,23 @@ def decompose(
     return (of("anchors"), of("positives")) if side == "both" else of(side)
 
 
-def displaced_push(
+def displaced_pushes_of(
     function: Callable[..., Any],
     name: str,
     batch: Batch,
     side: str,
     count: int,
     context: Mapping[str, Any],
-) -> Float[Array, "count"]:
-    """Return the push of a two-view loss on each of ``count`` rows whose own positive is away.
+) -> list[Float[Array, "count"]]:
+    """Return the push of a two-view loss on ``count`` rows with their own positives at each angle.
 
     ``batch`` has unit rows; arguments as of `CheckedLoss`.
     """
     rows = batch.mapped(lambda _, rows: unit_rows(_in_double(rows)))
     batch_of_side = rows if side == "anchors" else rows.exchanged()
     loss = CheckedLoss(function, name, side, batch_of_side, rows.own_negatives, context)
-    push = displaced_push_of(loss, count)
-    return push if is_torch_array(batch.anchors) else push.numpy()
+    pushes = displaced_pushes(loss, count)
+    return pushes if is_torch_array(batch.anchors) else [push.numpy() for push in pushes]
 
 
 def _in_double(rows: Float[Array, "*_ d"]) -> Float[Tensor, "*_ d"]:
@@ -286,7 +286,8 @@ def _displaced(loss: CheckedLoss) -> Callable[..., Float[Array, "_"]]:
 
     @cache
     def displaced(count: int | None = None) -> Float[Array, "_"]:
-        push = displaced_push_of(loss, loss.sentences if count is None else count)
+        pushes = displaced_pushes(loss, loss.sentences if count is None else count)
+        push: Tensor = largest_size(pushes)
         return push.numpy() if is_numpy_array(loss.batch.anchors) else push
 
     return displaced

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gradlab.arrays import Float, Int, unit_rows
+from gradlab.arrays import Float, Int, rows_at_angle, unit_rows
 from gradlab.decomposition.checked_loss import CheckedLoss
 from gradlab.errors import GradlabError
-from gradlab.gradient.relative_push import AWAY, displaced_positives, largest_size
 from gradlab.gradient.vectorised import GradientsAt
+from gradlab.losses.components import AWAY
 
 # δ² is lost in rounding, and δ stays far above the rounding error of a loss's arithmetic.
 DELTA = 2.0**-26
@@ -26,8 +26,8 @@ DELTA = 2.0**-26
 ODDNESS_TOLERANCE = 1e-9
 
 
-def displaced_push_of(loss: CheckedLoss, count: int) -> Float[Tensor, "count"]:
-    """Return the largest size of the push on ``count`` anchors with their own positives away.
+def displaced_pushes(loss: CheckedLoss, count: int) -> list[Float[Tensor, "count"]]:
+    """Return the push on ``count`` anchors with their own positives at each of the angles `AWAY`.
 
     That takes two gradients per anchor; four for a loss with an additive constant in its distances.
     """
@@ -36,11 +36,10 @@ def displaced_push_of(loss: CheckedLoss, count: int) -> Float[Tensor, "count"]:
     gradients = _gradients_at_anchors(loss, first, second, negatives)
     pushes = []
     for angle in AWAY:
-        displaced = displaced_positives(first, second, angle)
+        displaced = rows_at_angle(first, second, angle)
         of_anchors = functools.partial(_push_in_extra_coordinate, gradients, first, displaced)
         pushes.append(_push_on_anchors(of_anchors, count))
-    push: Tensor = largest_size(pushes)
-    return push
+    return pushes
 
 
 def in_fewest_dimensions(rows: Float[Tensor, "rows d"]) -> Float[Tensor, "rows fewer"]:

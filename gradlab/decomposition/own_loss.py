@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -22,12 +22,12 @@ from gradlab.decomposition.batch_arguments import (
     context_of,
 )
 from gradlab.decomposition.checked_loss import scalar_of
-from gradlab.decomposition.decomposing import decompose, displaced_push
+from gradlab.decomposition.decomposing import decompose, displaced_pushes_of
 from gradlab.decomposition.loss_copy import independent_copy
 from gradlab.decomposition.two_view_losses import TwoViewLoss, held_rows, name_of, two_views
 from gradlab.errors import GradlabError, first_line, listed
+from gradlab.gradient.diagnostics import recorded_push
 from gradlab.gradient.pairs_as_products import CheckedProducts
-from gradlab.gradient.relative_push import recorded_push
 from gradlab.losses.base import Loss
 from gradlab.losses.batch_loss import first_rows
 from gradlab.losses.components import Components, completed
@@ -100,11 +100,13 @@ class OwnLoss(Loss):
             value = scalar_of(functools.partial(self._as_given, **keywords), self.name, rows)
         return value if is_torch_array(batch.anchors) else value.detach().numpy()
 
-    def displaced_push(self, batch: Batch, side: str, count: int) -> Float[Array, "count"]:
-        """Return the push on rows whose own positive is away; see `gradient.relative_push`."""
+    def displaced_pushes_by_row(
+        self, batch: Batch, count: int, side: str
+    ) -> Sequence[Float[Array, "count"]]:
+        """Return the total push on ``count`` rows of a side, each from a gradient of its own."""
         self._check(batch)
         context = context_of(batch.in_torch(), self.looks_at)
-        return displaced_push(self._double, self.name, batch, side, count, context)
+        return displaced_pushes_of(self._double, self.name, batch, side, count, context)
 
     def components_of(self, batch: Batch) -> Components:
         """Return components of the anchors, from gradients; errors as in `gradlab.decompose`."""

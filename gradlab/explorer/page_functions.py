@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, unit_rows
+from gradlab.arrays import Array, largest_size, rows_at_angle, unit_rows
 from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import DEFAULT_CANDIDATES, Candidates, Supervision
 from gradlab.batch.roles import Labelled
@@ -19,10 +19,9 @@ from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
 from gradlab.explorer.compiler import Script, compile_script
 from gradlab.gradient.lemma import projected_sphere_bounds, tangent_bounds
-from gradlab.gradient.relative_push import AWAY, displaced_positives, largest_size
 from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
-from gradlab.losses.components import Components, as_share
+from gradlab.losses.components import AWAY, Components, as_share
 from gradlab.losses.embedding_distillation import EmbeddingDistillation
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.triplet import Triplet
@@ -257,7 +256,7 @@ def stored_scenes(loss: Loss) -> dict[str, Any]:
 def _with_displaced_positive(batch: Batch, angle: float) -> Batch:
     """Return the batch with the positive of the first anchor away, as `relative_push` does."""
     xp, positives = array_namespace(batch.anchors), batch.positives
-    moved = displaced_positives(batch.anchors, positives, angle)
+    moved = rows_at_angle(batch.anchors, positives, angle)
     first = xp.arange(positives.shape[0]) == 0
     return dataclasses.replace(batch, positives=xp.where(first[:, None], moved, positives))
 

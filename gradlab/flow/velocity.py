@@ -14,10 +14,9 @@ from torch import Tensor
 from gradlab.arrays import recording_gradients, to_numpy
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
-from gradlab.gradient.relative_push import displaced_push
 from gradlab.losses.base import Loss
 from gradlab.losses.batch_loss import UngatedBatchLoss
-from gradlab.losses.components import as_share, project
+from gradlab.losses.components import as_share, displaced_push, project
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.scale import blockwise
 

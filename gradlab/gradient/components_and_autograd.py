@@ -27,9 +27,8 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.comparison import Comparison
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError, check_known
-from gradlab.gradient.relative_push import displaced_push
 from gradlab.losses.base import Loss
-from gradlab.losses.components import Components, project
+from gradlab.losses.components import Components, displaced_push, project
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import get_loss, takes_loss
 

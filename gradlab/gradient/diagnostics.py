@@ -18,10 +18,9 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.triple import Triple
 from gradlab.errors import GradlabError
 from gradlab.gradient.lemma import tangent_interval
-from gradlab.gradient.relative_push import displaced_push, recorded_push
 from gradlab.losses.base import Loss
 from gradlab.losses.batch_loss import BatchLoss
-from gradlab.losses.components import Components, completed
+from gradlab.losses.components import Components, as_share, completed, displaced_push
 from gradlab.losses.dhel import DHEL
 from gradlab.losses.hardness import Hardness
 from gradlab.losses.mask import Mask
@@ -36,6 +35,9 @@ LEMMA_STEP = 0.1
 BY_ROWS = (PairLoss, BatchLoss, Mask, Hardness, Sum)
 # Similarities of a batch that is measured whole where rows cannot be taken apart.
 WHOLE = 1 << 24
+# Rows whose relative push is recorded in a run where each costs an evaluation; in batches of more
+# than `MANY` sentences, fewer.
+RECORDED, MANY, RECORDED_OF_MANY = 64, 256, 16
 
 
 def alignment(
@@ -187,6 +189,19 @@ def gradient_statistics(gradient: Components) -> dict[str, float]:
         **(two_sided_statistics(gradient, gradient.counterpart) if gradient.counterpart else {}),
         **{name: float(value) for name, value in gradient.statistics.items()},
     }
+
+
+def recorded_push(components: Components) -> Float[Array, "_"] | None:
+    """Return the relative push as runs record it: of all rows, or of the first `RECORDED`.
+
+    The first rows stand for all where every row costs an evaluation of the loss (`RECORDED_OF_MANY`
+    of them in batches of more than `MANY` sentences). None if it is not known.
+    """
+    if components.displaced_push is None:
+        return None
+    rows = components.weight.shape[0]
+    displaced = components.displaced_push(min(rows, RECORDED if rows <= MANY else RECORDED_OF_MANY))
+    return as_share(components.total_push[: displaced.shape[0]], displaced)
 
 
 def two_sided_statistics(anchors: Components, positives: Components) -> dict[str, float]:

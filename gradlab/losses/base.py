@@ -12,18 +12,18 @@ import copy
 import dataclasses
 import inspect
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float, compiled, without_autocast
+from gradlab.arrays import Array, Float, compiled, rows_at_angle, without_autocast
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.batch.roles import own_role
 from gradlab.errors import ALIASES, GradlabError, nearest
-from gradlab.losses.canonical_split import positives_from_anchors
-from gradlab.losses.components import Components, completed
+from gradlab.losses.canonical_split import with_positives
+from gradlab.losses.components import AWAY, Components, completed
 from gradlab.losses.documentation import Documentation
 from gradlab.losses.exact_gates import ExactGate
 from gradlab.settings import Settings, call_text, declarations
@@ -153,15 +153,55 @@ class Loss(Settings, Documentation, abc.ABC):
 
     def sides_of(self, batch: Batch) -> tuple[Components, Components]:
         """Return the declared components of the anchors, and the components of the positives."""
-        anchors = self.components_of(batch)
-        positives = self._positives(anchors, batch)
-        return completed(anchors, counterpart=positives), positives
-
-    def _positives(self, anchors: Components, batch: Batch) -> Components:
-        moves = self.moves_positives
+        anchors, moves = self.components_of(batch), self.moves_positives
         if moves == "mirror":
-            return dataclasses.replace(self.components_of(batch.exchanged()), side="positives")
-        return positives_from_anchors(anchors, batch, push=moves == "all", pull=moves != "nothing")
+            mirrored = self.components_of(batch.exchanged())
+            positives = dataclasses.replace(mirrored, side="positives")
+            return completed(anchors, counterpart=positives), positives
+        return with_positives(anchors, batch, push=moves == "all", pull=moves != "nothing")
+
+    def displaced_pushes(self, batch: Batch) -> Sequence[Float[Array, "n"]] | None:
+        """Return the total push on all anchors with their own positives at each angle of `AWAY`.
+
+        None, the default, if a positive acts on the rows of other anchors too, so that not all can
+        be moved at once; `displaced_pushes_by_row` then moves them one by one.
+        """
+        return None
+
+    def displaced_pushes_by_row(
+        self, batch: Batch, count: int, side: str
+    ) -> Sequence[Float[Array, "count"]]:
+        """Return the total push on ``count`` rows of a side, with each positive moved alone.
+
+        ``side`` is ``"anchors"``, or ``"positives"``, whose positives are their anchors.
+        """
+        return [self._push_by_row(batch, count, side, angle) for angle in AWAY]
+
+    def _push_by_row(
+        self, batch: Batch, count: int, side: str, angle: float
+    ) -> Float[Array, "count"]:
+        xp = array_namespace(batch.anchors)
+        names = ("anchors", "positives") if side == "anchors" else ("positives", "anchors")
+        first, second = (getattr(batch, name) for name in names)
+        displaced = rows_at_angle(first, second, angle)
+        numbers = xp.arange(batch.count, device=batch.anchors.device)
+        pushes = []
+        for row in range(count):
+            own = (numbers == row)[:, None]
+            moved = dataclasses.replace(batch, **{names[1]: xp.where(own, displaced, second)})
+            components = self.components_of(moved) if side == "anchors" else self.sides_of(moved)[1]
+            pushes.append(components.total_push[row])
+        return xp.stack(pushes)
+
+    def _pushes_of_rows(
+        self, batch: Batch, positives: Float[Array, "a n d"]
+    ) -> list[Float[Array, "n"]]:
+        """Return the total push on all anchors for other positives, the columns as they are."""
+        rows = batch.rows(0, batch.anchors.shape[0])
+        return [
+            self.components_of(dataclasses.replace(rows, positives=moved)).total_push
+            for moved in positives
+        ]
 
     def exact_gate(self) -> ExactGate | None:
         """Return the gradient dissipation in a form that exact simulation integrates, or None."""

@@ -14,7 +14,7 @@ from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.canonical_split import positives_from_anchors
-from gradlab.losses.components import Components
+from gradlab.losses.components import Components, completed
 from gradlab.losses.exact_gates import ConstantGate, ExactGate
 
 
@@ -89,13 +89,14 @@ class BatchLoss(Loss):
             return Components(zero, zero[:, None], zero, negative_view=view, views=batch)
         return first_rows(self.components(whole), batch)
 
-    def _positives(self, anchors: Components, batch: Batch) -> Components:
-        """Return the positives' side; in a scalar loss, extra negatives are anchors that push."""
+    def sides_of(self, batch: Batch) -> tuple[Components, Components]:
+        """Return both sides; in a scalar loss, extra negatives are anchors that push positives."""
         whole = self._whole(batch)
         if whole is batch or self.moves_positives != "all" or not self.is_scalar(batch):
-            return super()._positives(anchors, batch)
+            return super().sides_of(batch)
         sentences = dataclasses.replace(self.components(whole), views=whole)
-        return first_rows(positives_from_anchors(sentences, whole), batch.exchanged())
+        positives = first_rows(positives_from_anchors(sentences, whole), batch.exchanged())
+        return completed(self.components_of(batch), counterpart=positives), positives
 
     def _whole(self, batch: Batch) -> Batch:
         """Return the batch with extra negatives as sentences; refuse what the loss cannot use."""

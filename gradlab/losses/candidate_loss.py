@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, Int, cached_property, logsumexp
+from gradlab.arrays import Array, Bool, Float, Int, cached_property, logsumexp, rows_at_angles
 from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import BESIDE, Block, Rule
 from gradlab.batch.comparison import joined, own_pairs
@@ -21,7 +22,7 @@ from gradlab.batch.roles import Labelled, own_role, positive_is_inside, roles_of
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.canonical_split import both_sides
-from gradlab.losses.components import Components
+from gradlab.losses.components import AWAY, Components
 from gradlab.losses.temperature import SoftmaxTemperature
 
 
@@ -124,6 +125,12 @@ class CandidateLoss(Loss):
             statistics=statistics,
         )
         return anchors.rescaled(1 / self.unit), positives
+
+    def displaced_pushes(self, batch: Batch) -> Sequence[Float[Array, "n"]] | None:
+        """Return the total push on all anchors with their positives away; None for other pools."""
+        if batch.candidates.pools != ("other",):
+            return None
+        return self._pushes_of_rows(batch, rows_at_angles(batch.anchors, batch.positives, AWAY))
 
     def _candidates_of(self, batch: Batch) -> tuple[ScoredCandidates, Bool[Array, "n"] | None]:
         """Return candidates, and which anchors have no positive, (n,), or None without a relation.

@@ -21,6 +21,7 @@ from gradlab.losses.components import (
     Components,
     LeftOut,
     as_columns,
+    completed,
 )
 
 
@@ -116,6 +117,17 @@ def positives_from_anchors(
         side="positives",
         left_out={"other": transposed(anchors.left_out.get("other", False))},
     )
+
+
+def with_positives(
+    anchors: Components, batch: Batch, *, push: bool = True, pull: bool = True
+) -> tuple[Components, Components]:
+    """Return both sides' components, the anchors' with their `counterpart`.
+
+    Arguments as of `positives_from_anchors`.
+    """
+    positives = positives_from_anchors(anchors, batch, push=push, pull=pull)
+    return completed(anchors, counterpart=positives), positives
 
 
 def both_sides(

@@ -140,6 +140,16 @@ class Combinator(Loss):
         assert positives is not None
         return completed(anchors, counterpart=positives), positives
 
+    def displaced_pushes(self, batch: Batch) -> Sequence[Float[Array, "n"]] | None:
+        """Add the pushes on anchors with their positives away; None if a term has none."""
+        pushes_of_terms = []
+        for weight, loss, candidates in self.terms_of(batch):
+            pushes = loss.displaced_pushes(candidates)
+            if pushes is None:
+                return None
+            pushes_of_terms.append([weight * push for push in pushes])
+        return [sum(pushes[1:], pushes[0]) for pushes in zip(*pushes_of_terms, strict=True)]
+
     def _added(
         self, batch: Batch, terms: Sequence[tuple[float, Loss, Batch]], *, positives: bool = True
     ) -> tuple[Components, Components | None]:

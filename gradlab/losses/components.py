@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, divide, finite, of_rows, to_numpy
+from gradlab.arrays import Array, Bool, Float, divide, finite, largest_size, of_rows, to_numpy
 from gradlab.batch.batch import Batch
 from gradlab.batch.comparison import joined, own_cosines, own_pairs
 from gradlab.drawable import Drawable, span
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # Which pairs of one kind are not negatives; False if all are, True if none is.
 LeftOut = Bool[Array, "n _"] | bool
+# Angles in radians at which a positive is away: see `gradlab.gradient.relative_push`.
+AWAY = (math.pi / 2, math.pi - 1e-3)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -29,8 +32,7 @@ class Components(Drawable):
 
     ``∂L/∂h_i = GD_i Σ_j W_ij (n_j - R_i h_i')`` (Li et al. 2024, Eq. 4). This split is not
     unique: ``(GD/2, 2W, R)`` is the same gradient. Each loss declares the split of the papers'
-    tables. The weight of the positive, ``Σ_j W_ij R_ij``, is stored instead of the ratio, because
-    it stays finite.
+    tables. The weight of the positive, ``Σ_j W_ij R_ij``, is stored: unlike R, it stays finite.
 
     The components of the positives are those that they have as the anchors of the exchanged
     views, in the canonical split: ``GD'_j`` is the total push on ``h_j'``, the weights are shares
@@ -65,9 +67,8 @@ class Components(Drawable):
             read `gate` instead.
         declared: whether the split is that of the loss's formulas; False if it was found from
             gradients, where the dissipation is the total push.
-        displaced_push: returns the total push on each row (or on at least as many as its argument
-            says) with the row's own positive away, which `relative_push` compares with; None
-            if `gradlab.components` did not compute these components.
+        displaced_push: returns the largest push on each row (or on at least as many as its argument
+            says) with the row's own positive away; None if not computed by `gradlab.components`.
 
         given_pull: ``a`` if GD times `positive_weight` would lose it (GD is 0 for a sentence that
             is pulled but not pushed); read `pull` instead.
@@ -423,6 +424,19 @@ def as_share(push: Float[Array, "*n"], displaced: Float[Array, "*n"]) -> Float[A
     """
     xp = array_namespace(push)
     return divide(push, xp.maximum(xp.abs(push), xp.abs(displaced)))
+
+
+def displaced_push(
+    loss: Any, batch: Batch, count: int | None = None, *, side: str = "anchors"
+) -> Float[Array, "_"]:
+    """Return the largest size of the push of a `Loss` on each row with its positive at `AWAY`.
+
+    Of the first ``count`` rows at least: of all rows if that costs no more.
+    """
+    rows = batch.anchors.shape[0]
+    count = rows if count is None else min(count, rows)
+    pushes = loss.displaced_pushes(batch) if side == "anchors" else None
+    return largest_size(pushes or loss.displaced_pushes_by_row(batch, count, side))
 
 
 def as_columns(pull: Float[Array, "n *d"]) -> Float[Array, "n _"]:

@@ -10,19 +10,30 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, as_float, detach, divide, log_sigmoid, sigmoid
+from gradlab.arrays import (
+    Array,
+    Bool,
+    Float,
+    as_float,
+    detach,
+    divide,
+    log_sigmoid,
+    rows_at_angles,
+    sigmoid,
+)
 from gradlab.batch.batch import Batch
 from gradlab.batch.comparison import joined
 from gradlab.batch.roles import own_role
 from gradlab.batch.similarity import AllCosines, AngleSimilarity, Negatives, PairSimilarity
 from gradlab.losses.base import Loss
-from gradlab.losses.canonical_split import from_pools
-from gradlab.losses.components import Components
+from gradlab.losses.canonical_split import from_pools, with_positives
+from gradlab.losses.components import AWAY, Components
 from gradlab.losses.exact_gates import CosineLogit, ExactGate, SoftGate
 from gradlab.losses.temperature import SoftmaxTemperature
 
@@ -108,9 +119,22 @@ class PairLoss(Loss):
         return self._rows(batch)
 
     def sides_of(self, batch: Batch) -> tuple[Components, Components]:
-        if batch.candidates.pools == ("other",):
+        if batch.candidates.pools != ("other",):
+            return from_pools(self._rows(batch), batch)
+        moves = self.moves_positives
+        if moves == "mirror":  # of a subclass
             return super().sides_of(batch)
-        return from_pools(self._rows(batch), batch)
+        anchors = self.components_of(batch)
+        return with_positives(anchors, batch, push=moves == "all", pull=moves != "nothing")
+
+    def displaced_pushes(self, batch: Batch) -> Sequence[Float[Array, "n"]] | None:
+        """Return the total push on all anchors with their positives away; None for other pools."""
+        if batch.candidates.pools != ("other",):
+            return None
+        displaced = rows_at_angles(batch.anchors, batch.positives, AWAY)
+        if batch.candidates.rules:  # which may look at positives
+            return self._pushes_of_rows(batch, displaced)
+        return list(self.total_push(batch, displaced))
 
     def total_push(self, batch: Batch, positives: Float[Array, "*a n d"]) -> Float[Array, "*a n"]:
         """Return each anchor's total push for other positives, with its negatives as they are."""

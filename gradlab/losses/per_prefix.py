@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from array_api_compat import array_namespace
@@ -64,6 +64,10 @@ class PerPrefix(Modifier):
         positives = self._gather([pair[1] for pair in pairs], batch.exchanged())
         anchors = self._gather([pair[0] for pair in pairs], batch)
         return completed(anchors, counterpart=positives), positives
+
+    def displaced_pushes(self, batch: Batch) -> Sequence[Float[Array, "n"]] | None:
+        """Return the pushes on the longest prefixes, whose positives are away."""
+        return self.terms[0].displaced_pushes(prefix(batch, max(self.prefixes)))
 
     def _gather(self, components: list[Components], batch: Batch) -> PrefixComponents:
         factors, longest = self.prefixes, components[-1]

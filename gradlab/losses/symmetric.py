@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from gradlab.arrays import Array, Float
 from gradlab.batch.batch import Batch
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
@@ -55,6 +57,19 @@ class Symmetric(Modifier):
     def terms_of(self, batch: Batch) -> list[tuple[float, Loss, Batch]]:
         (first, second), batch = self.terms, batch.sharing_products()
         return [(0.5, first, batch), (0.5, second, _exchanged(batch))]
+
+    def displaced_pushes(self, batch: Batch) -> Sequence[Float[Array, "n"]] | None:
+        """Return half of the rows' displaced pushes, and half of what the other direction pushes.
+
+        An anchor is a negative in the rows of the other direction, which its positive does not
+        enter. None unless it `shares_coefficients`.
+        """
+        of_rows = self.terms[0].displaced_pushes(batch) if self.shares_coefficients(batch) else None
+        if of_rows is None:
+            return None
+        _, (_, reverse, exchanged) = self.terms_of(batch)
+        push = reverse.sides_of(exchanged)[1].total_push
+        return [(rows + push) / 2 for rows in of_rows]
 
     def shares_coefficients(self, batch: Batch) -> bool:
         """Whether the positives' coefficients are those of the anchors, transposed."""

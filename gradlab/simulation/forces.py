@@ -19,14 +19,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gradlab.arrays import Float, divide
+from gradlab.arrays import Float, divide, largest_size, rows_at_angle
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
 from gradlab.gradient.pairs_as_products import AGREEMENT
-from gradlab.gradient.relative_push import AWAY, displaced_positives, largest_size
 from gradlab.gradient.vectorised import GradientsAt
 from gradlab.losses.base import Loss
+from gradlab.losses.components import AWAY
 from gradlab.losses.per_prefix import PerPrefix
 from gradlab.simulation.setting import Setting
 
@@ -273,7 +273,7 @@ def _component_forces(loss: Loss) -> ForcesOf:
                 pushes = []
                 for angle in AWAY:
                     moved = positives.copy()
-                    moved[0] = displaced_positives(anchors[:1], positives[:1], angle)[0]
+                    moved[0] = rows_at_angle(anchors[:1], positives[:1], angle)[0]
                     pushes.append(abs(loss.components_of(Batch(anchors, moved)).total_push[0]))
                 batches.append(
                     (

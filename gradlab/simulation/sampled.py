@@ -11,9 +11,8 @@ import sys
 import numpy as np
 
 from gradlab.arrays import Float, divide, finite
-from gradlab.gradient.relative_push import AWAY
 from gradlab.losses.base import Loss
-from gradlab.losses.components import as_share
+from gradlab.losses.components import AWAY, as_share
 from gradlab.progress_bars import progress_bar
 from gradlab.seeds import random_generator
 from gradlab.simulation.forces import PROBES, probes_first, row_forces, vector_forces
