@@ -35,8 +35,11 @@ LEMMA_STEP = 0.1
 BY_ROWS = (PairLoss, BatchLoss, Mask, Hardness, Sum)
 # Similarities of a batch that is measured whole where rows cannot be taken apart.
 WHOLE = 1 << 24
-# Rows whose relative push is recorded in a run where each costs an evaluation; in batches of more
-# than `MANY` sentences, fewer.
+# Cosine of opposite directions; how many times as many pairs as other rows are opposite.
+BELOW, TIMES = -0.5, 2.0
+# Share of farther rows up to which views are no pairs; by how much neighbours in turn are nearer.
+NO_PAIRS, NEARER = 0.7, 0.15
+# Rows whose relative push is recorded where each costs an evaluation: up to `MANY`, and of more.
 RECORDED, MANY, RECORDED_OF_MANY = 64, 256, 16
 
 
@@ -56,10 +59,9 @@ def uniformity(rows: Float[Array, "n d"], t: float = 2) -> float:
     Raises:
         GradlabError: there are fewer than two rows.
     """
-    count = rows.shape[0]
+    xp, count = array_namespace(rows), rows.shape[0]
     if count < 2:
         raise GradlabError("uniformity needs at least two rows")
-    xp = array_namespace(rows)
     exponent = 2 * t * (rows @ rows.T - 1)
     off_diagonal = exponent[~xp.eye(count, dtype=xp.bool, device=rows.device)]
     largest = xp.max(off_diagonal)
@@ -101,6 +103,53 @@ def ranking_accuracy(anchors: Float[Array, "n d"], positives: Float[Array, "n d"
     own = products[xp.eye(count, dtype=xp.bool, device=anchors.device)][:, None]
     nearer = xp.count_nonzero(own > products) + xp.count_nonzero(own == products) / 2
     return float(nearer - count / 2) / (count * (count - 1))
+
+
+def opposed_pairs(rows: Float[Array, "n d"], partners: Float[Array, "n d"]) -> float:
+    """Return the share of pairs in opposite directions.
+
+    0 where as many other rows are, as of embeddings below a classifier.
+    """
+    xp, count = array_namespace(rows), int(rows.shape[0])
+    opposed = xp.astype(rows @ partners.T < BELOW, rows.dtype)
+    pairs = float(xp.mean(xp.linalg.diagonal(opposed)))
+    elsewhere = (float(xp.sum(opposed)) - pairs * count) / max(1, count * (count - 1))
+    return pairs if pairs > TIMES * elsewhere else 0.0
+
+
+def repeated_rows(
+    before: Float[Array, "_ _"] | None, rows: Float[Array, "n d"], partners: Float[Array, "n d"]
+) -> float:
+    """Return the share of rows that the batch before holds, in their own place or any other."""
+    if before is None or before.shape != rows.shape or rows.shape[0] < 4:
+        return 0.0
+    xp, cosines = array_namespace(rows), rows @ before.T
+    own, nearest = xp.arange(len(rows), device=rows.device), xp.argmax(cosines, axis=1)
+    # The same rows in another order: each is the nearest of one other, and nearer than any partner.
+    mutual = xp.argmax(cosines, axis=0)[nearest] == own
+    close = xp.max(cosines, axis=1) > xp.sum(rows * partners, axis=1)
+    counts = (int(xp.count_nonzero(same)) for same in (nearest == own, mutual & close))
+    return max(counts) / len(rows)
+
+
+def neighbours_in_turn(*views: Float[Array, "n d"]) -> float:
+    """Return the share of rows that are farther from a row than its neighbour in turn.
+
+    Rows 0 and 1, 2 and 3 ... of one view are neighbours in turn. 0 where rows 1 and 2, 3 and 4 ...
+    are as near, as in sorted data, or where the views of a row are nearer than chance.
+    """
+    count = int(views[0].shape[0]) // 2 * 2
+    if count < 8:
+        return 0.0
+    # Rows of one kind are compared with each other, since texts of two kinds may alternate.
+    even, odd = ([view[start:count:2, :] for view in views] for start in (0, 1))
+    if max(_farther_rows(*even), _farther_rows(*odd)) > NO_PAIRS:
+        return 0.0
+    in_turn, between = (
+        sum(_farther_rows(view[at:end:2, :], view[at + 1 : end : 2, :]) for view in views) / 2
+        for at, end in ((0, count - 2), (1, count - 1))
+    )
+    return in_turn if in_turn - between > NEARER else 0.0
 
 
 def lemma_share(gradient: Components, step: float = LEMMA_STEP) -> float:
@@ -364,6 +413,13 @@ def _negatives_of_each(gradient: Components) -> Int[Array, "n"]:
     return xp.count_nonzero(negative, axis=-1)
 
 
+def _farther_rows(rows: Float[Array, "n d"], partners: Float[Array, "n d"]) -> float:
+    """Return the mean share of partners of other rows that are farther from a row than its own."""
+    xp, cosines = array_namespace(rows), rows @ partners.T
+    farther = xp.astype(cosines < xp.linalg.diagonal(cosines)[:, None], rows.dtype)
+    return float(xp.mean(xp.sum(farther, axis=1))) / (rows.shape[0] - 1)
+
+
 def _finite_median(values: Float[Array, "n"]) -> float:
     xp = array_namespace(values)
     values = xp.sort(values[xp.isfinite(values)])
@@ -376,8 +432,7 @@ def _histograms(values_by_name: Mapping[str, Float[Array, "_"]]) -> dict[str, di
     histograms = {}
     for name, array in values_by_name.items():
         numbers = to_numpy(array)
-        numbers = numbers[~np.isnan(numbers)]
-        if not len(numbers):
+        if not len(numbers := numbers[~np.isnan(numbers)]):
             continue
         low, high, count = BINS[name]
         places = np.floor((numbers - low) / (high - low) * count).clip(0, count - 1)

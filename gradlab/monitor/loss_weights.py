@@ -26,6 +26,9 @@ class LossWeights:
         within = {id(p) for module in [*self._encoders(), *models] for p in module.parameters()}
         return [(n, p) for n, p in self._loss.named_parameters() if id(p) not in within]
 
+    def parameters(self) -> list[nn.Parameter]:
+        return [parameter for _, parameter in self.named()]
+
     def numbers(self, value: Tensor | float | None) -> dict[str, float]:
         """Return what the loss has learned, and gradients of its ``value``, as numbers by name."""
         own = self.named()

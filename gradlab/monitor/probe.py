@@ -45,12 +45,8 @@ SMALL = 256
 ROUNDING, HALF_ROUNDING = 1e-3, 5e-2
 
 # Rows that are compared; share of rows that are nearest to themselves in the batch before, of
-# farther rows than a neighbour, and of pairs below a cosine, from which on they are noted.
-MOST_ROWS, SAME, NEIGHBOURS, OPPOSITE, BELOW = 64, 0.9, 0.7, 0.05, -0.5
-TIMES = 2.0  # how many times as many pairs as other rows are in opposite directions
-# Share of farther rows up to which the views of a row are no pairs, and by how much neighbours in
-# turn are nearer than others.
-NO_PAIRS, NEARER = 0.7, 0.15
+# farther rows than a neighbour, and of pairs in opposite directions, from which on they are noted.
+MOST_ROWS, SAME, NEIGHBOURS, OPPOSITE = 64, 0.9, 0.7, 0.05
 # Names of the numbers that are recorded where a sign is seen.
 REPEATED, ALTERNATING, OPPOSED = "repeated_rows", "alternating_rows", "opposed_pairs"
 ANCHOR_DRIFT, STALE_DRIFT = "anchor_drift", "constant_drift"
@@ -416,9 +412,9 @@ class BatchSigns:
         moved.
         """
         numbers = {
-            REPEATED: (_repeated(self._before, *views), SAME),
-            ALTERNATING: (_alternating(views), NEIGHBOURS),
-            OPPOSED: (_opposed(*views), OPPOSITE),
+            REPEATED: (diagnostics.repeated_rows(self._before, *views), SAME),
+            ALTERNATING: (diagnostics.neighbours_in_turn(*views), NEIGHBOURS),
+            OPPOSED: (diagnostics.opposed_pairs(*views), OPPOSITE),
         }
         self._before = views[0]
         signs = {name: share for name, (share, least) in numbers.items() if share >= least}
@@ -428,55 +424,3 @@ class BatchSigns:
             drift = [float((new - old).norm()) for new, old in zip(means, self._means, strict=True)]
             signs |= dict(zip((ANCHOR_DRIFT, STALE_DRIFT), drift, strict=True))
         return signs
-
-
-def _opposed(rows: Tensor, partners: Tensor) -> float:
-    """Return the share of pairs in opposite directions; 0 where as many other rows have them.
-
-    Those of embeddings whose cosine is not what is trained, as below a classifier.
-    """
-    opposed = (rows @ partners.T < BELOW).double()
-    pairs = float(opposed.diagonal().mean())
-    count = len(rows)
-    elsewhere = (float(opposed.sum()) - pairs * count) / max(1, count * (count - 1))
-    return pairs if pairs > TIMES * elsewhere else 0.0
-
-
-def _repeated(before: Tensor | None, rows: Tensor, partners: Tensor) -> float:
-    """Return the share of rows that the batch before holds, in their own place or any other."""
-    if before is None or before.shape != rows.shape or len(rows) < 4:
-        return 0.0
-    own, cosines = torch.arange(len(rows)), rows @ before.T
-    nearest = cosines.argmax(1)
-    in_place = float((nearest == own).double().mean())
-    # The same rows in another order: each is the nearest of one other, and nearer than any partner.
-    mutual = cosines.argmax(0)[nearest] == own
-    close = cosines.max(1).values > (rows * partners).sum(1)
-    return max(in_place, float((mutual & close).double().mean()))
-
-
-def _alternating(views: Sequence[Tensor]) -> float:
-    """Return the share of rows that are farther from a row than its neighbour in turn.
-
-    Rows 0 and 1, 2 and 3 ... of one view are neighbours in turn. 0 where rows 1 and 2, 3 and 4 ...
-    are as near, as in sorted data, or where the views of a row are nearer than chance.
-    """
-    count = len(views[0]) // 2 * 2
-    if count < 8:
-        return 0.0
-    # Rows of one kind are compared with each other, since texts of two kinds may alternate.
-    even, odd = ([view[start:count:2] for view in views] for start in (0, 1))
-    if max(_rank(*even), _rank(*odd)) > NO_PAIRS:
-        return 0.0
-    in_turn, between = (
-        sum(_rank(*view[start : start + count - 2].unflatten(0, (-1, 2)).unbind(1))
-            for view in views) / 2
-        for start in (0, 1)
-    )  # fmt: skip
-    return in_turn if in_turn - between > NEARER else 0.0
-
-
-def _rank(rows: Tensor, partners: Tensor) -> float:
-    """Return the mean share of partners of other rows that are farther from a row than its own."""
-    cosines = rows @ partners.T
-    return float((cosines < cosines.diagonal()[:, None]).double().sum(1).mean()) / (len(rows) - 1)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 
 from gradlab._version import __version__
+from gradlab.errors import counted
 from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, TRAIN, of_dataset
 from gradlab.monitor.run_reader import Recording
 from gradlab.monitor.score import readable
@@ -48,6 +50,15 @@ def curves(run: Recording) -> list[Curve]:
         if finite:
             drawn.append((title, [step for step, _ in finite], [height for _, height in finite]))
     return drawn
+
+
+def as_cost(records: int, seconds: float, elapsed: float, folder: Path) -> str:
+    """Return how many records a watch has made, what they cost, and how to see them."""
+    share = seconds / max(elapsed, 1e-9)
+    return (
+        f"gradlab: {counted(records, 'record')} in {seconds:.2g} s, {share:.1%} of the run; "
+        f"see them with: gradlab report {folder}"
+    )
 
 
 def as_line(run: Recording, judgement: Judgement | None) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from gradlab.errors import check_whole, counted, first_line
+from gradlab.errors import check_whole, first_line
 from gradlab.files import clear_unfinished, write_json
 from gradlab.monitor.held_batch import HeldBatch, beside_training, copied
 from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, TRAIN, Listener, Recorder, of_dataset
@@ -32,7 +32,7 @@ from gradlab.monitor.run_reader import (
     STOPPED,
     Recording,
 )
-from gradlab.monitor.summaries import as_html, as_line
+from gradlab.monitor.summaries import as_cost, as_html, as_line
 from gradlab.monitor.verdicts import Judgement, judge_run
 from gradlab.monitor.verdicts.failures import FailureWatch, warning_text
 from gradlab.monitor.watch_folder import COST, comes_before, manifest_of, notes_of
@@ -159,9 +159,7 @@ class Watch(Recorder):
                 numbers |= self._weights.record(
                     snapshot.value,
                     snapshot.sources,
-                    []
-                    if probe.weights is None
-                    else [weight for _, weight in probe.weights.named()],
+                    [] if probe.weights is None else probe.weights.parameters(),
                     lambda step_numbers: self._tell(step, dataset, step_numbers),
                     wait=not ahead,
                 )
@@ -265,12 +263,8 @@ class Watch(Recorder):
 
     def summary(self) -> str:
         """Return what was recorded, what it cost, and which failures were found."""
-        records = counted(len(self.history.points(COST, "seconds")), "record")
-        share = self.seconds / max(self._elapsed, 1e-9)
-        cost = (
-            f"gradlab: {records} in {self.seconds:.2g} s, {share:.1%} of the run; "
-            f"see them with: gradlab report {self.folder}"
-        )
+        records = len(self.history.points(COST, "seconds"))
+        cost = as_cost(records, self.seconds, self._elapsed, self.folder)
         return "\n  ".join([cost, *notes_of(self._probes), *map(warning_text, self.failures)])
 
     @property
@@ -326,21 +320,13 @@ class Watch(Recorder):
         write_json(self.folder / MANIFEST, self._manifest(status, why))
 
     def _manifest(self, status: str, why: str) -> dict[str, Any]:
-        schedule = {"every": self.every, "total_steps": self.history.total_steps}
-        return manifest_of(
-            self._probes,
-            status=status,
-            why=why,
-            settings=self.settings,
-            schedule=schedule
-            | dict(self._evaluation())
-            | {"resumed": self._from, "doctor": list(self._problems())},
-            results={
-                "failures": [failure.name for failure in self.failures],
-                "seconds": self.seconds,
-                "run_seconds": self._elapsed,
-            },
-        )
+        schedule: dict[str, Any] = {"every": self.every, "total_steps": self.history.total_steps}
+        schedule |= {"resumed": self._from, "doctor": list(self._problems())}
+        schedule |= dict(self._evaluation())
+        results: dict[str, Any] = {"seconds": self.seconds, "run_seconds": self._elapsed}
+        results |= {"failures": [failure.name for failure in self.failures]}
+        ended = {"status": status, "why": why, "results": results}
+        return manifest_of(self._probes, self.settings, schedule) | ended
 
     def _end_steps(self) -> None:
         """Look at no further step of the weights."""

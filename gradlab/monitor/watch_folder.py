@@ -24,22 +24,14 @@ def notes_of(probes: Mapping[str, Probe]) -> list[str]:
 
 
 def manifest_of(
-    probes: Mapping[str, Probe],
-    *,
-    status: str,
-    why: str,
-    settings: Mapping[str, Any],
-    schedule: Mapping[str, Any],
-    results: Mapping[str, Any],
+    probes: Mapping[str, Probe], settings: Mapping[str, Any], schedule: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the manifest of a recording as JSON values.
+    """Return what a recording's manifest says of its losses, as JSON values.
 
     Args:
         probes: the probe of each dataset, or of ``""``.
-        status, why: of `gradlab.monitor.run_reader`, and the error that ended the recording.
         settings: settings of the run, for the report.
         schedule: when records are due, and what is known of the evaluator and of the doctor.
-        results: failures and cost.
     """
     texts = {name: probe.loss_text() for name, probe in probes.items()}
     return {
@@ -57,9 +49,6 @@ def manifest_of(
             **schedule,
         },
         "versions": versions(*PACKAGES),
-        "status": status,
-        "why": why,
-        "results": dict(results),
     }
 
 
