@@ -29,7 +29,7 @@ from gradlab.monitor.library_versions import require
 from gradlab.scale import BlockwiseLoss
 from gradlab.scale.gradient_cache import GradientCache, deferred
 from gradlab.scale.processes import several_processes
-from gradlab.settings.call_parsing import plain_text
+from gradlab.settings.declaration import plain_text
 from gradlab.settings.module import learned_settings, refuse_learned
 
 require("sentence-transformers", "transformers", "torch")

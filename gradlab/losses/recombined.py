@@ -19,7 +19,7 @@ from gradlab.losses.exact_gates import ConstantGate, ExactGate
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import check_closed_form, cited, get_loss, register
 from gradlab.settings import names_arguments, setting
-from gradlab.settings.call_parsing import plain_text
+from gradlab.settings.declaration import plain_text
 
 # Summaries of the negatives for the gate and for the ratio; None if not needed.
 Summary = tuple[Any, Any]

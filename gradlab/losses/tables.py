@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from gradlab.losses.base import Loss
-from gradlab.settings.call_parsing import plain_text
+from gradlab.settings.declaration import plain_text
 
 COLUMNS = {"gradient_dissipation": "Gradient dissipation", "weight": "Weight", "ratio": "Ratio"}
 

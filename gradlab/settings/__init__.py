@@ -17,9 +17,10 @@ gradlab.errors.GradlabError: unknown setting 'temprature'. Did you mean 'tempera
 has: temperature, steps.
 """
 
-from gradlab.settings.call_parsing import call_text, parse_call, read_assignments, read_json
+from gradlab.settings.call_parsing import parse_call, read_assignments, read_json
 from gradlab.settings.declaration import (
     Settings,
+    call_text,
     check_names,
     declarations,
     names_arguments,

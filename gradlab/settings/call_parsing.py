@@ -1,8 +1,7 @@
-"""Read and write settings and calls as text: ``name=value`` and ``mpt(margin=0.3)``."""
+"""Read settings and calls as text: ``name=value`` and ``mpt(margin=0.3)``."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Iterable
@@ -67,28 +66,6 @@ def parse_call(text: str) -> tuple[str, dict[str, str]]:
     return name.strip(), {key: value.strip("'\"") for key, value in settings.items()}
 
 
-def call_text(instance: Any) -> str:
-    """Return the text from which a registry builds an equal object; defaults are omitted.
-
-    Example:
-        >>> from gradlab import get_loss
-        >>> call_text(get_loss("mpt", margin=0.3))
-        'mpt(margin=0.3)'
-    """
-    if own := getattr(instance, "given_as", ""):  # a loss that is not registered
-        return str(own)
-    first = getattr(instance, "first_setting", "")
-    changed = [plain_text(getattr(instance, first))] if first else []
-    changed += [
-        f"{field.name}={plain_text(getattr(instance, field.name))}"
-        for field in dataclasses.fields(instance)
-        if field.name != first and getattr(instance, field.name) != field.default
-    ]
-    # A subclass without a registered name would inherit its parent's.
-    name = vars(type(instance)).get("name") or type(instance).__qualname__
-    return f"{name}({', '.join(changed)})" if changed else name
-
-
 def split_texts(text: str) -> list[str]:
     """Split ``"infonce, mpt(margin=0.3)"`` at the commas outside of parentheses.
 
@@ -107,15 +84,6 @@ def split_texts(text: str) -> list[str]:
     if depth:
         raise _malformed(text)
     return items if any(item.strip() for item in items) else []
-
-
-def plain_text(value: Any) -> str:
-    """Return a setting as `call_text` writes it, such as ``infonce, gor`` for a tuple of losses."""
-    if isinstance(value, tuple) and all(map(dataclasses.is_dataclass, value)) and value:
-        return ", ".join(map(plain_text, value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return call_text(value)
-    return str(value) if isinstance(value, str) else repr(value)
 
 
 def _check_size(text: str) -> None:
