@@ -139,7 +139,7 @@ def kind_of(member: Any) -> str:
 
 def commands() -> Iterator[str]:
     """Yield each command with its arguments and options."""
-    from gradlab.cli.commands import COMMANDS, cli
+    from gradlab.cli import COMMANDS, cli
 
     context = click.Context(cli)
     for name in sorted(COMMANDS):

@@ -21,7 +21,7 @@ import pytest
 from packaging.version import Version
 
 import gradlab
-from gradlab.cli.commands import COMMANDS, cli
+from gradlab.cli import COMMANDS, cli
 from gradlab.cli.options import OutputFolder, given_options
 from gradlab.errors import EXTRAS, GradlabError, require_package
 from gradlab.integrations.mining import mine
@@ -142,6 +142,22 @@ def test_interrupted_is_exit_130_and_leaves_no_half_files(run, monkeypatch, tmp_
     assert not list((tmp_path / "simulate").glob("*"))
 
 
+def test_an_interrupted_import_of_click_is_one_line_and_exit_130() -> None:
+    code = """
+import sys
+
+class Interruption:
+    def find_spec(self, name, path=None, target=None):
+        if name == "click":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interruption())
+import gradlab.__main__
+"""
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (process.returncode, process.stdout, process.stderr) == (130, "", "Interrupted.\n")
+
+
 def test_verify(run) -> None:
     code, out, _ = run("verify", "--loss", "met", "--batch-size", "8", "--dim", "6")
     assert code == 0
@@ -170,7 +186,7 @@ def test_the_help_of_no_command_loads_what_takes_long() -> None:
     code = """
 import sys
 from click.testing import CliRunner
-from gradlab.cli.commands import cli
+from gradlab.cli import cli
 for name in cli.list_commands(None):
     assert CliRunner().invoke(cli, [name, "--help"]).exit_code == 0, name
     print(name, *sys.modules)

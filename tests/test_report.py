@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import gradlab
 from gradlab import GradlabError
-from gradlab.cli.commands import cli
+from gradlab.cli import cli
 from gradlab.monitor.expected_loss import expected_component, loss_of_guessing
 from gradlab.monitor.history import (
     History,
