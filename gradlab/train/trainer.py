@@ -316,9 +316,8 @@ class Trainer:
         loss_factor = self.processes.count / config.accumulation
         for number in range(config.accumulation):
             row_numbers = self.corpus.order[self.step * config.accumulation + number]
-            own_rows = row_numbers[self._own_rows]
-            sequences = [column.take(own_rows) for column in self.corpus.columns]
-            batch = self.objective.prepare(*sequences, row_numbers=row_numbers)
+            columns = [column.take(row_numbers[self._own_rows]) for column in self.corpus.columns]
+            batch = self.objective.prepare(*columns, row_numbers=row_numbers)
             if config.chunked:
                 output: Output = self.objective.backward_in_chunks(batch, loss_factor)
             else:
