@@ -417,7 +417,7 @@ def _farther_rows(rows: Float[Array, "n d"], partners: Float[Array, "n d"]) -> f
     """Return the mean share of partners of other rows that are farther from a row than its own."""
     xp, cosines = array_namespace(rows), rows @ partners.T
     farther = xp.astype(cosines < xp.linalg.diagonal(cosines)[:, None], rows.dtype)
-    return float(xp.mean(xp.sum(farther, axis=1))) / (rows.shape[0] - 1)
+    return float(xp.mean(xp.sum(farther, axis=1))) / (int(rows.shape[0]) - 1)
 
 
 def _finite_median(values: Float[Array, "n"]) -> float:
