@@ -18,8 +18,8 @@ from gradlab.errors import GradlabError
 from gradlab.explorer.page_functions import ANGLES, first_points, run_scene, swept
 from gradlab.losses.registry import get_loss
 from gradlab.quantities import OF_CODE, OF_CURVES
-from gradlab.simulation.result import Setting
 from gradlab.simulation.sampled import QUANTITIES, sampled
+from gradlab.simulation.setting_and_result import Setting
 from tests.test_relative_push import AS_CODE, batch
 
 # What a record of a watched run says of the push under one name; `OF_CODE` are numbers of other

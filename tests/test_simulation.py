@@ -26,8 +26,8 @@ from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import loss_class
 from gradlab.simulation import monte_carlo
 from gradlab.simulation.forces import _AnchorGradients
-from gradlab.simulation.result import Setting
 from gradlab.simulation.sampled import sampled
+from gradlab.simulation.setting_and_result import Setting
 
 PAIR_NAMES = [n for n in gradlab.loss_names() if issubclass(loss_class(n), PairLoss)]
 EXACT_NAMES = [

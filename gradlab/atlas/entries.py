@@ -30,8 +30,8 @@ from gradlab.losses.registry import get_loss, loss_class, loss_names
 from gradlab.progress_bars import progress_bar
 from gradlab.settings import call_text
 from gradlab.simulation.monte_carlo import Estimate
-from gradlab.simulation.result import Setting
 from gradlab.simulation.sampled import sampled
+from gradlab.simulation.setting_and_result import Setting
 from gradlab.simulation.sphere import sample_views
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from gradlab.progress_bars import progress_bar
 from gradlab.quantities import OF_CURVES
 from gradlab.seeds import random_generator
 from gradlab.simulation import simulate
-from gradlab.simulation.result import NEGATIVE_RANGE, POSITIVE_RANGE, Setting
+from gradlab.simulation.setting_and_result import NEGATIVE_RANGE, POSITIVE_RANGE, Setting
 
 ROWS, COLUMNS = 36, 48
 # The value of a cell is low + (high - low) · byte/250, above high, below low, or missing.

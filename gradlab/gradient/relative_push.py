@@ -13,6 +13,9 @@ anchor moves; all other vectors of the batch stay. The definition needs values a
 the loss only, so it is one number for a loss by name, in a combinator, as code, or by autograd.
 It is 1 if the whole push is alive, 0 if the loss leaves the anchor alone, negative if the anchor's
 negatives attract it, and NaN if no negative acts on the anchor.
+
+The two angles are `gradlab.losses.components.AWAY`; `gradlab.Loss.displaced_pushes` moves the
+positives, of all rows at once where a positive acts on its own row only.
 """
 
 from __future__ import annotations

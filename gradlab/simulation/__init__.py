@@ -1,7 +1,7 @@
 """Components of a loss over distributions of angles, exactly or by Monte Carlo."""
 
 from gradlab.quantities import OF_ANGLES as QUANTITIES
-from gradlab.simulation.result import Setting, SimulationResult
+from gradlab.simulation.setting_and_result import Setting, SimulationResult
 from gradlab.simulation.simulating import simulate
 from gradlab.simulation.sphere import sample_views
 

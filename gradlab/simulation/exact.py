@@ -21,7 +21,7 @@ import numpy as np
 from gradlab.arrays import Bool, Float
 from gradlab.errors import GradlabError
 from gradlab.losses.exact_gates import ConstantGate, ExactGate, HardGate, SoftGate, SumGate
-from gradlab.simulation.result import Setting
+from gradlab.simulation.setting_and_result import Setting
 
 Logit = Callable[[Float[np.ndarray, "*n"]], Float[np.ndarray, "*n"]]  # of angles in [0, π]
 Grid = Float[np.ndarray, "p q"]

@@ -28,7 +28,7 @@ from gradlab.gradient.vectorised import GradientsAt
 from gradlab.losses.base import Loss
 from gradlab.losses.components import AWAY
 from gradlab.losses.per_prefix import PerPrefix
-from gradlab.simulation.result import Setting
+from gradlab.simulation.setting_and_result import Setting
 
 # Rows of cells of which the push with the positive away has to agree, and up to what relative
 # difference, for it to be taken as the same in the whole column. Up to the same part of a gradient,

@@ -23,7 +23,7 @@ from gradlab.errors import GradlabError
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.progress_bars import progress_bar
 from gradlab.seeds import random_generator
-from gradlab.simulation.result import Setting
+from gradlab.simulation.setting_and_result import Setting
 
 DRAWS_A_BLOCK = 1 << 22  # normal draws held at a time (32 MiB)
 # Batches per cell, where not given, and those of a loss that is differentiated.

@@ -17,7 +17,7 @@ from gradlab.progress_bars import progress_bar
 from gradlab.seeds import random_generator
 from gradlab.simulation.forces import PROBES, probes_first, row_forces, vector_forces
 from gradlab.simulation.monte_carlo import PASS, Estimate, median_and_error, moments_of
-from gradlab.simulation.result import Setting
+from gradlab.simulation.setting_and_result import Setting
 
 QUANTITIES = ("relative_push", "total_push", "ratio", "hardest_share")
 # Distance from 0 and 1 below which a gate counts as closed and open.

@@ -13,7 +13,7 @@ from gradlab.losses.exact_gates import ConstantGate, HardGate
 from gradlab.losses.registry import get_loss, takes_loss
 from gradlab.quantities import OF_ANGLES
 from gradlab.simulation import exact, monte_carlo
-from gradlab.simulation.result import Setting, SimulationResult
+from gradlab.simulation.setting_and_result import Setting, SimulationResult
 
 # Points per axis, where not given, of a loss that is differentiated.
 POINTS_OF_GRADIENTS = 16
