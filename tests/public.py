@@ -139,7 +139,7 @@ def kind_of(member: Any) -> str:
 
 def commands() -> Iterator[str]:
     """Yield each command with its arguments and options."""
-    from gradlab.cli import COMMANDS, cli
+    from gradlab.cli.commands import COMMANDS, cli
 
     context = click.Context(cli)
     for name in sorted(COMMANDS):
@@ -190,7 +190,7 @@ def settings() -> Iterator[str]:
 
 def files() -> Iterator[str]:
     """Yield the files that gradlab writes and reads, with the versions of their formats."""
-    from gradlab.monitor.history import COLUMNS, METRICS
+    from gradlab.monitor.metrics import COLUMNS, METRICS
     from gradlab.sweep import spec
     from gradlab.train import run_folder
     from gradlab.verdict import GRADES, Verdict

@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from gradlab.monitor.batch_measurement import MOST_ROWS, BatchSigns, Snapshot
 from gradlab.monitor.formula_trials import values_on_known_batches
-from gradlab.monitor.probe import MOST_ROWS, BatchSigns, Snapshot
 from gradlab.monitor.verdicts import formula
 
 

@@ -21,7 +21,7 @@ import pytest
 from packaging.version import Version
 
 import gradlab
-from gradlab.cli import COMMANDS, cli
+from gradlab.cli.commands import COMMANDS, cli
 from gradlab.cli.options import OutputFolder, given_options
 from gradlab.errors import EXTRAS, GradlabError, require_package
 from gradlab.integrations.mining import mine
@@ -186,7 +186,7 @@ def test_the_help_of_no_command_loads_what_takes_long() -> None:
     code = """
 import sys
 from click.testing import CliRunner
-from gradlab.cli import cli
+from gradlab.cli.commands import cli
 for name in cli.list_commands(None):
     assert CliRunner().invoke(cli, [name, "--help"]).exit_code == 0, name
     print(name, *sys.modules)

@@ -27,7 +27,7 @@ import pandas
 import pytest
 import torch
 
-from gradlab.cli import cli
+from gradlab.cli.commands import cli
 from gradlab.train import train
 from tests.processes import fork_audits
 from tests.senteval_folder import make_retrieval, make_senteval

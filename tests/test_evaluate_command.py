@@ -131,7 +131,7 @@ def test_a_file_of_scored_pairs_gives_their_correlation(bert, tmp_path, ending) 
     import pandas
     from click.testing import CliRunner
 
-    from gradlab.cli import cli
+    from gradlab.cli.commands import cli
     from gradlab.evaluate.sts import cosines, spearman
     from tests.tiny_models import make_sentences
 

@@ -20,7 +20,7 @@ pytest.importorskip("rensa")
 import gradlab
 from gradlab.batch import unit_rows as unit
 from gradlab.batch.check import check_batch
-from gradlab.cli import cli
+from gradlab.cli.commands import cli
 from gradlab.errors import GradlabError
 from gradlab.gradient.components_and_autograd import autograd_split
 from gradlab.inspection.candidate_pairs import LOOSER, _count

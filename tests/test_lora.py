@@ -12,7 +12,7 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaModel
 
 import gradlab
 from gradlab import GradlabError
-from gradlab.cli import cli
+from gradlab.cli.commands import cli
 from gradlab.encoder import Encoder
 from tests.sentence_training import columns_of, modules
 from tests.tiny_models import make_sentences

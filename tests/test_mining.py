@@ -14,7 +14,7 @@ pytest.importorskip("rensa")
 
 import gradlab
 from gradlab.batch import unit_rows as unit
-from gradlab.cli import cli
+from gradlab.cli.commands import cli
 from gradlab.errors import GradlabError
 from gradlab.integrations.mining import mine
 from tests.sentence_training import columns_of

@@ -12,7 +12,7 @@ import torch
 from click.testing import CliRunner
 
 import gradlab
-from gradlab.cli import cli
+from gradlab.cli.commands import cli
 from gradlab.decomposition import matching
 from gradlab.gradient.verification import paired_batch
 from gradlab.train.config import TrainConfig

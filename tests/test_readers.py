@@ -16,7 +16,7 @@ import pytest
 
 import gradlab
 from gradlab.files import write_csv
-from gradlab.monitor.history import History, write_metrics
+from gradlab.monitor.metrics import History, write_metrics
 from gradlab.monitor.run_reader import read_manifest, read_recording, read_recordings
 from gradlab.monitor.verdicts import judge, judge_run
 from gradlab.report import follow_run, write_report

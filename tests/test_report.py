@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 import gradlab
 from gradlab import GradlabError
-from gradlab.cli import cli
+from gradlab.cli.commands import cli
 from gradlab.monitor.expected_loss import expected_component, loss_of_guessing
-from gradlab.monitor.history import (
+from gradlab.monitor.metrics import (
     History,
     append_metrics,
     histogram_rows,

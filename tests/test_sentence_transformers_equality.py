@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import gradlab
+from gradlab.monitor.batch_measurement import Probe, Snapshot
 from gradlab.monitor.library_losses import recognise, seen_by, share_in_order
-from gradlab.monitor.probe import Probe, Snapshot
 from gradlab.settings import call_text
 
 adapter = pytest.importorskip("gradlab.integrations.sentence_transformers")

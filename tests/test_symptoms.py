@@ -135,7 +135,7 @@ def commands_in_advice():
 def test_commands_in_advice_have_these_options():
     import click
 
-    from gradlab.cli import cli
+    from gradlab.cli.commands import cli
 
     commands = list(commands_in_advice())
     assert len(commands) > 3

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from gradlab import GradlabError
-from gradlab.monitor.history import read_metrics
+from gradlab.monitor.metrics import read_metrics
 from gradlab.train import Callback, train
 from gradlab.train.distributed import RunProcesses
 from gradlab.train.trainer import Trainer

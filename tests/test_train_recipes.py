@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from gradlab.cli.train import command
 from gradlab.encoder.model import Encoder
 from gradlab.losses.registry import get_loss
-from gradlab.monitor.history import read_metrics
+from gradlab.monitor.metrics import read_metrics
 from gradlab.monitor.verdicts.failures import FailureWatch
 from gradlab.train import TrainConfig, train
 from gradlab.train.recipes import BACKBONES, backbone_of, recipe, recipe_names, recipe_table

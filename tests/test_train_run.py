@@ -15,7 +15,7 @@ import gradlab
 from gradlab import GradlabError
 from gradlab.encoder.model import Encoder
 from gradlab.errors import Diverged
-from gradlab.monitor.history import read_metrics
+from gradlab.monitor.metrics import read_metrics
 from gradlab.train import Callback, TrainConfig, train
 from gradlab.train.run_folder import finished
 from tests.tiny_models import SIZES, make_bert, make_roberta

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 import gradlab
 from gradlab.diagnosis.symptoms import symptoms
 from gradlab.monitor.formula_trials import departure
-from gradlab.monitor.history import History, write_metrics
+from gradlab.monitor.metrics import History, write_metrics
 from gradlab.monitor.run_reader import read_recording
 from gradlab.monitor.setting_advice import (
     HARDEST,

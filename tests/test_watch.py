@@ -17,8 +17,8 @@ from packaging.version import Version
 import gradlab
 from gradlab import GradlabError
 from gradlab.gradient.diagnostics import diagnose
-from gradlab.monitor.history import read_metrics
-from gradlab.monitor.probe import Probe, Snapshot
+from gradlab.monitor.batch_measurement import Probe, Snapshot
+from gradlab.monitor.metrics import read_metrics
 from gradlab.monitor.run_reader import read_recording
 from gradlab.monitor.watch import LoopWatch, TrainingWarning
 from gradlab.report import write_report
@@ -668,9 +668,9 @@ def test_views_of_a_loss_and_blockwise_losses(tmp_path):
 
 
 def test_large_batches_are_measured_exactly_on_some_anchors(monkeypatch, tmp_path):
-    from gradlab.monitor import probe
+    from gradlab.monitor import batch_measurement
 
-    monkeypatch.setattr(probe, "MOST_ANCHORS", 8)
+    monkeypatch.setattr(batch_measurement, "MOST_ANCHORS", 8)
     rows = torch.randn(2, 24, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     watcher = gradlab.watch(loss="arccon", output=tmp_path)
     watcher.observe(*rows)

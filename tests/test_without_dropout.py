@@ -10,7 +10,7 @@ import torch
 
 import gradlab
 from gradlab.gradient.diagnostics import ranking_accuracy
-from gradlab.monitor.history import TRAIN
+from gradlab.monitor.metrics import TRAIN
 from gradlab.monitor.verdicts.records import RANKED_IN_USE
 from gradlab.monitor.without_dropout import TextRows, numbers_in_use
 from tests.sentence_training import columns_of, losses, make_trainer, weights

@@ -16,7 +16,7 @@ from torch import nn
 
 import gradlab
 from gradlab.encoder.model import Encoder
-from gradlab.monitor.history import read_metrics
+from gradlab.monitor.metrics import read_metrics
 from gradlab.train import Callback, Objective, TrainConfig, train
 from gradlab.train.distributed import RunProcesses
 from tests.tiny_models import make_sentences

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gradlab.monitor.probe import HALF_ROUNDING, ROUNDING
+from gradlab.monitor.batch_measurement import HALF_ROUNDING, ROUNDING
 from gradlab.verdict import BAD, GOOD, NOT_JUDGED, WATCH, Verdict
 
 # The first loss is worse than guessing above this multiple of log(candidates): an encoder that does

@@ -21,6 +21,7 @@ from gradlab.diagnosis.cache_trials import beside_plain, replay
 from gradlab.diagnosis.trial_step import by_column, norm_of, size_of, trial_step
 from gradlab.errors import GradlabError, first_line
 from gradlab.losses.base import Loss
+from gradlab.monitor.batch_measurement import Snapshot, in_double
 from gradlab.monitor.captured_views import (
     Capture,
     Views,
@@ -29,7 +30,6 @@ from gradlab.monitor.captured_views import (
     loss_of,
 )
 from gradlab.monitor.library_losses import recognise
-from gradlab.monitor.probe import Snapshot, in_double
 from gradlab.progress_bars import progress_bar
 from gradlab.scale.audit import audit
 from gradlab.scale.audit.worker import GivenModel

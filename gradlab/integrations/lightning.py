@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from gradlab.errors import GradlabError, first_line
-from gradlab.monitor.history import DIAGNOSTICS, EVALUATION
+from gradlab.monitor.metrics import DIAGNOSTICS, EVALUATION
 from gradlab.monitor.watch import caution
 from gradlab.monitor.watched_loss import WatchedLoss
 

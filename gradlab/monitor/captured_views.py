@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.errors import GradlabError
+from gradlab.monitor.batch_measurement import Snapshot
 from gradlab.monitor.library_losses import seen_by, share_in_order
 from gradlab.monitor.library_versions import require
-from gradlab.monitor.probe import Snapshot
 
 # Key of a piece of a column: which of the column's rows it holds.
 ROWS = "rows_of_column"

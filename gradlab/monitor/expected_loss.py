@@ -14,7 +14,7 @@ from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.combinator import Combinator
 from gradlab.losses.pair_loss import PairLoss
-from gradlab.monitor.history import DIAGNOSTICS, TRAIN, History
+from gradlab.monitor.metrics import DIAGNOSTICS, TRAIN, History
 from gradlab.settings.module import LEARNED
 from gradlab.simulation import simulate
 

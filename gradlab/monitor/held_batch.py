@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from gradlab.monitor.probe import Snapshot
+from gradlab.monitor.batch_measurement import Snapshot
 
 
 class HeldBatch(NamedTuple):

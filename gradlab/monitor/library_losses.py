@@ -66,7 +66,7 @@ def recognise(loss: Any, columns: int = 2) -> Loss | str:
 
 
 def seen_by(loss: Any, columns: Sequence[Tensor], labels: Tensor | None) -> dict[str, Any]:
-    """Return the `gradlab.monitor.probe.Snapshot` fields that a loss sees in columns and labels.
+    """Return the fields of a `Snapshot` that a loss sees in columns and labels.
 
     Columns are embedded. Labels are a teacher's scores or embeddings, graded similarities, or
     classes. A single column with classes is a batch of one view, in which the next sentence of a

@@ -21,7 +21,7 @@ from gradlab.losses.base import Loss
 from gradlab.losses.batch_loss import BatchLoss
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.expected_loss import SMALLEST_SHARE, loss_of_guessing
-from gradlab.monitor.history import COLUMNS, DIAGNOSTICS, METRICS, History, of_dataset, scan_metrics
+from gradlab.monitor.metrics import COLUMNS, DIAGNOSTICS, METRICS, History, of_dataset, scan_metrics
 from gradlab.monitor.setting_advice import LossInUse
 from gradlab.settings.objects import importing_nothing
 

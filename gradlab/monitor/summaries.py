@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gradlab._version import __version__
 from gradlab.errors import counted
-from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, EVALUATION, TRAIN, of_dataset
+from gradlab.monitor.metrics import BATCH_LOSS, DIAGNOSTICS, EVALUATION, TRAIN, of_dataset
 from gradlab.monitor.run_reader import Recording
 from gradlab.monitor.score import readable
 from gradlab.monitor.verdicts import Judgement

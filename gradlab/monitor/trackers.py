@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gradlab.errors import first_line
-from gradlab.monitor.history import DIAGNOSTICS
+from gradlab.monitor.metrics import DIAGNOSTICS
 from gradlab.monitor.run_reader import Recording
 from gradlab.monitor.summaries import as_markdown
 from gradlab.monitor.verdicts import Judgement

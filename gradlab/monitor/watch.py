@@ -18,11 +18,11 @@ from torch import Tensor, nn
 
 from gradlab.errors import check_whole, first_line
 from gradlab.files import clear_unfinished, write_json
+from gradlab.monitor.batch_measurement import WITHOUT_GRADIENT, Probe, Snapshot
 from gradlab.monitor.held_batch import HeldBatch, beside_training, copied
-from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, TRAIN, Listener, Recorder, of_dataset
+from gradlab.monitor.metrics import BATCH_LOSS, DIAGNOSTICS, TRAIN, Listener, Recorder, of_dataset
 from gradlab.monitor.movement import CHANGED, WEIGHTS_LEFT, WEIGHTS_MOVED
 from gradlab.monitor.notebook_view import NotebookView
-from gradlab.monitor.probe import WITHOUT_GRADIENT, Probe, Snapshot
 from gradlab.monitor.run_reader import (
     CRASHED,
     ENDED,
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 # Usual number of steps between records, and fewest records of a short run.
 USUAL_INTERVAL, FEWEST_RECORDS = 25, 20
-# Calls of a loop's loss without a gradient, before any with one, that are too many for evaluations.
-MANY_WITHOUT_GRADIENT = 10
 
 
 class TrainingWarning(UserWarning):
@@ -358,8 +356,6 @@ class LoopWatch(Watch):
     """Watches a loop of your own, whose steps it counts."""
 
     _step, _counts = 0, True  # updates so far, and whether each call counts as one
-    _without_gradient = 0  # calls of the loss before any with a gradient
-    _has_gradient = False  # whether a call had one
 
     def start(self, step: int = 0, total_steps: int | None = None) -> None:
         """Begin or continue a recording; see `Watch.start`."""
@@ -400,27 +396,8 @@ class LoopWatch(Watch):
         """
         self.look(lambda: Snapshot(anchors, positives, extra_negatives, value=value))
 
-    def look_without_gradient(self, find: Callable[[], Snapshot]) -> None:
-        """Count a call without a gradient; many before any with one are warned of, and recorded.
-
-        A few are those of an evaluation before training.
-        """
-        self._without_gradient += not self._has_gradient
-        if self._without_gradient == MANY_WITHOUT_GRADIENT:
-            caution(
-                f"The watched loss was called {MANY_WITHOUT_GRADIENT} times, never with a "
-                "gradient, so that nothing is learned: embed with gradient, outside of "
-                "torch.no_grad() and model.encode."
-            )
-        if self._without_gradient >= MANY_WITHOUT_GRADIENT and not self._has_gradient:
-            self._look(find)
-
     def look(self, find: Callable[[], Snapshot]) -> None:
         """Count a step, and record the batch that ``find`` returns if it is due."""
-        self._has_gradient = True
-        self._look(find)
-
-    def _look(self, find: Callable[[], Snapshot]) -> None:
         step = self._step
         self._step += self._counts
         if self.wants(step):

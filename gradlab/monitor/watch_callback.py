@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from gradlab.errors import GradlabError, check_whole, first_line
+from gradlab.monitor.batch_measurement import Snapshot
 from gradlab.monitor.captured_views import (
     Capture,
     Views,
@@ -22,10 +23,9 @@ from gradlab.monitor.captured_views import (
     with_guide,
 )
 from gradlab.monitor.doctor_problems import noted_problems
-from gradlab.monitor.history import EVALUATION, TRAIN, of_dataset
 from gradlab.monitor.library_versions import require
+from gradlab.monitor.metrics import EVALUATION, TRAIN, of_dataset
 from gradlab.monitor.model_card import add_to_card
-from gradlab.monitor.probe import Snapshot
 from gradlab.monitor.trackers import PREFIX, Trackers
 from gradlab.monitor.watch import Watch, caution
 from gradlab.monitor.without_dropout import TextRows, first_rows, numbers_in_use

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradlab.files import versions
-from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, HISTOGRAM, TRAIN, Row
+from gradlab.monitor.batch_measurement import SIGNS, Probe
 from gradlab.monitor.label_signs import LABEL_SIGNS
-from gradlab.monitor.probe import SIGNS, Probe
+from gradlab.monitor.metrics import BATCH_LOSS, DIAGNOSTICS, HISTOGRAM, TRAIN, Row
 from gradlab.monitor.run_reader import KIND
 from gradlab.monitor.weights_watch import NUMBERS_OF_WEIGHTS
 from gradlab.settings.module import LEARNED

@@ -15,6 +15,7 @@ from gradlab.batch.check import CONTEXT
 from gradlab.decomposition.two_view_losses import parameters_of
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
+from gradlab.monitor.batch_measurement import Snapshot
 from gradlab.monitor.label_signs import LabelSigns, order_of_labels
 from gradlab.monitor.label_trials import (
     HAS_LABELS,
@@ -25,13 +26,15 @@ from gradlab.monitor.label_trials import (
     labels_in,
 )
 from gradlab.monitor.library_losses import classes_in_order
-from gradlab.monitor.probe import Snapshot
 from gradlab.monitor.run_reader import NAME_VIEWS
-from gradlab.monitor.watch import LoopWatch
+from gradlab.monitor.watch import LoopWatch, caution
 from gradlab.settings.module import LossModule
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+# Calls without a gradient, before any with one, that are more than those of an evaluation.
+MANY_WITHOUT_GRADIENT = 10
 
 
 class WatchedLoss:
@@ -45,14 +48,17 @@ class WatchedLoss:
     _views: Callable[..., Any] | None
     _signs: LabelSigns
     _asks_again: bool  # whether labels had no part in the loss so far
+    _without_gradient: int  # calls before any with a gradient
+    _has_gradient: bool  # whether a call had one
 
     def __init__(
         self, loss: Callable[..., Any], watch: LoopWatch, views: Callable[..., Any] | None
     ) -> None:
         """For the arguments see `gradlab.watch`."""
         vars(self).update(
-            loss=loss, watch=watch, _views=views, _signs=LabelSigns(), _asks_again=False
-        )
+            loss=loss, watch=watch, _views=views, _signs=LabelSigns(), _asks_again=False,
+            _without_gradient=0, _has_gradient=False,
+        )  # fmt: skip
 
     def finish(self) -> str:
         """End the recording; return what it cost and found, in a few lines."""
@@ -68,10 +74,26 @@ class WatchedLoss:
         if isinstance(value, Tensor):
             find = functools.partial(self._marked_snapshot, value, args, kwargs)
             if value.requires_grad:
+                vars(self)["_has_gradient"] = True
                 self.watch.look(find)
-            elif torch.is_grad_enabled():
-                self.watch.look_without_gradient(find)
+            elif torch.is_grad_enabled() and not self._has_gradient:
+                self._look_without_gradient(find)
         return value
+
+    def _look_without_gradient(self, find: Callable[[], Snapshot]) -> None:
+        """Count a call without a gradient; many before any with one are warned of, and recorded.
+
+        A few are those of an evaluation before training.
+        """
+        vars(self)["_without_gradient"] += 1
+        if self._without_gradient == MANY_WITHOUT_GRADIENT:
+            caution(
+                f"The watched loss was called {MANY_WITHOUT_GRADIENT} times, never with a "
+                "gradient, so that nothing is learned: embed with gradient, outside of "
+                "torch.no_grad() and model.encode."
+            )
+        if self._without_gradient >= MANY_WITHOUT_GRADIENT:
+            self.watch.look(find)
 
     def _marked_snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
         """Return a snapshot that says whether a gradient reaches any argument."""
@@ -136,13 +158,7 @@ class WatchedLoss:
         self.watch._ipython_display_()
 
     def __getattr__(self, name: str) -> Any:
-        if name in {
-            "loss",
-            "watch",
-            "_views",
-            "_signs",
-            "_asks_again",
-        }:  # not set yet, as during unpickling
+        if name in WatchedLoss.__annotations__:  # not set yet, as during unpickling
             raise AttributeError(name)
         return getattr(self.loss, name)
 

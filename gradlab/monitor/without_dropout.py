@@ -17,8 +17,8 @@ from torch.utils._pytree import tree_map_only
 
 from gradlab.gradient.diagnostics import ranking_accuracy
 from gradlab.monitor.captured_views import batch_size, columns_of
-from gradlab.monitor.history import History
 from gradlab.monitor.library_losses import classes_in_order
+from gradlab.monitor.metrics import History
 from gradlab.monitor.verdicts.records import NARROW, RANKED_IN_USE, Records
 from gradlab.scale.processes import several_processes
 from gradlab.seeds import undisturbed

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from gradlab.files import read_packaged
 from gradlab.gradient.diagnostics import BINS
 from gradlab.monitor.expected_loss import expected_component
-from gradlab.monitor.history import (
+from gradlab.monitor.metrics import (
     BATCH_LOSS,
     DIAGNOSTICS,
     EVALUATION,

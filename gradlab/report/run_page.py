@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlab.gradient.diagnostics import ACTIVE
 from gradlab.monitor.expected_loss import loss_at_first
-from gradlab.monitor.history import TRAIN
+from gradlab.monitor.metrics import TRAIN
 from gradlab.monitor.run_reader import FINISHED, RUNNING, Recording
 from gradlab.monitor.score import Score, readable
 from gradlab.monitor.verdicts import judge_run

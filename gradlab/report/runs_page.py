@@ -13,7 +13,7 @@ import numpy as np
 
 from gradlab import numbers
 from gradlab.errors import listed
-from gradlab.monitor.history import History
+from gradlab.monitor.metrics import History
 from gradlab.monitor.run_reader import RUNNING, Recording
 from gradlab.monitor.score import Score
 from gradlab.monitor.verdicts import Judgement, judge_run

@@ -120,7 +120,7 @@ def estimate_cost(runs: Sequence[Run], workers: int) -> Budget:
 
 def measure(config: TrainConfig) -> Speed:
     """Train a run for a few steps in a temporary folder, with diagnostics and one evaluation."""
-    from gradlab.monitor.history import TRAIN
+    from gradlab.monitor.metrics import TRAIN
     from gradlab.sweep.worker import encode_of
     from gradlab.train.trainer import Trainer
 

@@ -97,7 +97,7 @@ def carry_out(
 
 def measure(folder: Any, result: Any) -> dict[str, float]:
     """Return best and last score of a training, and each entry's last value in its metrics file."""
-    from gradlab.monitor.history import HISTOGRAM, read_metrics
+    from gradlab.monitor.metrics import HISTOGRAM, read_metrics
 
     results: dict[str, float] = {}
     if result.scores:

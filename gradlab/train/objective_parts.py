@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.losses.base import Loss
-from gradlab.monitor.probe import Snapshot
+from gradlab.monitor.batch_measurement import Snapshot
 from gradlab.train.batches import Packed
 
 

@@ -64,7 +64,7 @@ class RunFolder:
         self.path = path = Path(path)
         # Configuration, versions, seed, device, data hash and results.
         self.manifest_file = path / "manifest.json"
-        # Measurements, see `gradlab.monitor.history.write_metrics`.
+        # Measurements, see `gradlab.monitor.metrics.write_metrics`.
         self.metrics_file = path / "metrics.csv"
         self.checkpoints = path / "checkpoints"  # the newest checkpoints
         self.best = path / "best"  # the encoder with the best score so far

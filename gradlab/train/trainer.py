@@ -19,8 +19,8 @@ from gradlab.evaluate.selection import STSB_DEV, Selection, selection
 from gradlab.files import for_json, write_json
 from gradlab.losses.mask import check_pairs
 from gradlab.losses.registry import get_loss
-from gradlab.monitor.history import EVALUATION, TRAIN, History, Recorder, mean_of
-from gradlab.monitor.probe import Probe
+from gradlab.monitor.batch_measurement import Probe
+from gradlab.monitor.metrics import EVALUATION, TRAIN, History, Recorder, mean_of
 from gradlab.monitor.run_reader import CRASHED, ENDED, FINISHED, RUNNING
 from gradlab.monitor.score import readable
 from gradlab.monitor.verdicts.failures import FailureWatch, warning_text

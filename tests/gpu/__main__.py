@@ -9,7 +9,7 @@ from typing import Any
 import click
 import torch
 
-from gradlab.cli import run
+from gradlab.cli.commands import run
 from gradlab.files import read_object
 from tests.gpu.predictions import table
 from tests.gpu.running import check_gpu, failed, plan

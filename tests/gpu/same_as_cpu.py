@@ -23,7 +23,7 @@ from gradlab.gradient.components_and_autograd import autograd_gradient, componen
 from gradlab.gradient.verification import verify
 from gradlab.losses import get_loss, loss_names
 from gradlab.losses.registry import taught_names
-from gradlab.monitor.history import DIAGNOSTICS
+from gradlab.monitor.metrics import DIAGNOSTICS
 from gradlab.monitor.start_watching import watch
 from gradlab.scale import blockwise
 from gradlab.scale.audit import audit

@@ -103,7 +103,7 @@ def measured_run(folder: Path) -> dict[str, Any]:
 
     Series with the same steps stand together: ``{group: [[steps, {name: values}], ...]}``.
     """
-    from gradlab.monitor.history import read_metrics
+    from gradlab.monitor.metrics import read_metrics
 
     rows = read_metrics(folder / "metrics.csv")
     late = sorted({step for step, group, _, _ in rows if group == "histogram"})[-HISTOGRAMS:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from gradlab.monitor.arriving_gradient import ARRIVING, IDLE_DIMENSIONS, OWN_GRADIENT
-from gradlab.monitor.history import History
+from gradlab.monitor.metrics import History
 from gradlab.monitor.optimizer_step import RATE
 from gradlab.monitor.verdicts.records import ENOUGH_RECORDS, PERSISTENT, values_of
 from gradlab.numbers import percent

@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 
-from gradlab.monitor.history import TRAIN, History, of_dataset
-from gradlab.monitor.label_signs import CLASS_CHANCE, CLASS_SHARE, COUNTED, RELABELLED
-from gradlab.monitor.movement import WEIGHTS_LEFT, WEIGHTS_MOVED
-from gradlab.monitor.probe import (
+from gradlab.monitor.batch_measurement import (
     ALTERNATING,
     ANCHOR_DRIFT,
     OPPOSED,
@@ -16,6 +13,9 @@ from gradlab.monitor.probe import (
     STALE_DRIFT,
     WITHOUT_GRADIENT,
 )
+from gradlab.monitor.label_signs import CLASS_CHANCE, CLASS_SHARE, COUNTED, RELABELLED
+from gradlab.monitor.metrics import TRAIN, History, of_dataset
+from gradlab.monitor.movement import WEIGHTS_LEFT, WEIGHTS_MOVED
 from gradlab.monitor.verdicts.records import PERSISTENT, Records
 from gradlab.monitor.view_texts import EQUAL_TEXTS, OVERLAP_RANK, PARTNERS
 from gradlab.numbers import percent

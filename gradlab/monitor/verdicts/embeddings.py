@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlab.monitor.history import TRAIN
+from gradlab.monitor.metrics import TRAIN
 from gradlab.monitor.setting_advice import PULL, WITH_OWN_NEGATIVES, alternative
 from gradlab.monitor.verdicts.cones import close_in_training, told_in_a_cone
 from gradlab.monitor.verdicts.order import IN_ORDER

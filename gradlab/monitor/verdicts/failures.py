@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from gradlab.monitor.history import (
+from gradlab.monitor.metrics import (
     BATCH_LOSS,
     DIAGNOSTICS,
     EVALUATION,

@@ -6,7 +6,7 @@ import math
 import statistics
 
 from gradlab.monitor.arriving_gradient import OWN_GRADIENT
-from gradlab.monitor.history import TRAIN, of_dataset
+from gradlab.monitor.metrics import TRAIN, of_dataset
 from gradlab.monitor.movement import WEIGHTS_MOVED
 from gradlab.monitor.setting_advice import (
     HARDEST,

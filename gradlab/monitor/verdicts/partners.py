@@ -12,9 +12,9 @@ from typing import Any
 
 from gradlab.data.label_verdicts import labels_foretold
 from gradlab.data.partner_verdicts import partners
-from gradlab.monitor.history import TRAIN, of_dataset
 from gradlab.monitor.label_signs import SCORED
 from gradlab.monitor.label_trials import AS_SCORED, REVERSED
+from gradlab.monitor.metrics import TRAIN, of_dataset
 from gradlab.monitor.verdicts.pairing import numbers_of
 from gradlab.monitor.verdicts.records import Records, values_of
 from gradlab.monitor.view_texts import PARTNERS

@@ -8,8 +8,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, TRAIN, History, of_dataset
 from gradlab.monitor.label_signs import LABEL_ORDER
+from gradlab.monitor.metrics import BATCH_LOSS, DIAGNOSTICS, TRAIN, History, of_dataset
 from gradlab.monitor.score import Score
 from gradlab.monitor.setting_advice import LossInUse
 from gradlab.monitor.view_texts import PARTNERS

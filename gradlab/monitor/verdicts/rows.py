@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 
 from gradlab.monitor.arriving_gradient import OWN_GRADIENT
-from gradlab.monitor.history import TRAIN, of_dataset
 from gradlab.monitor.label_signs import ALONE
+from gradlab.monitor.metrics import TRAIN, of_dataset
 from gradlab.monitor.row_gradients import (
     BUSY_PLACES,
     IDLE_PLACES,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gradlab.monitor.history import DIAGNOSTICS, TRAIN, History
+from gradlab.monitor.metrics import DIAGNOSTICS, TRAIN, History
 from gradlab.monitor.score import Score
 from gradlab.monitor.setting_advice import USUAL_RATES
 from gradlab.monitor.verdicts.embeddings import ONE_POINT, PAIRS_AT_CHANCE

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradlab.monitor.arriving_gradient import ARRIVING, OWN_GRADIENT
-from gradlab.monitor.history import TRAIN, History
+from gradlab.monitor.metrics import TRAIN, History
 from gradlab.monitor.movement import WEIGHTS_MOVED
 from gradlab.monitor.optimizer_step import GRADIENT_LEFT, OTHER_OPTIMIZER, RATE, RATE_SHARE
 from gradlab.monitor.setting_advice import USUAL_RATES

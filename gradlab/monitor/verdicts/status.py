@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlab.errors import counted
-from gradlab.monitor.history import History
+from gradlab.monitor.metrics import History
 from gradlab.monitor.run_reader import (
     CRASHED,
     ENDED,

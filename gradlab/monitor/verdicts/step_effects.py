@@ -6,7 +6,7 @@ import itertools
 import statistics
 
 from gradlab.monitor.arriving_gradient import ARRIVING
-from gradlab.monitor.history import TRAIN, History
+from gradlab.monitor.metrics import TRAIN, History
 from gradlab.monitor.movement import (
     FOLLOWING_STALE,
     FROZEN,

@@ -12,7 +12,7 @@ from gradlab.monitor.arriving_gradient import (
     SECOND_GRADIENT,
     UNUSED,
 )
-from gradlab.monitor.history import BATCH_LOSS, TRAIN, History, of_dataset
+from gradlab.monitor.metrics import BATCH_LOSS, TRAIN, History, of_dataset
 from gradlab.monitor.movement import NEW_WEIGHTS, WEIGHTS_MOVED, WEIGHTS_NORM
 from gradlab.monitor.optimizer_step import (
     DECAY,

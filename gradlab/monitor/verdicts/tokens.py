@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 
-from gradlab.monitor.history import History
+from gradlab.monitor.metrics import History
 from gradlab.monitor.token_signs import COMMONEST_TOKEN, PADDING_GRADIENT
 from gradlab.monitor.verdicts.records import PERSISTENT, Records, values_of
 from gradlab.monitor.view_texts import EQUAL_TEXTS, FORETOLD_RANK, JOINED_TEXTS, OVERLAP_RANK

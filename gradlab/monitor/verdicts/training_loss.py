@@ -6,7 +6,7 @@ import itertools
 import math
 import statistics
 
-from gradlab.monitor.history import BATCH_LOSS, TRAIN, of_dataset
+from gradlab.monitor.metrics import BATCH_LOSS, TRAIN, of_dataset
 from gradlab.monitor.movement import WEIGHTS_MOVED
 from gradlab.monitor.run_reader import Recording
 from gradlab.monitor.setting_advice import LEARNING, LossInUse, setting_change

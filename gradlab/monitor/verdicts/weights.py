@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from gradlab.monitor.history import BATCH_LOSS, DIAGNOSTICS, TRAIN, History
+from gradlab.monitor.metrics import BATCH_LOSS, DIAGNOSTICS, TRAIN, History
 from gradlab.monitor.movement import STALE_GRADIENT, WEIGHTS_MOVED
 from gradlab.monitor.optimizer_step import OTHER_OPTIMIZER, RATE, RATE_SHARE
 from gradlab.monitor.step_effect import WAITED

@@ -27,9 +27,9 @@ from gradlab.losses.components import Components
 from gradlab.losses.registry import is_of_gradlab
 from gradlab.monitor.code_components import MOST_DECOMPOSED, copy_of, first_sentences, trial_of
 from gradlab.monitor.formula_trials import Values, departure, has_value
-from gradlab.monitor.history import DIAGNOSTICS, HISTOGRAM, Measurement, histogram_rows
 from gradlab.monitor.library_losses import recognise
 from gradlab.monitor.loss_weights import LossWeights
+from gradlab.monitor.metrics import DIAGNOSTICS, HISTOGRAM, Measurement, histogram_rows
 from gradlab.monitor.setting_advice import LossInUse, settings_of
 from gradlab.quantities import of_code
 from gradlab.seeds import undisturbed
