@@ -20,7 +20,7 @@ from PIL import Image
 
 import gradlab
 from gradlab.flow import synthetic_batch
-from gradlab.gradient.diagnostics import gini
+from gradlab.gradient.statistics import gini
 from gradlab.plotting.colours import ANCHOR, COLORS, NEGATIVE, POSITIVE
 from gradlab.plotting.narrow import save_narrow
 from gradlab.plotting.style import empty_figure, save, style

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradlab
-from gradlab.gradient.diagnostics import diagnose, effective_ratio, gini, two_sided_statistics
+from gradlab.gradient.statistics import diagnose, effective_ratio, gini, two_sided_statistics
 from gradlab.gradient.verification import BATCHES
 from gradlab.losses.registry import loss_names
 from tests.losses.naive_losses import assert_closed_form_is_autograd

@@ -8,7 +8,7 @@ import torch
 
 import gradlab
 from gradlab.batch import unit_rows
-from gradlab.gradient.diagnostics import diagnose
+from gradlab.gradient.statistics import diagnose
 from gradlab.gradient.verification import BATCHES
 from gradlab.losses.registry import combinator_names
 from tests.losses.naive_losses import assert_closed_form_is_autograd

@@ -9,7 +9,7 @@ import torch
 import gradlab
 from gradlab.batch import unit_rows
 from gradlab.batch.check import check_batch
-from gradlab.gradient.diagnostics import first_components
+from gradlab.gradient.statistics import first_components
 from gradlab.gradient.verification import BATCHES
 
 

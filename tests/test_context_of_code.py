@@ -11,7 +11,8 @@ import gradlab
 from gradlab.atlas.entries import measure
 from gradlab.decomposition.batch_arguments import needed_names
 from gradlab.errors import GradlabError
-from gradlab.gradient.diagnostics import diagnose
+from gradlab.gradient.statistics import diagnose
+from gradlab.monitor.watch_folder import notes_of
 from gradlab.monitor.watched_loss import named_arguments
 
 TAU = 0.2
@@ -89,7 +90,7 @@ def test_an_argument_reaches_code_in_every_function(name, views, tmp_path):
     watched = gradlab.watch(loss, output=tmp_path / "watched", every=1)
     leaves = [view.clone().requires_grad_() for view in views]
     watched(*leaves, **bound).backward()
-    assert not watched.watch._notes
+    assert not notes_of(watched.watch._probes)
     recorded = watched.watch.history.at("diagnostics", "relative_push", 0)
     assert recorded == pytest.approx(float(components.relative_push.mean()), rel=1e-9)
     push = watched.watch.history.at("diagnostics", "total_push", 0)

@@ -10,7 +10,7 @@ import torch
 
 import gradlab
 from gradlab.batch import unit_rows
-from gradlab.gradient.diagnostics import (
+from gradlab.gradient.statistics import (
     ACTIVE,
     BINS,
     alignment,

@@ -71,7 +71,7 @@ def files() -> dict[str, list[Path]]:
         "losses": sorted((docs / "losses").glob("*.md")),
         "experiments": sorted((docs / "experiments").glob("*.md")),
         "captions": [ROOT / "figures" / "captions.md"],
-        "help": sorted((ROOT / "gradlab" / "cli" / "help").glob("*.txt")),
+        "help": sorted((ROOT / "gradlab" / "cli" / "examples").glob("*.txt")),
         "notebooks": sorted((ROOT / "notebooks").glob("*.ipynb")),
     }
 

@@ -18,7 +18,7 @@ from gradlab.drawable import Details
 from gradlab.errors import GradlabError
 from gradlab.explorer.heatmap_data import QUANTITIES as OF_EXPLORER
 from gradlab.flow.curves import CURVES
-from gradlab.gradient.diagnostics import BINS, diagnose
+from gradlab.gradient.statistics import BINS, diagnose
 from gradlab.gradient.verification import paired_batch
 from gradlab.inspection.result import Inspection
 from gradlab.losses.components import Components

@@ -12,11 +12,11 @@ import torch
 import gradlab
 from gradlab.arrays import rows_at_angle
 from gradlab.errors import GradlabError
-from gradlab.gradient.diagnostics import diagnose, gradient_statistics
 from gradlab.gradient.relative_push import relative_push
+from gradlab.gradient.statistics import diagnose, gradient_statistics
 from gradlab.gradient.vectorised import GradientsAt
 from gradlab.gradient.verification import BATCHES, paired_batch
-from gradlab.losses.components import AWAY
+from gradlab.losses.components import ANGLES_AWAY
 from gradlab.losses.registry import get_loss, loss_names
 
 COMBINATORS = (
@@ -85,7 +85,7 @@ def test_all_rows_at_once_as_one_by_one(text):
     loss, views = get_loss(text), get_loss(text).batch(*batch())
     pushes = loss.displaced_pushes(views)
     assert pushes is not None
-    one_by_one = loss.displaced_pushes_by_row(views, 9, "anchors")
+    one_by_one = loss.displaced_pushes_one_by_one(views, 9, "anchors")
     np.testing.assert_allclose(pushes, one_by_one, rtol=1e-12)
 
 
@@ -104,7 +104,7 @@ def test_infonce_from_its_definition():
         share = np.exp(logits) / np.exp(logits).sum()
         return share[np.arange(9) != i].sum() / tau
 
-    shares = [push(i, cosines[i, i]) / push(i, math.cos(AWAY[-1])) for i in range(9)]
+    shares = [push(i, cosines[i, i]) / push(i, math.cos(ANGLES_AWAY[-1])) for i in range(9)]
     components = gradlab.components("infonce(temperature=0.5)", anchors, positives)
     np.testing.assert_allclose(components.relative_push, shares, rtol=1e-12)
     np.testing.assert_allclose(
@@ -112,7 +112,7 @@ def test_infonce_from_its_definition():
     )
 
 
-@pytest.mark.parametrize("angle", AWAY)
+@pytest.mark.parametrize("angle", ANGLES_AWAY)
 def test_rows_at_an_angle_are_on_the_great_circle(angle):
     anchors, positives = batch()
     displaced = rows_at_angle(anchors, positives, angle)

@@ -17,6 +17,7 @@ from gradlab.atlas import entries
 from gradlab.errors import GradlabError
 from gradlab.explorer.page_functions import ANGLES, first_points, run_scene, swept
 from gradlab.losses.registry import get_loss
+from gradlab.monitor.watch_folder import notes_of
 from gradlab.quantities import OF_CODE, OF_CURVES
 from gradlab.simulation.sampled import QUANTITIES, sampled
 from gradlab.simulation.setting_and_result import Setting
@@ -174,4 +175,4 @@ def test_statistics_of_coordinates_as_code_are_refused_in_one_line(name, tmp_pat
     assert np.isnan(projected.relative_push).all()
     watch = gradlab.watch(code.original, output=tmp_path, every=1)
     watch(*(torch.from_numpy(rows).requires_grad_() for rows in views)).backward()
-    assert why in watch.watch._notes[0]
+    assert why in notes_of(watch.watch._probes)[0]

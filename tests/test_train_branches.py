@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch.nn.functional import normalize
 
 import gradlab
-from gradlab.gradient.diagnostics import diagnose
+from gradlab.gradient.statistics import diagnose
 from gradlab.train import Callback, Objective, train
 from tests import train_helpers
 from tests.tiny_models import make_sentences

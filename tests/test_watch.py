@@ -16,7 +16,7 @@ from packaging.version import Version
 
 import gradlab
 from gradlab import GradlabError
-from gradlab.gradient.diagnostics import diagnose
+from gradlab.gradient.statistics import diagnose
 from gradlab.monitor.batch_measurement import Probe, Snapshot
 from gradlab.monitor.metrics import read_metrics
 from gradlab.monitor.run_reader import read_recording

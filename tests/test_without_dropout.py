@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.gradient.diagnostics import ranking_accuracy
+from gradlab.gradient.statistics import ranking_accuracy
 from gradlab.monitor.metrics import TRAIN
 from gradlab.monitor.verdicts.records import RANKED_IN_USE
 from gradlab.monitor.without_dropout import TextRows, numbers_in_use

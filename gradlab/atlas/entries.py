@@ -22,7 +22,7 @@ from gradlab.drawable import Drawable
 from gradlab.errors import GradlabError
 from gradlab.files import read_packaged
 from gradlab.gradient.components_and_autograd import components
-from gradlab.gradient.diagnostics import two_sided_statistics
+from gradlab.gradient.statistics import two_sided_statistics
 from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
 from gradlab.losses.components import Components

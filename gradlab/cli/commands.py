@@ -100,7 +100,7 @@ class LazyGroup(CommandGroup):
 
 def _help(name: str) -> str:
     """Return the end of a command's help: examples, and the files that it reads and writes."""
-    text = Path(__file__).with_name("help").joinpath(f"{name}.txt").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("examples").joinpath(f"{name}.txt").read_text(encoding="utf-8")
     return text.replace("\\b\n", "\b\n")  # keeps click from wrapping the paragraph
 
 

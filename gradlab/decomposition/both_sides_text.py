@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradlab.arrays import to_numpy
 from gradlab.decomposition.result import Decomposition
-from gradlab.gradient.diagnostics import two_sided_statistics
+from gradlab.gradient.statistics import two_sided_statistics
 
 
 def both_sides_text(anchors: Decomposition, positives: Decomposition) -> str:

@@ -18,7 +18,7 @@ from gradlab.arrays import Float, Int, rows_at_angle, unit_rows
 from gradlab.decomposition.checked_loss import CheckedLoss
 from gradlab.errors import GradlabError
 from gradlab.gradient.vectorised import GradientsAt
-from gradlab.losses.components import AWAY
+from gradlab.losses.components import ANGLES_AWAY
 
 # δ² is lost in rounding, and δ stays far above the rounding error of a loss's arithmetic.
 DELTA = 2.0**-26
@@ -27,7 +27,7 @@ ODDNESS_TOLERANCE = 1e-9
 
 
 def displaced_pushes(loss: CheckedLoss, count: int) -> list[Float[Tensor, "count"]]:
-    """Return the push on ``count`` anchors with their own positives at each of the angles `AWAY`.
+    """Return the push on ``count`` anchors with their own positives at each of `ANGLES_AWAY`.
 
     That takes two gradients per anchor; four for a loss with an additive constant in its distances.
     """
@@ -35,7 +35,7 @@ def displaced_pushes(loss: CheckedLoss, count: int) -> list[Float[Tensor, "count
     # How the loss is differentiated is found once, for all angles and both signs of δ.
     gradients = _gradients_at_anchors(loss, first, second, negatives)
     pushes = []
-    for angle in AWAY:
+    for angle in ANGLES_AWAY:
         displaced = rows_at_angle(first, second, angle)
         of_anchors = functools.partial(_push_in_extra_coordinate, gradients, first, displaced)
         pushes.append(_push_on_anchors(of_anchors, count))

@@ -26,8 +26,8 @@ from gradlab.decomposition.decomposing import decompose, displaced_pushes_of
 from gradlab.decomposition.loss_copy import independent_copy
 from gradlab.decomposition.two_view_losses import TwoViewLoss, held_rows, name_of, two_views
 from gradlab.errors import GradlabError, first_line, listed
-from gradlab.gradient.diagnostics import recorded_push
 from gradlab.gradient.pairs_as_products import CheckedProducts
+from gradlab.gradient.statistics import recorded_push
 from gradlab.losses.base import Loss
 from gradlab.losses.batch_loss import first_rows
 from gradlab.losses.components import Components, completed
@@ -100,7 +100,7 @@ class OwnLoss(Loss):
             value = scalar_of(functools.partial(self._as_given, **keywords), self.name, rows)
         return value if is_torch_array(batch.anchors) else value.detach().numpy()
 
-    def displaced_pushes_by_row(
+    def displaced_pushes_one_by_one(
         self, batch: Batch, count: int, side: str
     ) -> Sequence[Float[Array, "count"]]:
         """Return the total push on ``count`` rows of a side, each from a gradient of its own."""

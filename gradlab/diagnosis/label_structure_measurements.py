@@ -24,7 +24,7 @@ from gradlab.diagnosis.label_agreement_measurements import (
 )
 from gradlab.diagnosis.label_measurements import label_cells, name_of_loss
 from gradlab.diagnosis.observation import Observation, ObservedBatch
-from gradlab.gradient.diagnostics import effective_rank, mean_cosine
+from gradlab.gradient.statistics import effective_rank, mean_cosine
 
 # Rows whose words are compared, from the whole data set, and of classes; fewest rows of a part;
 # share of the rows that one label has at least, and how many times as common as the next it is,

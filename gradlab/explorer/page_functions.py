@@ -21,7 +21,7 @@ from gradlab.explorer.compiler import Script, compile_script
 from gradlab.gradient.lemma import projected_sphere_bounds, tangent_bounds
 from gradlab.losses.base import Loss
 from gradlab.losses.candidate_loss import CandidateLoss
-from gradlab.losses.components import AWAY, Components, as_share
+from gradlab.losses.components import ANGLES_AWAY, Components, as_share
 from gradlab.losses.embedding_distillation import EmbeddingDistillation
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.triplet import Triplet
@@ -77,7 +77,9 @@ def run_scene(
     if type(components) is not Components:
         raise GradlabError("one set of components is drawn, and it has several")
     xp = array_namespace(anchors)
-    displaced = [loss.components_of(_with_displaced_positive(batch, angle)) for angle in AWAY]
+    displaced = [
+        loss.components_of(_with_displaced_positive(batch, angle)) for angle in ANGLES_AWAY
+    ]
     no_pull = dataclasses.replace(components, given_pull=xp.zeros_like(components.pull))
     no_push = dataclasses.replace(
         components, weight=xp.zeros_like(components.weight), given_pull=components.pull

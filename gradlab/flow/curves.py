@@ -13,7 +13,7 @@ from torch import Tensor
 from gradlab.arrays import Int
 from gradlab.flow.runge_kutta import largest
 from gradlab.flow.velocity import Velocity, VelocityField, has_gate
-from gradlab.gradient.diagnostics import ACTIVE, effective_rank
+from gradlab.gradient.statistics import ACTIVE, effective_rank
 
 STOPPED = 1e-4  # relative push below which a loss has stopped
 # Records per factor of e in time, and the fewest steps in which one record is made.

@@ -1,6 +1,14 @@
 """Gradients of losses in closed form and by autograd, statistics of gradients, and Lemma 1."""
 
-from gradlab.gradient.diagnostics import (
+from gradlab.gradient.lemma import (
+    KINDS,
+    RatioInterval,
+    gets_closer,
+    ratio_bounds,
+    take_step,
+    tangent_bounds,
+)
+from gradlab.gradient.statistics import (
     ACTIVE,
     BINS,
     LEMMA_STEP,
@@ -10,14 +18,6 @@ from gradlab.gradient.diagnostics import (
     effective_rank,
     gradient_statistics,
     uniformity,
-)
-from gradlab.gradient.lemma import (
-    KINDS,
-    RatioInterval,
-    gets_closer,
-    ratio_bounds,
-    take_step,
-    tangent_bounds,
 )
 
 __all__ = [

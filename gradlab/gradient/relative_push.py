@@ -14,8 +14,8 @@ the loss only, so it is one number for a loss by name, in a combinator, as code,
 It is 1 if the whole push is alive, 0 if the loss leaves the anchor alone, negative if the anchor's
 negatives attract it, and NaN if no negative acts on the anchor.
 
-The two angles are `gradlab.losses.components.AWAY`; `gradlab.Loss.displaced_pushes` moves the
-positives, of all rows at once where a positive acts on its own row only.
+The two angles are `gradlab.losses.components.ANGLES_AWAY`; `gradlab.Loss.displaced_pushes` moves
+the positives, of all rows at once where a positive acts on its own row only.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gradlab.arrays import divide
 from gradlab.batch.batch import Batch
-from gradlab.gradient.diagnostics import ACTIVE
+from gradlab.gradient.statistics import ACTIVE
 from gradlab.losses.base import Loss
 
 # An anchor with less dissipation counts as closed; the gate of a softmax loss never closes fully.

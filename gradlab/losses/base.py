@@ -23,7 +23,7 @@ from gradlab.batch.check import check_batch
 from gradlab.batch.roles import own_role
 from gradlab.errors import ALIASES, GradlabError, nearest
 from gradlab.losses.canonical_split import with_positives
-from gradlab.losses.components import AWAY, Components, completed
+from gradlab.losses.components import ANGLES_AWAY, Components, completed
 from gradlab.losses.documentation import Documentation
 from gradlab.losses.exact_gates import ExactGate
 from gradlab.settings import Settings, call_text, declarations
@@ -161,35 +161,41 @@ class Loss(Settings, Documentation, abc.ABC):
         return with_positives(anchors, batch, push=moves == "all", pull=moves != "nothing")
 
     def displaced_pushes(self, batch: Batch) -> Sequence[Float[Array, "n"]] | None:
-        """Return the total push on all anchors with their own positives at each angle of `AWAY`.
+        """Return the total push on all anchors for each of `ANGLES_AWAY` of their own positives.
 
         None, the default, if a positive acts on the rows of other anchors too, so that not all can
-        be moved at once; `displaced_pushes_by_row` then moves them one by one.
+        be moved at once; `displaced_pushes_one_by_one` then moves them one by one.
         """
         return None
 
-    def displaced_pushes_by_row(
+    def displaced_pushes_one_by_one(
         self, batch: Batch, count: int, side: str
     ) -> Sequence[Float[Array, "count"]]:
-        """Return the total push on ``count`` rows of a side, with each positive moved alone.
+        """Return, for each of `ANGLES_AWAY`, the total push on the first ``count`` rows of a side.
 
-        ``side`` is ``"anchors"``, or ``"positives"``, whose positives are their anchors.
+        On the side of ``"anchors"`` one positive at a time is moved, on that of ``"positives"`` one
+        anchor.
         """
-        return [self._push_by_row(batch, count, side, angle) for angle in AWAY]
+        return [self._push_one_by_one(batch, count, side, angle) for angle in ANGLES_AWAY]
 
-    def _push_by_row(
+    def _push_one_by_one(
         self, batch: Batch, count: int, side: str, angle: float
     ) -> Float[Array, "count"]:
         xp = array_namespace(batch.anchors)
-        names = ("anchors", "positives") if side == "anchors" else ("positives", "anchors")
-        first, second = (getattr(batch, name) for name in names)
-        displaced = rows_at_angle(first, second, angle)
-        numbers = xp.arange(batch.count, device=batch.anchors.device)
+        is_of_anchors = side == "anchors"
+        rows, partners = batch.anchors, batch.positives
+        if not is_of_anchors:
+            rows, partners = partners, rows
+        displaced = rows_at_angle(rows, partners, angle)
+        indices = xp.arange(batch.count, device=rows.device)
         pushes = []
         for row in range(count):
-            own = (numbers == row)[:, None]
-            moved = dataclasses.replace(batch, **{names[1]: xp.where(own, displaced, second)})
-            components = self.components_of(moved) if side == "anchors" else self.sides_of(moved)[1]
+            moved = xp.where((indices == row)[:, None], displaced, partners)
+            moved_view = {"positives": moved} if is_of_anchors else {"anchors": moved}
+            moved_batch = dataclasses.replace(batch, **moved_view)
+            components = (
+                self.components_of(moved_batch) if is_of_anchors else self.sides_of(moved_batch)[1]
+            )
             pushes.append(components.total_push[row])
         return xp.stack(pushes)
 

@@ -22,7 +22,7 @@ from gradlab.batch.roles import Labelled, own_role, positive_is_inside, roles_of
 from gradlab.errors import GradlabError
 from gradlab.losses.base import Loss
 from gradlab.losses.canonical_split import both_sides
-from gradlab.losses.components import AWAY, Components
+from gradlab.losses.components import ANGLES_AWAY, Components
 from gradlab.losses.temperature import SoftmaxTemperature
 
 
@@ -130,7 +130,9 @@ class CandidateLoss(Loss):
         """Return the total push on all anchors with their positives away; None for other pools."""
         if batch.candidates.pools != ("other",):
             return None
-        return self._pushes_of_rows(batch, rows_at_angles(batch.anchors, batch.positives, AWAY))
+        return self._pushes_of_rows(
+            batch, rows_at_angles(batch.anchors, batch.positives, ANGLES_AWAY)
+        )
 
     def _candidates_of(self, batch: Batch) -> tuple[ScoredCandidates, Bool[Array, "n"] | None]:
         """Return candidates, and which anchors have no positive, (n,), or None without a relation.

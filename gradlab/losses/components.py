@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Which pairs of one kind are not negatives; False if all are, True if none is.
 LeftOut = Bool[Array, "n _"] | bool
 # Angles in radians at which a positive is away: see `gradlab.gradient.relative_push`.
-AWAY = (math.pi / 2, math.pi - 1e-3)
+ANGLES_AWAY = (math.pi / 2, math.pi - 1e-3)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -429,14 +429,14 @@ def as_share(push: Float[Array, "*n"], displaced: Float[Array, "*n"]) -> Float[A
 def displaced_push(
     loss: Any, batch: Batch, count: int | None = None, *, side: str = "anchors"
 ) -> Float[Array, "_"]:
-    """Return the largest size of the push of a `Loss` on each row with its positive at `AWAY`.
+    """Return the largest size of the push of a `Loss` on each row, with its positive moved away.
 
     Of the first ``count`` rows at least: of all rows if that costs no more.
     """
     rows = batch.anchors.shape[0]
     count = rows if count is None else min(count, rows)
     pushes = loss.displaced_pushes(batch) if side == "anchors" else None
-    return largest_size(pushes or loss.displaced_pushes_by_row(batch, count, side))
+    return largest_size(pushes or loss.displaced_pushes_one_by_one(batch, count, side))
 
 
 def as_columns(pull: Float[Array, "n *d"]) -> Float[Array, "n _"]:

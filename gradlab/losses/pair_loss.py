@@ -33,7 +33,7 @@ from gradlab.batch.roles import own_role
 from gradlab.batch.similarity import AllCosines, AngleSimilarity, Negatives, PairSimilarity
 from gradlab.losses.base import Loss
 from gradlab.losses.canonical_split import from_pools, with_positives
-from gradlab.losses.components import AWAY, Components
+from gradlab.losses.components import ANGLES_AWAY, Components
 from gradlab.losses.exact_gates import CosineLogit, ExactGate, SoftGate
 from gradlab.losses.temperature import SoftmaxTemperature
 
@@ -131,7 +131,7 @@ class PairLoss(Loss):
         """Return the total push on all anchors with their positives away; None for other pools."""
         if batch.candidates.pools != ("other",):
             return None
-        displaced = rows_at_angles(batch.anchors, batch.positives, AWAY)
+        displaced = rows_at_angles(batch.anchors, batch.positives, ANGLES_AWAY)
         if batch.candidates.rules:  # which may look at positives
             return self._pushes_of_rows(batch, displaced)
         return list(self.total_push(batch, displaced))

@@ -21,7 +21,18 @@ from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.decomposition.two_view_losses import name_of
 from gradlab.errors import GradlabError, first_line
-from gradlab.gradient import diagnostics
+from gradlab.gradient.statistics import (
+    batch_statistics,
+    distributions,
+    effective_rank,
+    embedding_statistics,
+    first_components,
+    mean_cosine,
+    measured_anchors,
+    neighbours_in_turn,
+    opposed_pairs,
+    repeated_rows,
+)
 from gradlab.losses.base import Loss
 from gradlab.losses.components import Components
 from gradlab.losses.registry import is_of_gradlab
@@ -38,8 +49,8 @@ from gradlab.settings import call_text
 # Limits on the sentences that are measured and on the similarities that are held for them, so that
 # the cost of a record is bounded for batches of any size.
 MOST_ANCHORS, MOST_SIMILARITIES = 1024, 1 << 22
-# Up to this batch size one thread is faster, all the more if other processes need the cores.
-SMALL = 256
+# Largest batch for which one thread is faster, all the more if other processes need the cores.
+ONE_THREAD_UP_TO = 256
 # Tolerated relative error of a loss or gradient in single and in half precision: rounding errors
 # amplified by 1/τ.
 ROUNDING, HALF_ROUNDING = 1e-3, 5e-2
@@ -58,7 +69,7 @@ CALL_ERRORS = ("required positional argument", "multiple values for")
 MORE_ARGUMENTS = "it takes more arguments than two views, and gradlab cannot vary the others"
 
 # (anchors, positives, components) -> numbers by name. Rows are unit (N, D); components may be None.
-Statistics = Callable[[Any, Any, Any], dict[str, float]]
+StatisticsOf = Callable[[Any, Any, Any], dict[str, float]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +94,7 @@ class Snapshot:
     # share of comparisons in the right order, as `library_losses.share_in_order` returns it
     order: float | None = None
     # the loss with its learned settings at that step; None for the initial ones
-    learned: Loss | None = None
+    learned_loss: Loss | None = None
     one_sided: bool = False  # of a copy: see `is_one_sided`
     # Whether the loss has a gradient, and none of the embeddings that it was given.
     detached: bool = False
@@ -92,12 +103,17 @@ class Snapshot:
     # Numbers of a loop's labels beside those before, as of `gradlab.monitor.label_signs`.
     label_signs: Mapping[str, float] = dataclasses.field(default_factory=dict)
     # Columns beside the two views, where a loop's loss is given columns of their shape and no more.
-    further: int = 0
+    further_columns: int = 0
     # Embeddings of each view as the loss was given them, with their graph.
     sources: Sequence[Tensor] = ()
 
     @property
-    def loss(self) -> float | None:
+    def is_on_gpu(self) -> bool:
+        """Whether its embeddings are on a device that computes while the host goes on."""
+        return self.anchors.device.type == "cuda"
+
+    @property
+    def loss_value(self) -> float | None:
         return float(self.value.detach().mean()) if isinstance(self.value, Tensor) else self.value
 
     @property
@@ -121,7 +137,7 @@ class Snapshot:
         values = vars(self) | {"one_sided": self.is_one_sided, "sources": ()}
         return Snapshot(**tree_map_only(Tensor, lambda rows: rows.detach().clone(), values))
 
-    def not_finite(self) -> float:
+    def share_not_finite(self) -> float:
         """Return the share of sentences with an embedding that is NaN or infinite."""
         finite = torch.isfinite(self.anchors).all(dim=1)
         if self.positives is not None and self.fits:
@@ -133,7 +149,7 @@ class Snapshot:
 
         Nothing of a batch that is not finite or whose rows are no pairs.
         """
-        if self.positives is None or not self.fits or self.not_finite():
+        if self.positives is None or not self.fits or self.share_not_finite():
             return []
         rows = in_double([self.anchors[:most], self.positives[:most]], torch.device("cpu"))
         return [nn.functional.normalize(view, dim=1) for view in rows]
@@ -187,7 +203,7 @@ class Probe:
         arguments: names of what a loss given as code gets beside embeddings.
         departure: the mistake by which a named loss has the value that was trained in every batch;
             empty for none.
-        weights: the parameters of a loss that is a module; None for any other.
+        loss_weights: the parameters of a loss that is a module; None for any other.
     """
 
     def __init__(
@@ -205,7 +221,7 @@ class Probe:
         self.trial: Values = {}
         self.arguments: frozenset[str] = frozenset()
         self._departures: list[str] = []
-        self.weights = LossWeights(loss, encoders) if isinstance(loss, nn.Module) else None
+        self.loss_weights = LossWeights(loss, encoders) if isinstance(loss, nn.Module) else None
         self._signs = BatchSigns()
         self._recognise(columns=2)
         if loss is None:
@@ -217,7 +233,7 @@ class Probe:
         self._why = recognised if isinstance(recognised, str) else ""
         self.method = "decomposition" if self.loss is None else "closed form"
         # gradlab's own formulas draw no random numbers.
-        self._may_draw = self.loss is None or not is_of_gradlab(self.loss)
+        self._may_use_random_numbers = self.loss is None or not is_of_gradlab(self.loss)
 
     @property
     def departure(self) -> str:
@@ -243,31 +259,37 @@ class Probe:
         pairs = snapshot.pairs(MOST_ROWS)
         return self._signs.of(pairs, snapshot.is_one_sided) if pairs else {}
 
-    def measure(self, snapshot: Snapshot, further: Sequence[Statistics] = ()) -> Measurement:
+    def measure(
+        self, snapshot: Snapshot, extra_statistics: Sequence[StatisticsOf] = ()
+    ) -> Measurement:
         """Measure a batch of at least two sentences, and leave out what cannot be measured.
 
-        ``further`` adds statistics of two views to those of
-        `gradlab.gradient.diagnostics.batch_statistics`. Of embeddings that are not finite, only
+        ``extra_statistics`` adds statistics of two views to those of
+        `gradlab.gradient.statistics.batch_statistics`. Of embeddings that are not finite, only
         their share is measured. Random generators are left unchanged.
 
         Raises:
             GradlabError: anchors or positives that are zero.
         """
-        if lost := snapshot.not_finite():
-            return {DIAGNOSTICS: {"not_finite": lost}}
+        if share := snapshot.share_not_finite():
+            return {DIAGNOSTICS: {"not_finite": share}}
         if not self.sentences and self._original is not None:
             self._recognise(snapshot.columns)
-        threads, device = torch.get_num_threads(), snapshot.anchors.device.type
-        isolated = undisturbed() if self._may_draw else contextlib.nullcontext()
+        thread_count, device_type = torch.get_num_threads(), snapshot.anchors.device.type
+        keeping_random_state = (
+            undisturbed() if self._may_use_random_numbers else contextlib.nullcontext()
+        )
         try:
-            if len(snapshot.anchors) <= SMALL:
+            if len(snapshot.anchors) <= ONE_THREAD_UP_TO:
                 torch.set_num_threads(1)
-            with isolated, torch.autocast(device, enabled=False):
-                return self._measured(snapshot, further)
+            with keeping_random_state, torch.autocast(device_type, enabled=False):
+                return self._measure_finite(snapshot, extra_statistics)
         finally:
-            torch.set_num_threads(threads)
+            torch.set_num_threads(thread_count)
 
-    def _measured(self, snapshot: Snapshot, further: Sequence[Statistics]) -> Measurement:
+    def _measure_finite(
+        self, snapshot: Snapshot, extra_statistics: Sequence[StatisticsOf]
+    ) -> Measurement:
         self.sentences = self.sentences or len(snapshot.anchors)
         self.arguments |= {name for name, value in snapshot.context.items() if value is not None}
         try:
@@ -279,13 +301,13 @@ class Probe:
         if snapshot.positives is not None and (
             not snapshot.labels or (self.loss is not None and not self._why)
         ):
-            measurement = self._two_views(snapshot, views, further)
+            measurement = self._two_views(snapshot, views, extra_statistics)
         else:
             why = "it has labels, so that its columns are not two views of the same sentences"
             if snapshot.positives is None:
                 why = "it sees one view of each sentence, so that there are no positives"
             self._give_up(self._why or why)
-            statistics = diagnostics.embedding_statistics(views.anchors[:MOST_ANCHORS])
+            statistics = embedding_statistics(views.anchors[:MOST_ANCHORS])
             measurement = {DIAGNOSTICS: statistics}
         self.trial |= snapshot.label_trials
         if snapshot.order is not None:
@@ -293,23 +315,23 @@ class Probe:
         return measurement
 
     def _two_views(
-        self, snapshot: Snapshot, views: Batch, further: Sequence[Statistics]
+        self, snapshot: Snapshot, views: Batch, extra_statistics: Sequence[StatisticsOf]
     ) -> Measurement:
         gradient = self._gradient(snapshot, views)
         count = MOST_ANCHORS if gradient is None else len(gradient.gradient_dissipation)
         anchors, positives = views.anchors[:count], views.positives[:count]
-        values = diagnostics.batch_statistics(anchors, positives, gradient)
-        for statistics in further:
-            values |= statistics(anchors, positives, gradient)
+        values = batch_statistics(anchors, positives, gradient)
+        for statistics_of in extra_statistics:
+            values |= statistics_of(anchors, positives, gradient)
         if snapshot.encoded is not None:
             encoded = unit_rows(in_double(snapshot.encoded[:MOST_ANCHORS], anchors.device))
-            cosine, rank = diagnostics.mean_cosine(encoded), diagnostics.effective_rank(encoded)
+            cosine, rank = mean_cosine(encoded), effective_rank(encoded)
             values |= {"encoder_cosine": cosine, "encoder_rank": rank}
-        distributions = diagnostics.distributions(anchors, positives, gradient)
+        histograms = distributions(anchors, positives, gradient)
         if gradient is not None and self.loss is None:
             values = {n: v for n, v in values.items() if n != "gradient_dissipation"}
-            values, distributions = of_code(values), of_code(distributions)
-        return {DIAGNOSTICS: values, HISTOGRAM: histogram_rows(distributions)}
+            values, histograms = of_code(values), of_code(histograms)
+        return {DIAGNOSTICS: values, HISTOGRAM: histogram_rows(histograms)}
 
     def _gradient(self, snapshot: Snapshot, views: Batch) -> Components | None:
         """Return the components; None if the loss has none, or not the value that was trained."""
@@ -318,7 +340,7 @@ class Probe:
         try:
             if self.loss is None:
                 return self._decomposition(snapshot, views)
-            return self._closed_form(snapshot.learned or self.loss, snapshot, views)
+            return self._closed_form(snapshot.learned_loss or self.loss, snapshot, views)
         except GradlabError as error:
             is_call = any(words in str(error) for words in CALL_ERRORS)
             self._give_up(MORE_ARGUMENTS if is_call else first_line(error))
@@ -335,18 +357,18 @@ class Probe:
         count = len(views.anchors)
         candidates = count + (0 if extra is None else len(extra))
         most = min(MOST_ANCHORS, max(2, MOST_SIMILARITIES // candidates))
-        if count > most and diagnostics.measured_anchors(loss, views, most).count < count:
+        if count > most and measured_anchors(loss, views, most).count < count:
             self.note = self.note or (
                 f"Components are those of the first {most} sentences of a batch, compared with "
                 "each other only."
             )
-        return diagnostics.first_components(loss, views, most)
+        return first_components(loss, views, most)
 
     def _decomposition(self, snapshot: Snapshot, views: Batch) -> Components | None:
         code = copy_of(self._original, self._encoders())
         views = snapshot.views(on_cpu=True) if views.anchors.device.type != "cpu" else views
-        if not self.trial and (snapshot.further or views.extra_negatives is None):
-            self.trial = trial_of(code, snapshot.anchors, snapshot.further)
+        if not self.trial and (snapshot.further_columns or views.extra_negatives is None):
+            self.trial = trial_of(code, snapshot.anchors, snapshot.further_columns)
             self.trial |= {"one_sided": float(snapshot.is_one_sided)} if self.trial else {}
         if not self._was_trained(snapshot, views, code.value_of):
             return None
@@ -365,7 +387,7 @@ class Probe:
 
         A named loss that differs passes with a note.
         """
-        trained, anchors = snapshot.loss, snapshot.anchors
+        trained, anchors = snapshot.loss_value, snapshot.anchors
         if trained is None or not math.isfinite(trained) or len(anchors) > MOST_ANCHORS:
             return True
         most = HALF_ROUNDING if snapshot.low_precision else ROUNDING
@@ -412,9 +434,9 @@ class BatchSigns:
         moved.
         """
         numbers = {
-            REPEATED: (diagnostics.repeated_rows(self._before, *views), SAME),
-            ALTERNATING: (diagnostics.neighbours_in_turn(*views), NEIGHBOURS),
-            OPPOSED: (diagnostics.opposed_pairs(*views), OPPOSITE),
+            REPEATED: (repeated_rows(self._before, *views), SAME),
+            ALTERNATING: (neighbours_in_turn(*views), NEIGHBOURS),
+            OPPOSED: (opposed_pairs(*views), OPPOSITE),
         }
         self._before = views[0]
         signs = {name: share for name, (share, least) in numbers.items() if share >= least}

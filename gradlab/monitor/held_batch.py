@@ -12,9 +12,9 @@ from gradlab.monitor.batch_measurement import Snapshot
 
 
 class HeldBatch(NamedTuple):
-    """A batch still to be measured; ``mark`` is the moment at which the GPU has copied it."""
+    """A batch still to be measured; ``copies_done`` is when the GPU has copied it."""
 
-    mark: torch.cuda.Event | None
+    copies_done: torch.cuda.Event | None
     step: int
     dataset: str
     snapshot: Snapshot
@@ -24,17 +24,17 @@ class HeldBatch(NamedTuple):
 def copied(snapshot: Snapshot) -> tuple[Snapshot, torch.cuda.Event]:
     """Begin to copy the embeddings of a batch on the GPU; return the copy, and when it is done."""
     snapshot = snapshot.copy()
-    mark = torch.cuda.Event()
-    mark.record(torch.cuda.current_stream(snapshot.anchors.device))
-    return snapshot, mark
+    copies_done = torch.cuda.Event()
+    copies_done.record(torch.cuda.current_stream(snapshot.anchors.device))
+    return snapshot, copies_done
 
 
 @contextlib.contextmanager
 def beside_training(held: HeldBatch) -> Iterator[None]:
     """Let the GPU measure in its own stream, which waits for the copies but not for training."""
-    assert held.mark is not None
+    assert held.copies_done is not None
     stream = torch.cuda.Stream(held.snapshot.anchors.device)
     with torch.cuda.stream(stream):
-        stream.wait_event(held.mark)
+        stream.wait_event(held.copies_done)
         yield
     stream.synchronize()  # before the copies are freed

@@ -33,7 +33,7 @@ BATCH_LOSS = "batch_loss"
 METRICS, COLUMNS = "metrics.csv", ("step", "group", "name", "value")
 Row = tuple[int, str, str, float]
 Measurement = dict[str, dict[str, float]]  # numbers by name, by their group in a metrics file
-# Called with {``group/name``: value} and the step of everything that is written, except histograms.
+# Called with {``group/name``: value} and the step of what is written, but histograms and NaN.
 Listener = Callable[[dict[str, float], int], None]
 
 # Lowest and highest edges of bins: cosines begin at -1, ratios end at 3.
@@ -247,7 +247,7 @@ class Recorder:
         ``judge`` names failures; see `gradlab.monitor.verdicts.failures.FailureWatch`.
         """
         self.folder = Path(folder)  # where metrics.csv (step, group, name, value) is written
-        self.seconds = 0.0  # spent on measuring and writing
+        self.seconds = 0.0  # spent on measuring, writing and judging
         self.begun = False  # whether the file exists
         self.history = judge.history  # everything that was recorded so far
         self._judge, self._reported = judge, 0
@@ -280,9 +280,10 @@ class Recorder:
         self._reported = 0
 
     def write(self, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
-        """Write the numbers of one step, by group; before :meth:`begin` they are kept for the file.
+        """Add the numbers of one step, by group, to the history and to the file; judge them.
 
-        Random generators are left unchanged.
+        Listeners are told of them. Before :meth:`begin` they are kept for the file. Random
+        generators are left unchanged.
 
         Raises:
             GradlabError: if the file cannot be written.
@@ -291,12 +292,22 @@ class Recorder:
             if self.begun:
                 append_metrics(self.folder / METRICS, step, groups)
             self.history.add_groups(step, groups)
-            for group, values in groups.items() if self._listeners else ():
-                named = {f"{group}/{name}": float(v) for name, v in values.items() if v == v}
-                for listener in self._listeners if group != HISTOGRAM else ():
-                    with undisturbed():
-                        listener(named, step)
+            if self._listeners:
+                self._tell_listeners(step, groups)
             self._judge.judge(step, groups)
+
+    def _tell_listeners(self, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
+        for group, values in groups.items():
+            if group == HISTOGRAM:
+                continue
+            by_full_name = {
+                f"{group}/{name}": float(number)
+                for name, number in values.items()
+                if not math.isnan(number)
+            }
+            for listener in self._listeners:
+                with undisturbed():
+                    listener(by_full_name, step)
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:

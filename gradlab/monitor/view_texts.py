@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gradlab.data.cooccurrence import FEWEST_ROWS, foretold_ranks
 from gradlab.data.partners import numbers_of_words
-from gradlab.monitor.cut_rows import cut_rows
+from gradlab.monitor.rows_of_view import rows_of_view
 from gradlab.monitor.token_signs import looked_up
 
 # Numbers of the records: share of the rows of a view whose tokens another row has as well; share of
@@ -103,7 +103,7 @@ def _texts_of_views(views: Sequence[Tensor]) -> list[Tensor] | None:
     nodes = {id(node) for node, _ in rows}
     texts = [batch.cpu() for _, batch in rows]
     if len(nodes) == 1:  # one forward pass of all views
-        places = [cut_rows(view, len(texts[0])) for view in views]
+        places = [rows_of_view(view, len(texts[0])) for view in views]
         if any(place is None for place in places):
             return None
         texts = [texts[0][place] for place in places if place is not None]

@@ -100,7 +100,7 @@ class Watch(Recorder):
         used = {name: probe.in_use for name, probe in self._probes.items()}
         super().__init__(output, FailureWatch(total_steps, losses=used))
         self.settings, self._evaluation, self._encoders = dict(settings or {}), evaluation, encoders
-        self._weights = WeightsWatch(encoders) if encoders() else None
+        self._weights_watch = WeightsWatch(encoders) if encoders() else None
         self._problems = problems
         self._every, self._listening, self._began = every, list(listeners), time.perf_counter()
         self._alerts = list(alerts)
@@ -128,12 +128,12 @@ class Watch(Recorder):
         """
         if self._held is not None:
             self.catch_up(wait=False)
-        if self._weights is not None:
-            self._weights.conclude()
+        if self._weights_watch is not None:
+            self._weights_watch.conclude()
         last, interval = self._last.get(dataset, self._from - 1), self.every
         return self._status != STOPPED and step // interval > last // interval
 
-    def record(self, step: int, find: Callable[[], Snapshot], dataset: str = "") -> None:
+    def record(self, step: int, take_snapshot: Callable[[], Snapshot], dataset: str = "") -> None:
         """Measure a batch and write the result; an error ends the recording, not the run.
 
         On a GPU, the embeddings are copied, and measured during one of the next steps, so that
@@ -144,25 +144,28 @@ class Watch(Recorder):
             self.catch_up()
         self._last[dataset] = step
         with self._safely(step):
-            snapshot, probe = find(), self._probes[dataset]
+            snapshot, probe = take_snapshot(), self._probes[dataset]
             if len(snapshot.anchors) < 2:
                 return
-            ahead = probe.method == "closed form" and snapshot.anchors.device.type == "cuda"
-            numbers = {} if probe.weights is None else probe.weights.numbers(snapshot.value)
-            if probe.weights is not None and probe.loss is not None:
-                snapshot = dataclasses.replace(snapshot, learned=probe.weights.current_loss())
-            if self._weights is None and isinstance(snapshot.value, Tensor):
-                self._weights = WeightsWatch(self._encoders)  # of a loop: those behind its loss
-            if self._weights is not None:
-                numbers |= self._weights.record(
+            deferred = probe.method == "closed form" and snapshot.is_on_gpu
+            numbers, parameters = dict[str, float](), list[Tensor]()
+            if (own := probe.loss_weights) is not None:
+                numbers, parameters = own.numbers(snapshot.value), [*own.parameters()]
+                if probe.loss is not None:
+                    snapshot = dataclasses.replace(snapshot, learned_loss=own.current_loss())
+            if self._weights_watch is None and isinstance(snapshot.value, Tensor):
+                # No encoder is known: follow the weights that the loss was computed from.
+                self._weights_watch = WeightsWatch(self._encoders)
+            if self._weights_watch is not None:
+                numbers |= self._weights_watch.record(
                     snapshot.value,
                     snapshot.sources,
-                    [] if probe.weights is None else probe.weights.parameters(),
+                    parameters,
                     lambda step_numbers: self._tell(step, dataset, step_numbers),
-                    wait=not ahead,
+                    gradient_now=not deferred,
                 )
-            snapshot, mark = copied(snapshot) if ahead else (snapshot, None)
-            self._held = HeldBatch(mark, step, dataset, snapshot, numbers)
+            snapshot, copies_done = copied(snapshot) if deferred else (snapshot, None)
+            self._held = HeldBatch(copies_done, step, dataset, snapshot, numbers)
         self.catch_up(wait=False)
 
     def _tell(self, step: int, dataset: str, numbers: Mapping[str, float]) -> None:
@@ -173,15 +176,15 @@ class Watch(Recorder):
     def catch_up(self, wait: bool = True) -> None:
         """Measure the batch set aside, if any; without ``wait`` only if its copies are done."""
         held = self._held
-        if held is None or not (wait or held.mark is None or held.mark.query()):
+        if held is None or not (wait or held.copies_done is None or held.copies_done.query()):
             return
         self._held = None
         step, snapshot = held.step, held.snapshot
-        apart = contextlib.nullcontext() if held.mark is None else beside_training(held)
+        apart = contextlib.nullcontext() if held.copies_done is None else beside_training(held)
         with self._safely(step), apart:
             if not self.begun:
                 self._open(0)
-            value = snapshot.loss
+            value = snapshot.loss_value
             numbers = ({} if value is None else {BATCH_LOSS: value}) | held.numbers
             numbers |= {WITHOUT_GRADIENT: 1.0} if snapshot.detached else {}
             numbers |= dict(snapshot.label_signs)
@@ -227,7 +230,7 @@ class Watch(Recorder):
         self._held = None
         self._status, self._last, self._from = RUNNING, {}, step
         self._end_steps()
-        self._weights = WeightsWatch(self._encoders) if self._encoders() else None
+        self._weights_watch = WeightsWatch(self._encoders) if self._encoders() else None
         for probe in self._probes.values():
             probe.begin()
         if total_steps is not None:
@@ -241,7 +244,7 @@ class Watch(Recorder):
         """Write how far the weights are from where they began, if a callback has changed that."""
         moved = [v for n in self.history.names(TRAIN) if n.startswith(WEIGHTS_MOVED)
                  for v in list(self.history.points(TRAIN, n).values())[-1:]]  # fmt: skip
-        left = None if self._weights is None else self._weights.relative()
+        left = None if self._weights_watch is None else self._weights_watch.relative()
         if left is None or not moved or self._status == STOPPED:
             return
         if left < CHANGED * max(moved):
@@ -328,8 +331,8 @@ class Watch(Recorder):
 
     def _end_steps(self) -> None:
         """Look at no further step of the weights."""
-        if self._weights is not None:
-            self._weights.end()
+        if self._weights_watch is not None:
+            self._weights_watch.end()
 
     @contextlib.contextmanager
     def _safely(self, step: int) -> Iterator[None]:
@@ -396,12 +399,12 @@ class LoopWatch(Watch):
         """
         self.look(lambda: Snapshot(anchors, positives, extra_negatives, value=value))
 
-    def look(self, find: Callable[[], Snapshot]) -> None:
-        """Count a step, and record the batch that ``find`` returns if it is due."""
+    def look(self, take_snapshot: Callable[[], Snapshot]) -> None:
+        """Count a step, and record the batch that ``take_snapshot`` returns if it is due."""
         step = self._step
         self._step += self._counts
         if self.wants(step):
-            self.record(step, find)
+            self.record(step, take_snapshot)
 
 
 def caution(message: str) -> None:

@@ -72,15 +72,15 @@ class WatchedLoss:
         """Call the loss; a call whose value requires gradients counts as a step."""
         value = self.loss(*args, **kwargs)
         if isinstance(value, Tensor):
-            find = functools.partial(self._marked_snapshot, value, args, kwargs)
+            take_snapshot = functools.partial(self._marked_snapshot, value, args, kwargs)
             if value.requires_grad:
                 vars(self)["_has_gradient"] = True
-                self.watch.look(find)
+                self.watch.look(take_snapshot)
             elif torch.is_grad_enabled() and not self._has_gradient:
-                self._look_without_gradient(find)
+                self._look_without_gradient(take_snapshot)
         return value
 
-    def _look_without_gradient(self, find: Callable[[], Snapshot]) -> None:
+    def _look_without_gradient(self, take_snapshot: Callable[[], Snapshot]) -> None:
         """Count a call without a gradient; many before any with one are warned of, and recorded.
 
         A few are those of an evaluation before training.
@@ -93,7 +93,7 @@ class WatchedLoss:
                 "torch.no_grad() and model.encode."
             )
         if self._without_gradient >= MANY_WITHOUT_GRADIENT:
-            self.watch.look(find)
+            self.watch.look(take_snapshot)
 
     def _marked_snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
         """Return a snapshot that says whether a gradient reaches any argument."""
@@ -144,8 +144,8 @@ class WatchedLoss:
         ):
             order = classes_in_order(anchors.detach(), classes)
         return Snapshot(
-            anchors, positives, extra_negatives, value=whole, context=context, further=further,
-            order=order,
+            anchors, positives, extra_negatives, value=whole, context=context,
+            further_columns=further, order=order,
         )  # fmt: skip
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from gradlab.gradient.diagnostics import ranking_accuracy
+from gradlab.gradient.statistics import ranking_accuracy
 from gradlab.monitor.captured_views import batch_size, columns_of
 from gradlab.monitor.library_losses import classes_in_order
 from gradlab.monitor.metrics import History

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gradlab.files import read_packaged
-from gradlab.gradient.diagnostics import BINS
+from gradlab.gradient.statistics import BINS
 from gradlab.monitor.expected_loss import expected_component
 from gradlab.monitor.metrics import (
     BATCH_LOSS,

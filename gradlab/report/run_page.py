@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradlab.gradient.diagnostics import ACTIVE
+from gradlab.gradient.statistics import ACTIVE
 from gradlab.monitor.expected_loss import loss_at_first
 from gradlab.monitor.metrics import TRAIN
 from gradlab.monitor.run_reader import FINISHED, RUNNING, Recording

@@ -26,7 +26,7 @@ from gradlab.errors import GradlabError
 from gradlab.gradient.pairs_as_products import AGREEMENT
 from gradlab.gradient.vectorised import GradientsAt
 from gradlab.losses.base import Loss
-from gradlab.losses.components import AWAY
+from gradlab.losses.components import ANGLES_AWAY
 from gradlab.losses.per_prefix import PerPrefix
 from gradlab.simulation.setting_and_result import Setting
 
@@ -56,7 +56,7 @@ def row_forces(loss: Loss) -> ForcesOf | None:
     row: Any = loss.row_loss()
     if row is None:
         return None
-    away = [PairSimilarity.from_angles(np.array(angle)) for angle in AWAY]
+    away = [PairSimilarity.from_angles(np.array(angle)) for angle in ANGLES_AWAY]
 
     def forces(far: Float[np.ndarray, "b k"]) -> ForcesAt:
         negatives = Negatives.from_angles(far)
@@ -107,11 +107,11 @@ def vector_forces(loss: Loss, setting: Setting) -> ForcesOf:
 
     def forces(far: Float[np.ndarray, "b k"]) -> ForcesAt:
         batches = len(far)
-        all_negatives = torch.from_numpy(np.concatenate([far] * (1 + len(AWAY))))
+        all_negatives = torch.from_numpy(np.concatenate([far] * (1 + len(ANGLES_AWAY))))
         probes: list[np.ndarray] = []  # displaced pushes of the first rows of cells
 
         def at(near: Float[np.ndarray, "b sentences"]) -> Forces:
-            away = () if _agree(probes) else AWAY
+            away = () if _agree(probes) else ANGLES_AWAY
             moved = [near.copy() for _ in away]
             for rows, angle in zip(moved, away, strict=True):
                 rows[:, 0] = angle
@@ -271,7 +271,7 @@ def _component_forces(loss: Loss) -> ForcesOf:
                 )
                 components = loss.components_of(Batch(anchors, positives))
                 pushes = []
-                for angle in AWAY:
+                for angle in ANGLES_AWAY:
                     moved = positives.copy()
                     moved[0] = rows_at_angle(anchors[:1], positives[:1], angle)[0]
                     pushes.append(abs(loss.components_of(Batch(anchors, moved)).total_push[0]))

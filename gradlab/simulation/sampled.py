@@ -12,7 +12,7 @@ import numpy as np
 
 from gradlab.arrays import Float, divide, finite
 from gradlab.losses.base import Loss
-from gradlab.losses.components import AWAY, as_share
+from gradlab.losses.components import ANGLES_AWAY, as_share
 from gradlab.progress_bars import progress_bar
 from gradlab.seeds import random_generator
 from gradlab.simulation.forces import PROBES, probes_first, row_forces, vector_forces
@@ -93,8 +93,8 @@ def announce(loss: Loss, setting: Setting, batches: int, progress: bool | None) 
     ``progress`` says whether; None does so on a terminal.
     """
     rows, columns = setting.mu_pos.size, setting.mu_neg.size
-    most = (1 + len(AWAY)) * rows * columns * batches
-    least = (rows + len(AWAY) * min(PROBES, rows)) * columns * batches
+    most = (1 + len(ANGLES_AWAY)) * rows * columns * batches
+    least = (rows + len(ANGLES_AWAY) * min(PROBES, rows)) * columns * batches
     number = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     if most >= MANY and (sys.stderr.isatty() if progress is None else progress):
         print(

@@ -57,7 +57,7 @@ class Setting(Settings):
         if self.mu_own is not None:
             if np.ndim(self.mu_own):
                 raise GradlabError(f"mu_own must be one angle, not {self.mu_own!r}")
-            self._fix(mu_own=float(_axis("mu_own", self.mu_own)[0]))
+            self._fix(mu_own=float(_checked_angles("mu_own", self.mu_own)[0]))
         self.kinds.append((self.negatives, self.mu_neg, self.sigma_neg))
         if self.own_negatives:
             mu = self.mu_neg if self.mu_own is None else np.array([self.mu_own])
@@ -72,23 +72,26 @@ class Setting(Settings):
         grid: int | tuple[int, int] | None = None,
         **settings: Any,
     ) -> Setting:
-        """Return a setting; mean angles not given cover the paper's range with ``grid`` points.
+        """Return a setting; mean angles that are None are ``grid`` points of the paper's ranges.
+
+        These are `POSITIVE_RANGE` and `NEGATIVE_RANGE`.
 
         Raises:
-            GradlabError: the grid has fewer than 2 points, a mean angle is outside [0, π], a spread
-                is negative, there are no negatives, or angles of own negatives are given without
-                the number of these.
+            GradlabError: the grid is no number or two, or has fewer than 2 points; a mean angle is
+                outside [0, π], a spread is negative, there are no negatives, or angles of own
+                negatives are given without the number of these.
         """
         points = grid if isinstance(grid, tuple) else (grid, grid)
         if len(points) != 2:
             raise GradlabError(
                 f"grid must be one number, or one for each of the two axes, not {grid!r}"
             )
-        return cls(
-            _even(POSITIVE_RANGE, points[0]) if mu_pos is None else _axis("mu_pos", mu_pos),
-            _even(NEGATIVE_RANGE, points[1]) if mu_neg is None else _axis("mu_neg", mu_neg),
-            **settings,
-        )
+        positive_points, negative_points = points
+        if mu_pos is None:
+            mu_pos = _evenly_spaced(POSITIVE_RANGE, positive_points)
+        if mu_neg is None:
+            mu_neg = _evenly_spaced(NEGATIVE_RANGE, negative_points)
+        return cls(_checked_angles("mu_pos", mu_pos), _checked_angles("mu_neg", mu_neg), **settings)
 
     @property
     def columns(self) -> int:
@@ -234,7 +237,7 @@ class SimulationResult(Drawable):
             ) from error
 
 
-def _even(limits: tuple[float, float], points: int | None) -> Float[np.ndarray, "a"]:
+def _evenly_spaced(limits: tuple[float, float], points: int | None) -> Float[np.ndarray, "a"]:
     """Return points from one limit to the other, `POINTS` if their number is None."""
     if points is None:
         return np.linspace(*limits, POINTS)
@@ -242,7 +245,7 @@ def _even(limits: tuple[float, float], points: int | None) -> Float[np.ndarray, 
     return np.linspace(*limits, int(points))
 
 
-def _axis(name: str, values: Any) -> Float[np.ndarray, "a"]:
+def _checked_angles(name: str, values: Any) -> Float[np.ndarray, "a"]:
     try:
         axis = np.atleast_1d(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError):

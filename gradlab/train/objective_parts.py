@@ -69,7 +69,9 @@ class Output:
     def snapshot(self) -> Snapshot:
         """Return the embeddings and the context for diagnostics."""
         views = (self.anchors, self.positives, self.extra_negatives, self.in_batch_negatives)
-        return Snapshot(*views, context=self.context, encoded=self.encoded, learned=self.learned)
+        return Snapshot(
+            *views, context=self.context, encoded=self.encoded, learned_loss=self.learned
+        )
 
 
 class Component(nn.Module):

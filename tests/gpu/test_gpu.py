@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 import gradlab
 from gradlab.batch import unit_rows
-from gradlab.monitor import watch
+from gradlab.monitor.batch_measurement import Snapshot
 from gradlab.scale import block_loop, blocks
 from tests.gpu import host_waits, predictions, running, same_as_cpu, speed
 from tests.gpu.__main__ import command
@@ -237,7 +237,7 @@ def test_training_waits_for_a_record_on_a_cpu_alone(monkeypatch, tmp_path, ahead
     The copies of that one are measured in a later step.
     """
     if ahead:
-        monkeypatch.setattr(watch, "works_ahead", lambda rows: True)
+        monkeypatch.setattr(Snapshot, "is_on_gpu", True)
         monkeypatch.setattr(torch.cuda, "current_stream", lambda _: None)
         monkeypatch.setattr(torch.cuda, "stream", contextlib.nullcontext)
         for name in ("Event", "Stream"):
@@ -260,7 +260,7 @@ def test_training_waits_for_a_record_on_a_cpu_alone(monkeypatch, tmp_path, ahead
     watched.watch.finish()
     steps, values = watched.watch.history.series("diagnostics", "alignment")
     expected = [
-        gradlab.gradient.diagnostics.alignment(*unit_rows(batches[at].double())) for at in (1, 3, 5)
+        gradlab.gradient.statistics.alignment(*unit_rows(batches[at].double())) for at in (1, 3, 5)
     ]
     assert steps == [0, 2, 4]
     assert values == pytest.approx(expected, rel=1e-6)

@@ -160,11 +160,11 @@ FAULTS = [
           "value"),
     # gradient
     Fault("uniformity over all pairs: mask of the diagonal dropped",
-          "gradient/diagnostics.py", "test_diagnostics.py",
+          "gradient/statistics.py", "test_diagnostics.py",
           "off_diagonal = exponent[~xp.eye(count, dtype=xp.bool, device=rows.device)]",
           "off_diagonal = xp.reshape(exponent, (-1,))"),
     Fault("Gini coefficient: ranks off by one",
-          "gradient/diagnostics.py", "test_both_sides.py test_diagnostics.py",
+          "gradient/statistics.py", "test_both_sides.py test_diagnostics.py",
           "device=ordered.device) - (count - 1)",
           "device=ordered.device) - count"),
     Fault("lemma with many negatives: the sum of weights left out of the step",

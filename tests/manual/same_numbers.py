@@ -107,7 +107,7 @@ def of_components(components: object) -> dict:
 def of_losses() -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield what is computed of each loss on each batch."""
     import gradlab
-    from gradlab.gradient.diagnostics import diagnose
+    from gradlab.gradient import diagnose
     from gradlab.losses.registry import loss_names
 
     for text in (combined.format(name) for name in loss_names() for combined in COMBINED):

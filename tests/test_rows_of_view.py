@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradlab.monitor.cut_rows import cut_rows
+from gradlab.monitor.rows_of_view import rows_of_view
 
 CUTS = {
     "chunks": lambda rows: rows.chunk(2)[1],
@@ -38,18 +38,18 @@ def test_rows_of_a_cut(cut, normalised):
     rows = torch.nn.functional.normalize(rows, dim=1) if normalised == "before" else rows
     view = cut(rows)
     view = torch.nn.functional.normalize(view, dim=1) if normalised == "behind" else view
-    assert torch.equal(cut_rows(view, 12), expected)
+    assert torch.equal(rows_of_view(view, 12), expected)
 
 
 def test_nothing_of_rows_that_are_not_cut():
     _, rows = rows_with_graph()
-    assert cut_rows(rows, 12) is None
-    assert cut_rows(rows[:, :2], 12) is None  # dimensions
-    assert cut_rows(rows.detach(), 12) is None
+    assert rows_of_view(rows, 12) is None
+    assert rows_of_view(rows[:, :2], 12) is None  # dimensions
+    assert rows_of_view(rows.detach(), 12) is None
 
 
 def test_a_cut_within_the_encoder_is_not_that_of_the_batch():
     states = torch.randn(12, 5, 4, requires_grad=True)
     first = states[:, 0]
-    assert cut_rows(first, 12) is None
-    assert torch.equal(cut_rows(first[4:], 12), torch.arange(4, 12))
+    assert rows_of_view(first, 12) is None
+    assert torch.equal(rows_of_view(first[4:], 12), torch.arange(4, 12))

@@ -26,7 +26,7 @@ CUTS: dict[str, Cut] = {
 SIZES, UNBOUND = "_saved_self_sym_sizes", "UnbindBackward0"
 
 
-def cut_rows(view: Tensor, count: int) -> Tensor | None:
+def rows_of_view(view: Tensor, count: int) -> Tensor | None:
     """Return the numbers of the rows, of ``count``, that a view was cut from; None if unknown.
 
     The cut that is nearest to the view counts: steps of an encoder cut other shapes.
