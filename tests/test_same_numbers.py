@@ -19,8 +19,8 @@ from gradlab.explorer.page_functions import ANGLES, first_points, run_scene, swe
 from gradlab.losses.registry import get_loss
 from gradlab.monitor.watch_folder import notes_of
 from gradlab.quantities import OF_CODE, OF_CURVES
+from gradlab.simulation.grid_and_result import AngleGrid
 from gradlab.simulation.sampled import QUANTITIES, sampled
-from gradlab.simulation.setting_and_result import Setting
 from tests.test_relative_push import AS_CODE, batch
 
 # What a record of a watched run says of the push under one name; `OF_CODE` are numbers of other
@@ -44,8 +44,10 @@ def assert_same(by_code, by_name):
 
 @pytest.mark.parametrize("text", AS_CODE)
 def test_simulated(text):
-    setting = Setting.create([0.5, 1.2], [0.6, 1.0], negatives=5)
-    by_name, by_code = (sampled(loss, setting, batches=2, progress=False) for loss in as_code(text))
+    angle_grid = AngleGrid.create([0.5, 1.2], [0.6, 1.0], negatives=5)
+    by_name, by_code = (
+        sampled(loss, angle_grid, batches=2, progress=False) for loss in as_code(text)
+    )
     for quantity in QUANTITIES:
         assert_same(by_code[quantity].value, by_name[quantity].value)
 

@@ -26,8 +26,8 @@ from gradlab.losses.pair_loss import PairLoss
 from gradlab.losses.registry import loss_class
 from gradlab.simulation import monte_carlo
 from gradlab.simulation.forces import _AnchorGradients
+from gradlab.simulation.grid_and_result import AngleGrid
 from gradlab.simulation.sampled import sampled
-from gradlab.simulation.setting_and_result import Setting
 
 PAIR_NAMES = [n for n in gradlab.loss_names() if issubclass(loss_class(n), PairLoss)]
 EXACT_NAMES = [
@@ -622,14 +622,14 @@ def test_batches_have_half_as_many_dimensions_if_anchors_are_not_compared(
         calls.put(anchors.shape[1])
         return loss(anchors, positives)
 
-    setting = Setting.create([0.2, 0.8, 1.4], [0.4, 1.1, 2.0], negatives=6)
-    drawn = sampled(gradlab.get_loss(code), setting, batches=3, progress=False)
+    angle_grid = AngleGrid.create([0.2, 0.8, 1.4], [0.4, 1.1, 2.0], negatives=6)
+    drawn = sampled(gradlab.get_loss(code), angle_grid, batches=3, progress=False)
     dimensions = [calls.get() for _ in range(calls.qsize())]
     assert (dimensions[-1] == 9) is fewest
     if fewest:  # one batch a cell is compared with the whole, the first one by products too
         assert dimensions[dimensions.index(9) :].count(14) == 9 + 1
     monkeypatch.setattr(_AnchorGradients, "_without_anchors", lambda *_: None)
-    whole = sampled(gradlab.get_loss(code), setting, batches=3, progress=False)
+    whole = sampled(gradlab.get_loss(code), angle_grid, batches=3, progress=False)
     for quantity, estimate in whole.items():
         np.testing.assert_allclose(
             drawn[quantity].value, estimate.value, rtol=1e-8, atol=1e-12, err_msg=quantity

@@ -29,9 +29,9 @@ from gradlab.losses.components import Components
 from gradlab.losses.registry import get_loss, loss_class, loss_names
 from gradlab.progress_bars import progress_bar
 from gradlab.settings import call_text
+from gradlab.simulation.grid_and_result import AngleGrid
 from gradlab.simulation.monte_carlo import Estimate
 from gradlab.simulation.sampled import sampled
-from gradlab.simulation.setting_and_result import Setting
 from gradlab.simulation.sphere import sample_views
 
 if TYPE_CHECKING:
@@ -179,14 +179,14 @@ def negatives_moving_away(
     Positives are at `POSITIVE` among `SENTENCES` - 1 negatives, with the spreads `SPREADS`. All
     losses, by name or as code, are sampled with the same draws.
     """
-    setting = Setting.create(
+    angle_grid = AngleGrid.create(
         [POSITIVE],
         np.radians(DEGREES),
         negatives=SENTENCES - 1,
         sigma_pos=SPREADS[0],
         sigma_neg=SPREADS[1],
     )
-    return sampled(loss, setting, batches=batches, progress=progress)
+    return sampled(loss, angle_grid, batches=batches, progress=progress)
 
 
 def curve(loss: Loss, quantity: str = "relative_push") -> Curve:

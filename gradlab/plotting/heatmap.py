@@ -34,7 +34,7 @@ TITLE_WIDTH = 48  # characters per line of a title above a heatmap
 
 if TYPE_CHECKING:
     from gradlab.losses.base import Loss
-    from gradlab.simulation.setting_and_result import SimulationResult
+    from gradlab.simulation.grid_and_result import SimulationResult
 
 
 def draw_simulation(result: SimulationResult, ax: Axes | None = None) -> tuple[Figure, Axes]:

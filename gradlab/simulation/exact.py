@@ -21,7 +21,7 @@ import numpy as np
 from gradlab.arrays import Bool, Float
 from gradlab.errors import GradlabError
 from gradlab.losses.exact_gates import ConstantGate, ExactGate, HardGate, SoftGate, SumGate
-from gradlab.simulation.setting_and_result import Setting
+from gradlab.simulation.grid_and_result import AngleGrid
 
 Logit = Callable[[Float[np.ndarray, "*n"]], Float[np.ndarray, "*n"]]  # of angles in [0, π]
 Grid = Float[np.ndarray, "p q"]
@@ -40,42 +40,44 @@ LOGITS_A_PANEL = 4.0  # largest change of a logit that 12 nodes integrate to rou
 LARGEST_RULE = 400_000  # nodes; the exact engine gives up at spreads below about 1e-4
 
 
-def dissipation(gate: ExactGate, setting: Setting) -> Grid:
+def dissipation(gate: ExactGate, angle_grid: AngleGrid) -> Grid:
     """Return ``E[GD]`` for every pair of mean angles, (p, q)."""
     if isinstance(gate, ConstantGate):
-        return np.full((setting.mu_pos.size, setting.mu_neg.size), gate.value)
+        return np.full((angle_grid.mu_pos.size, angle_grid.mu_neg.size), gate.value)
     if isinstance(gate, SumGate):
-        return _sum(gate, setting)
-    mean = _hard(gate, setting) if isinstance(gate, HardGate) else _soft(gate, setting)
+        return _sum(gate, angle_grid)
+    mean = _hard(gate, angle_grid) if isinstance(gate, HardGate) else _soft(gate, angle_grid)
     return mean.clip(max=1)  # rounded quadrature weights may sum to one unit in the last place more
 
 
-def _hard(gate: HardGate, setting: Setting) -> Grid:
+def _hard(gate: HardGate, angle_grid: AngleGrid) -> Grid:
     """Return ``E_p[1 - (1 - q)^K (1 - q_own)^H]``, where ``q = P(cos θ_neg > x(θ_pos))``."""
-    spread = min(sigma for _, _, sigma in setting.kinds)
-    if spread == 0 and setting.sigma_pos > 0:
+    spread = min(sigma for _, _, sigma in angle_grid.kinds)
+    if spread == 0 and angle_grid.sigma_pos > 0:
         raise GradlabError(
             "the exact engine cannot integrate a hard gate over negatives without spread; "
             "use engine='monte_carlo'"
         )
     # The nearest of K negatives spreads less than each: in a normal tail by the factor √(2 log K).
-    tail = max(3.0, np.sqrt(2 * np.log(setting.columns)))
-    width = min(2 * setting.sigma_pos, 3 / tail * spread, WIDEST_PANEL)
-    angles, weights = _rule(setting.mu_pos, setting.sigma_pos, width, _kinks(gate, setting.columns))
-    total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
+    tail = max(3.0, np.sqrt(2 * np.log(angle_grid.columns)))
+    width = min(2 * angle_grid.sigma_pos, 3 / tail * spread, WIDEST_PANEL)
+    angles, weights = _rule(
+        angle_grid.mu_pos, angle_grid.sigma_pos, width, _kinks(gate, angle_grid.columns)
+    )
+    total = np.zeros((angle_grid.mu_pos.size, angle_grid.mu_neg.size))
     # For each kind, the probability that a negative exceeds the gate's ceiling and does not count.
     edge = np.arccos(np.array([gate.ceiling]))
-    out = [_cap_probability(edge, mu, sigma) for _, mu, sigma in setting.kinds]
+    out = [_cap_probability(edge, mu, sigma) for _, mu, sigma in angle_grid.kinds]
     for start in range(0, angles.size, 2048):
         block = slice(start, start + 2048)
         threshold = gate.threshold(angles[block])
         weight = weights[:, block]
         # At thresholds up to -1 the gate is open unless no negative counts; from the ceiling on,
         # the gate is closed.
-        total += weight[:, threshold <= -1].sum(axis=1)[:, None] * (1 - _none_of(setting, out))
+        total += weight[:, threshold <= -1].sum(axis=1)[:, None] * (1 - _none_of(angle_grid, out))
         inside = (threshold > -1) & (threshold < gate.ceiling)
         closed = np.zeros((1, 1))  # logarithm of the probability that no negative opens the gate
-        for (count, mu, sigma), uncounted in zip(setting.kinds, out, strict=True):
+        for (count, mu, sigma), uncounted in zip(angle_grid.kinds, out, strict=True):
             chance = _cap_probability(np.arccos(threshold[inside]), mu, sigma)
             chance = np.maximum(chance - uncounted, 0)  # rounding can make the difference negative
             # log 0 = -inf is the intended limit: the gate is open.
@@ -86,10 +88,10 @@ def _hard(gate: HardGate, setting: Setting) -> Grid:
 
 
 def _none_of(
-    setting: Setting, chances: Sequence[Float[np.ndarray, "..."]]
+    angle_grid: AngleGrid, chances: Sequence[Float[np.ndarray, "..."]]
 ) -> Float[np.ndarray, "..."]:
     """Return an event's probability for all negatives, given that for one of each kind."""
-    kinds = zip(setting.kinds, chances, strict=True)
+    kinds = zip(angle_grid.kinds, chances, strict=True)
     return np.asarray(math.prod(chance**count for (count, _, _), chance in kinds))
 
 
@@ -124,30 +126,30 @@ def _cap_probability(
     return np.minimum(chance, 1)  # the sum of rounded differences can exceed 1 in the last digit
 
 
-def _sum(gate: SumGate, setting: Setting) -> Grid:
+def _sum(gate: SumGate, angle_grid: AngleGrid) -> Grid:
     """Return ``K E f(θ_neg)``, plus ``H E f(θ_own)`` for own negatives; positives do not matter."""
-    total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
-    for count, mu, sigma in setting.kinds:
+    total = np.zeros((angle_grid.mu_pos.size, angle_grid.mu_neg.size))
+    for count, mu, sigma in angle_grid.kinds:
         width = min(2 * sigma, 4 * gate.scale)
         angles, weights = _rule(mu, sigma, width, dict.fromkeys(gate.kinks, 0))
         total += count * (weights @ gate.term(angles))
     return total
 
 
-def _soft(gate: SoftGate, setting: Setting) -> Grid:
+def _soft(gate: SoftGate, angle_grid: AngleGrid) -> Grid:
     """Return ``E[S/(S + a)] = 1 - E ∫ a e^{-t(a + S)} dt``, where ``t = e^v``."""
-    logit, weights = _logit_rule(gate.positive_logit, setting.mu_pos, setting.sigma_pos)
+    logit, weights = _logit_rule(gate.positive_logit, angle_grid.mu_pos, angle_grid.sigma_pos)
     kinds = [
-        (count, (gate.negative_logit, mu.tobytes(), sigma)) for count, mu, sigma in setting.kinds
+        (count, (gate.negative_logit, mu.tobytes(), sigma)) for count, mu, sigma in angle_grid.kinds
     ]
-    total = np.zeros((setting.mu_pos.size, setting.mu_neg.size))
+    total = np.zeros((angle_grid.mu_pos.size, angle_grid.mu_neg.size))
     vanished = np.isneginf(logit)  # a = 0: the gate is open if any negative counts
     if vanished.any():
         rules = [_negative_rule(*kind) for _, kind in kinds]
         uncounted = [
             node_weights[:, np.isneginf(logits)].sum(axis=1) for logits, node_weights in rules
         ]
-        total += weights[:, vanished].sum(axis=1)[:, None] * (1 - _none_of(setting, uncounted))
+        total += weights[:, vanished].sum(axis=1)[:, None] * (1 - _none_of(angle_grid, uncounted))
     finite = logit[np.isfinite(logit)]
     if finite.size == 0:
         return total

@@ -28,7 +28,7 @@ from gradlab.gradient.vectorised import GradientsAt
 from gradlab.losses.base import Loss
 from gradlab.losses.components import ANGLES_AWAY
 from gradlab.losses.per_prefix import PerPrefix
-from gradlab.simulation.setting_and_result import Setting
+from gradlab.simulation.grid_and_result import AngleGrid
 
 # Rows of cells of which the push with the positive away has to agree, and up to what relative
 # difference, for it to be taken as the same in the whole column. Up to the same part of a gradient,
@@ -77,7 +77,7 @@ def row_forces(loss: Loss) -> ForcesOf | None:
     return forces
 
 
-def vector_forces(loss: Loss, setting: Setting) -> ForcesOf:
+def vector_forces(loss: Loss, angle_grid: AngleGrid) -> ForcesOf:
     """Return the forces from gradients of the loss on whole batches of vectors.
 
     The push with the positive away is the same for all mean angles of the positives if an anchor's
@@ -87,8 +87,8 @@ def vector_forces(loss: Loss, setting: Setting) -> ForcesOf:
     Raises:
         GradlabError: the loss has no forces on such batches, or a mean angle has no direction.
     """
-    _check_directions(setting)
-    if setting.own_negatives:
+    _check_directions(angle_grid)
+    if angle_grid.own_negatives:
         raise GradlabError(
             f"{loss.name} is not simulated with own negatives: "
             "they are for gradlab's losses of pairs, such as infonce"
@@ -101,9 +101,9 @@ def vector_forces(loss: Loss, setting: Setting) -> ForcesOf:
             total: Tensor = loss.value_of(Batch(anchors, positives)).sum()
             return total
     else:
-        loss.components_of(_small_batch(setting))  # a clear error for unsuitable losses
+        loss.components_of(_small_batch(angle_grid))  # a clear error for unsuitable losses
         value = loss.in_double()  # type: ignore[attr-defined]  # of a loss given as code
-    gradients = _AnchorGradients(value, setting, by_products=not loss.closed_form)
+    gradients = _AnchorGradients(value, angle_grid, by_products=not loss.closed_form)
 
     def forces(far: Float[np.ndarray, "b k"]) -> ForcesAt:
         batches = len(far)
@@ -142,9 +142,9 @@ class _AnchorGradients:
     """
 
     def __init__(
-        self, value: Callable[[Tensor, Tensor], Tensor], setting: Setting, *, by_products: bool
+        self, value: Callable[[Tensor, Tensor], Tensor], angle_grid: AngleGrid, *, by_products: bool
     ) -> None:
-        self._count = setting.columns
+        self._count = angle_grid.columns
         self._apart, self._shared = (
             GradientsAt(
                 functools.partial(_of_anchor, value, shared),
@@ -154,9 +154,9 @@ class _AnchorGradients:
             for shared in (False, True)
         )
         self._compares_anchors = not all(
-            self._agree(*_batch_at(setting, near, far))
-            for far in setting.mu_neg
-            for near in setting.mu_pos[probes_first(setting.mu_pos.size)[:PROBES]]
+            self._agree(*_batch_at(angle_grid, near, far))
+            for far in angle_grid.mu_neg
+            for near in angle_grid.mu_pos[probes_first(angle_grid.mu_pos.size)[:PROBES]]
         )
 
     def __call__(
@@ -296,28 +296,32 @@ def _rotation(dimensions: int) -> Float[np.ndarray, "{dimensions} {dimensions}"]
     return np.linalg.qr(gaussian_matrix)[0]
 
 
-def _check_directions(setting: Setting) -> None:
+def _check_directions(angle_grid: AngleGrid) -> None:
     for name in ("pos", "neg"):
-        at_an_end = bool((np.abs(np.sin(getattr(setting, f"mu_{name}"))) < 1e-6).any())
-        if at_an_end and getattr(setting, f"sigma_{name}") == 0:
+        at_an_end = bool((np.abs(np.sin(getattr(angle_grid, f"mu_{name}"))) < 1e-6).any())
+        if at_an_end and getattr(angle_grid, f"sigma_{name}") == 0:
             raise GradlabError(
                 f"mu_{name} of 0 or π with no spread leaves the gradient without a direction; "
                 f"give sigma_{name}"
             )
 
 
-def _small_batch(setting: Setting) -> Batch:
+def _small_batch(angle_grid: AngleGrid) -> Batch:
     few = dataclasses.replace(
-        setting, negatives=min(setting.negatives, 7), own_negatives=0, mu_own=None, sigma_own=None
+        angle_grid,
+        negatives=min(angle_grid.negatives, 7),
+        own_negatives=0,
+        mu_own=None,
+        sigma_own=None,
     )
     near, far = _batch_at(few, 0.5, 1.0)
     return Batch(*views(near[0], far[0]))
 
 
 def _batch_at(
-    setting: Setting, mu_pos: float, mu_neg: float
+    angle_grid: AngleGrid, mu_pos: float, mu_neg: float
 ) -> tuple[Float[Tensor, "1 sentences"], Float[Tensor, "1 k"]]:
     """Return the angles of a batch at these mean angles, always with the same draws."""
     generator = torch.Generator().manual_seed(0)
-    z = torch.randn(2, 1, setting.columns + 1, generator=generator, dtype=torch.float64)
-    return mu_pos + setting.sigma_pos * z[0], mu_neg + setting.sigma_neg * z[1, :, 1:]
+    z = torch.randn(2, 1, angle_grid.columns + 1, generator=generator, dtype=torch.float64)
+    return mu_pos + angle_grid.sigma_pos * z[0], mu_neg + angle_grid.sigma_neg * z[1, :, 1:]

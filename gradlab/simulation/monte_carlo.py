@@ -23,7 +23,7 @@ from gradlab.errors import GradlabError
 from gradlab.losses.pair_loss import PairLoss
 from gradlab.progress_bars import progress_bar
 from gradlab.seeds import random_generator
-from gradlab.simulation.setting_and_result import Setting
+from gradlab.simulation.grid_and_result import AngleGrid
 
 DRAWS_A_BLOCK = 1 << 22  # normal draws held at a time (32 MiB)
 # Batches per cell, where not given, and those of a loss that is differentiated.
@@ -88,13 +88,13 @@ class Draws:
         return AllCosines(cosine, measure, gaps=gaps)
 
 
-def mean_dissipation(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estimate:
+def mean_dissipation(loss: PairLoss, angle_grid: AngleGrid, sampling: Sampling) -> Estimate:
     """Return the mean gradient dissipation; a gate's error stays positive if all batches agree."""
 
     def samples(positive: PairSimilarity, negatives: Negatives) -> Samples:
         return loss.dissipation(positive, loss.summary(negatives)), None
 
-    moments = _accumulate(setting, samples, sampling)
+    moments = _accumulate(angle_grid, samples, sampling)
     error = moments.standard_error
     if moments.binary:
         # In a unanimous cell, use the standard deviation of the probability p after n equal
@@ -105,7 +105,7 @@ def mean_dissipation(loss: PairLoss, setting: Setting, sampling: Sampling) -> Es
     return Estimate(moments.mean, error)
 
 
-def mean_hardest_share(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estimate:
+def mean_hardest_share(loss: PairLoss, angle_grid: AngleGrid, sampling: Sampling) -> Estimate:
     """Return the mean of ``max_j |W|/Σ_j |W|`` over batches with GD >= 0.01; NaN if none passes."""
 
     def samples(positive: PairSimilarity, negatives: Negatives) -> Samples:
@@ -116,20 +116,20 @@ def mean_hardest_share(loss: PairLoss, setting: Setting, sampling: Sampling) -> 
         passes = loss.dissipation(positive, loss.summary(negatives)) >= PASS
         return finite(share), passes & xp.isfinite(share)
 
-    moments = _accumulate(setting, samples, sampling)
+    moments = _accumulate(angle_grid, samples, sampling)
     return Estimate(moments.mean, moments.standard_error, moments.count / sampling.batches)
 
 
-def median_ratio(loss: PairLoss, setting: Setting, sampling: Sampling) -> Estimate:
+def median_ratio(loss: PairLoss, angle_grid: AngleGrid, sampling: Sampling) -> Estimate:
     """Return the median of the ratio, which has no mean; order statistics give the error."""
-    if sampling.batches * setting.columns > 32 * DRAWS_A_BLOCK:
+    if sampling.batches * angle_grid.columns > 32 * DRAWS_A_BLOCK:
         raise GradlabError("a median needs all batches in memory; lower batches or negatives")
-    (draws,) = _draw(setting, sampling, sampling.batches)
-    positive = _positives(setting, draws)
-    shape = (setting.mu_pos.size, setting.mu_neg.size)
+    (draws,) = _draw(angle_grid, sampling, sampling.batches)
+    positive = _positives(angle_grid, draws)
+    shape = (angle_grid.mu_pos.size, angle_grid.mu_neg.size)
     value, error = np.empty(shape), np.empty(shape)
-    for column, mu in enumerate(progress_bar(setting.mu_neg, sampling.progress, unit="column")):
-        summary = loss.summary(draws.negatives(setting.means(mu)))
+    for column, mu in enumerate(progress_bar(angle_grid.mu_neg, sampling.progress, unit="column")):
+        summary = loss.summary(draws.negatives(angle_grid.means(mu)))
         ratio = to_numpy(_broadcast(loss.ratio(positive, summary), positive))
         value[:, column], error[:, column] = median_and_error(ratio)
     return Estimate(value, error)
@@ -190,25 +190,27 @@ def moments_of(values: Float[Array, "*n b"], counts: Bool[Array, "*n b"] | None 
 
 
 def _accumulate(
-    setting: Setting, samples: Callable[[PairSimilarity, Negatives], Samples], sampling: Sampling
+    angle_grid: AngleGrid,
+    samples: Callable[[PairSimilarity, Negatives], Samples],
+    sampling: Sampling,
 ) -> Moments:
     """Return the moments of each cell, (p, q)."""
-    block = max(1, DRAWS_A_BLOCK // setting.columns)
-    blocks, columns = -(-sampling.batches // block), setting.mu_neg.size
+    block = max(1, DRAWS_A_BLOCK // angle_grid.columns)
+    blocks, columns = -(-sampling.batches // block), angle_grid.mu_neg.size
     threads = (os.cpu_count() or 1) if sampling.device == "cpu" else 1
     per_block: list[Moments] = []  # of each block and column, (p,)
     with (
         progress_bar(None, sampling.progress, total=blocks * columns, unit="column") as bar,
         ThreadPoolExecutor(threads) as pool,
     ):
-        for draws in _draw(setting, sampling, block):
-            positive = _positives(setting, draws)
+        for draws in _draw(angle_grid, sampling, block):
+            positive = _positives(angle_grid, draws)
 
             def moments(mu: float, draws: Draws = draws, positive: Any = positive) -> Moments:
-                values, counts = samples(positive, draws.negatives(setting.means(mu)))
+                values, counts = samples(positive, draws.negatives(angle_grid.means(mu)))
                 return moments_of(_broadcast(values, positive), counts)
 
-            for column_moments in pool.map(moments, setting.mu_neg):
+            for column_moments in pool.map(moments, angle_grid.mu_neg):
                 per_block.append(column_moments)
                 bar.update()
     *fields, binary = zip(*per_block, strict=True)
@@ -219,12 +221,14 @@ def _accumulate(
     return Moments(total, merged, (squares + count * (mean - merged) ** 2).sum(axis=0), all(binary))
 
 
-def _draw(setting: Setting, sampling: Sampling, block: int) -> Iterator[Draws]:
+def _draw(angle_grid: AngleGrid, sampling: Sampling, block: int) -> Iterator[Draws]:
     """Yield blocks of draws; numpy draws them, so a seed gives the same numbers on every device."""
     for start in range(0, sampling.batches, block):
         size = min(block, sampling.batches - start)
         positive: Any = sampling.generator.standard_normal(size)
-        change: Any = setting.spreads * sampling.generator.standard_normal((size, setting.columns))
+        change: Any = angle_grid.spreads * sampling.generator.standard_normal(
+            (size, angle_grid.columns)
+        )
         if sampling.device != "cpu":
             import torch
 
@@ -233,19 +237,19 @@ def _draw(setting: Setting, sampling: Sampling, block: int) -> Iterator[Draws]:
         yield Draws(positive, change, xp.cos(change), xp.sin(change))
 
 
-def _positives(setting: Setting, draws: Draws) -> PairSimilarity:
+def _positives(angle_grid: AngleGrid, draws: Draws) -> PairSimilarity:
     """Return the similarities at the positives' drawn angles, (p, b)."""
-    mu: Any = setting.mu_pos[:, None]
+    mu: Any = angle_grid.mu_pos[:, None]
     if not isinstance(draws.positive, np.ndarray):
         mu = draws.positive.new_tensor(mu)
-    return PairSimilarity.from_angles(mu + setting.sigma_pos * draws.positive)
+    return PairSimilarity.from_angles(mu + angle_grid.sigma_pos * draws.positive)
 
 
 def _broadcast(values: Float[Array, "..."], positive: PairSimilarity) -> Float[Array, "p b"]:
     return array_namespace(values).broadcast_to(values, positive.chord.shape)
 
 
-# Estimate of each quantity, from a loss, a setting and a sampling.
+# Estimate of each quantity, from a loss, a grid of angles and a sampling.
 ESTIMATES = {
     "gradient_dissipation": mean_dissipation,
     "hardest_share": mean_hardest_share,

@@ -16,8 +16,8 @@ from gradlab.losses.components import ANGLES_AWAY, as_share
 from gradlab.progress_bars import progress_bar
 from gradlab.seeds import random_generator
 from gradlab.simulation.forces import PROBES, probes_first, row_forces, vector_forces
+from gradlab.simulation.grid_and_result import AngleGrid
 from gradlab.simulation.monte_carlo import PASS, Estimate, median_and_error, moments_of
-from gradlab.simulation.setting_and_result import Setting
 
 QUANTITIES = ("relative_push", "total_push", "ratio", "hardest_share")
 # Distance from 0 and 1 below which a gate counts as closed and open.
@@ -28,7 +28,7 @@ MANY = 2000
 
 def sampled(
     loss: Loss,
-    setting: Setting,
+    angle_grid: AngleGrid,
     *,
     batches: int,
     generator: np.random.Generator | int = 0,
@@ -47,16 +47,16 @@ def sampled(
     generator = random_generator(generator)
     forces = row_forces(loss) if loss.closed_form else None
     if forces is None:
-        forces = vector_forces(loss, setting)
-        announce(loss, setting, batches, progress)
-    positive, negative = draw(setting, batches, generator)
-    shape = (setting.mu_pos.size, setting.mu_neg.size, batches)
+        forces = vector_forces(loss, angle_grid)
+        announce(loss, angle_grid, batches, progress)
+    positive, negative = draw(angle_grid, batches, generator)
+    shape = (angle_grid.mu_pos.size, angle_grid.mu_neg.size, batches)
     push, displaced, pull, share = (np.empty(shape) for _ in range(4))
     with progress_bar(None, progress, total=shape[0] * shape[1], unit="cell") as bar:
-        for column, mean in enumerate(setting.mu_neg):
-            forces_at = forces(setting.means(mean) + setting.spreads * negative)
-            for row in probes_first(setting.mu_pos.size):
-                at, near = (row, column), setting.mu_pos[row] + setting.sigma_pos * positive
+        for column, mean in enumerate(angle_grid.mu_neg):
+            forces_at = forces(angle_grid.means(mean) + angle_grid.spreads * negative)
+            for row in probes_first(angle_grid.mu_pos.size):
+                at, near = (row, column), angle_grid.mu_pos[row] + angle_grid.sigma_pos * positive
                 push[at], displaced[at], pull[at], share[at] = forces_at(near)
                 bar.update()
     relative = as_share(push, displaced)
@@ -76,29 +76,29 @@ def sampled(
 
 
 def draw(
-    setting: Setting, batches: int, generator: np.random.Generator
+    angle_grid: AngleGrid, batches: int, generator: np.random.Generator
 ) -> tuple[Float[np.ndarray, "b sentences"], Float[np.ndarray, "b k"]]:
     """Draw standard normal deviations of the angles of all positives and of the negatives."""
     from scipy.special import ndtri  # the import takes a sixth of a small simulation
 
-    positive = generator.standard_normal((batches, 1 + setting.columns))
+    positive = generator.standard_normal((batches, 1 + angle_grid.columns))
     strata = (generator.permutation(batches) + generator.random(batches)) / batches
     positive[:, 0] = ndtri(strata)
-    return positive, generator.standard_normal((batches, setting.columns))
+    return positive, generator.standard_normal((batches, angle_grid.columns))
 
 
-def announce(loss: Loss, setting: Setting, batches: int, progress: bool | None) -> None:
+def announce(loss: Loss, angle_grid: AngleGrid, batches: int, progress: bool | None) -> None:
     """Say on standard error how many gradients will be computed, if there are many.
 
     ``progress`` says whether; None does so on a terminal.
     """
-    rows, columns = setting.mu_pos.size, setting.mu_neg.size
+    rows, columns = angle_grid.mu_pos.size, angle_grid.mu_neg.size
     most = (1 + len(ANGLES_AWAY)) * rows * columns * batches
     least = (rows + len(ANGLES_AWAY) * min(PROBES, rows)) * columns * batches
     number = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     if most >= MANY and (sys.stderr.isatty() if progress is None else progress):
         print(
-            f"{loss}: {number} gradients of batches of {setting.columns + 1} sentences "
+            f"{loss}: {number} gradients of batches of {angle_grid.columns + 1} sentences "
             f"({rows} x {columns} cells, {batches} batches); "
             "fewer cells cost less",
             file=sys.stderr,

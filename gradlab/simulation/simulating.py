@@ -13,7 +13,7 @@ from gradlab.losses.exact_gates import ConstantGate, HardGate
 from gradlab.losses.registry import get_loss, takes_loss
 from gradlab.quantities import OF_ANGLES
 from gradlab.simulation import exact, monte_carlo
-from gradlab.simulation.setting_and_result import Setting, SimulationResult
+from gradlab.simulation.grid_and_result import AngleGrid, SimulationResult
 
 # Points per axis, where not given, of a loss that is differentiated.
 POINTS_OF_GRADIENTS = 16
@@ -89,7 +89,7 @@ def simulate(
     if grid is not None and mu_pos is not None and mu_neg is not None:
         raise GradlabError("grid has no effect where mu_pos and mu_neg are given; leave it out")
     by_gradients = not loss.closed_form or (quantity == "relative_push" and loss.row_loss() is None)
-    setting = Setting.create(
+    angle_grid = AngleGrid.create(
         mu_pos,
         mu_neg,
         POINTS_OF_GRADIENTS if by_gradients and grid is None else grid,
@@ -102,15 +102,15 @@ def simulate(
     )
     if own_negatives:
         _check_own_negatives(loss)
-    estimate = None if engine == "monte_carlo" else _exact(loss, quantity, setting)
+    estimate = None if engine == "monte_carlo" else _exact(loss, quantity, angle_grid)
     if engine == "exact":
         of_draws = {"batches": batches is not None, "seed": seed != 0, "device": device != "cpu"}
         _check_exact(loss, quantity, estimate, **of_draws)
     if estimate is not None:
-        return _result(loss, quantity, setting, estimate)
+        return _result(loss, quantity, angle_grid, estimate)
     usual_batches = monte_carlo.BATCHES_OF_GRADIENTS if by_gradients else monte_carlo.BATCHES
     draws = monte_carlo.Sampling.create(batches or usual_batches, seed, device, progress)
-    return _result(loss, quantity, setting, _sampled(loss, quantity, setting, draws), draws)
+    return _result(loss, quantity, angle_grid, _sampled(loss, quantity, angle_grid, draws), draws)
 
 
 def _quantity_of(loss: Loss, quantity: str | None) -> str:
@@ -135,12 +135,12 @@ def _check_own_negatives(loss: Loss) -> None:
 
 
 def _sampled(
-    loss: Loss, quantity: str, setting: Setting, sampling: monte_carlo.Sampling
+    loss: Loss, quantity: str, angle_grid: AngleGrid, sampling: monte_carlo.Sampling
 ) -> monte_carlo.Estimate:
     """Return a quantity by sampling: from formulas, or from gradients of the loss."""
     if loss.closed_form and quantity != "relative_push":
         _check_device(sampling.device)
-        return monte_carlo.ESTIMATES[quantity](_pair_loss(loss), setting, sampling)
+        return monte_carlo.ESTIMATES[quantity](_pair_loss(loss), angle_grid, sampling)
     if sampling.device != "cpu":
         kind = "relative push" if loss.closed_form else "loss given as code"
         raise GradlabError(f"a {kind} is sampled on the CPU; leave device out")
@@ -148,7 +148,7 @@ def _sampled(
 
     estimates = sampled(
         loss,
-        setting,
+        angle_grid,
         batches=sampling.batches,
         generator=sampling.generator,
         progress=sampling.progress,
@@ -168,15 +168,15 @@ def _pair_loss(loss: Loss) -> Any:
     return row
 
 
-def _exact(loss: Loss, quantity: str, setting: Setting) -> monte_carlo.Estimate | None:
+def _exact(loss: Loss, quantity: str, angle_grid: AngleGrid) -> monte_carlo.Estimate | None:
     """Return a quantity without sampling, or None if the loss has no exact form of it."""
     if not loss.closed_form or quantity == "relative_push":
         return None
     if quantity == "ratio":  # at θ = μ, with all negatives of a kind at the same angle
-        row, angles = _pair_loss(loss), np.stack([setting.means(mu) for mu in setting.mu_neg])
-        positive = PairSimilarity.from_angles(setting.mu_pos[:, None])
+        row, angles = _pair_loss(loss), np.stack([angle_grid.means(mu) for mu in angle_grid.mu_neg])
+        positive = PairSimilarity.from_angles(angle_grid.mu_pos[:, None])
         ratio = row.ratio(positive, row.summary(Negatives.from_angles(angles)))
-        shape = setting.mu_pos.size, setting.mu_neg.size
+        shape = angle_grid.mu_pos.size, angle_grid.mu_neg.size
         return monte_carlo.Estimate(np.array(np.broadcast_to(ratio, shape)))
     gate = loss.exact_gate()
     if gate is None:
@@ -186,7 +186,7 @@ def _exact(loss: Loss, quantity: str, setting: Setting) -> monte_carlo.Estimate 
         _pair_loss(loss).one_hot_weight and isinstance(gate, HardGate | ConstantGate)
     ):
         return None
-    dissipation = exact.dissipation(gate, setting)
+    dissipation = exact.dissipation(gate, angle_grid)
     if quantity == "gradient_dissipation":
         return monte_carlo.Estimate(dissipation)
     # A one-hot weight has share 1. A hard gate passes when open, a constant gate always or never.
@@ -208,20 +208,20 @@ def _check_exact(
 def _result(
     loss: Loss,
     quantity: str,
-    setting: Setting,
+    angle_grid: AngleGrid,
     estimate: monte_carlo.Estimate,
     sampling: monte_carlo.Sampling | None = None,
 ) -> SimulationResult:
     """Return an estimate with its settings, also those of own negatives and draws if there are."""
     names = ["sigma_pos", "sigma_neg", "negatives"]
-    names += ["own_negatives", "mu_own", "sigma_own"] if setting.own_negatives else []
-    settings = {name: getattr(setting, name) for name in names}
+    names += ["own_negatives", "mu_own", "sigma_own"] if angle_grid.own_negatives else []
+    settings = {name: getattr(angle_grid, name) for name in names}
     return SimulationResult(
         loss=loss,
         quantity=quantity,
         engine="exact" if sampling is None else "monte_carlo",
-        mu_pos=setting.mu_pos,
-        mu_neg=setting.mu_neg,
+        mu_pos=angle_grid.mu_pos,
+        mu_neg=angle_grid.mu_neg,
         settings=settings if sampling is None else settings | sampling.settings,
         **vars(estimate),
     )

@@ -12,7 +12,7 @@ import pandas as pd
 from gradlab import get_loss, loss_names
 from gradlab.files import read_object, write_json, write_text
 from gradlab.plotting import close, save
-from gradlab.simulation import Setting
+from gradlab.simulation import AngleGrid
 from gradlab.sweep import DIVERGED, FINISHED, Run
 from studies.conjectures import claims as rule
 from studies.conjectures.conditions import LEMMA_STEPS, TEMPERATURE, TWICE, StudySettings
@@ -94,7 +94,7 @@ def page(template: str, tables: Frames, figures: Sequence[str], manifest: Mappin
         settings=manifest["settings"],
         missing=manifest["runs"] - manifest["finished"],
         figures=figures,
-        assumed=Setting,
+        assumed=AngleGrid,
         over_seeds=OVER_SEEDS,
         over_sentences=OVER_SENTENCES,
         degrees=180 / math.pi,

@@ -1,4 +1,4 @@
-"""What a simulation is asked, and what it returns: `Setting` and `SimulationResult`."""
+"""What a simulation is asked, and what it returns: `AngleGrid` and `SimulationResult`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ POINTS = 100  # on each axis, where not given
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Setting(Settings):
-    """One angle ``θ_pos ~ N(μ_pos, σ_pos²)`` and K angles ``θ_neg ~ N(μ_neg, σ_neg²)``, in radians.
+class AngleGrid(Settings):
+    """The grid of mean angles of a simulation, with their spreads and the number of negatives.
+
+    One angle ``θ_pos ~ N(μ_pos, σ_pos²)`` and K angles ``θ_neg ~ N(μ_neg, σ_neg²)``, in radians.
 
     Drawn angles can fall outside [0, π]; the cosine folds them back. An anchor can have H own
     negatives with angles ``θ_own ~ N(μ_own, σ_own²)``.
@@ -71,8 +73,8 @@ class Setting(Settings):
         mu_neg: Any = None,
         grid: int | tuple[int, int] | None = None,
         **settings: Any,
-    ) -> Setting:
-        """Return a setting; mean angles that are None are ``grid`` points of the paper's ranges.
+    ) -> AngleGrid:
+        """Return a grid; mean angles that are None are ``grid`` points of the paper's ranges.
 
         These are `POSITIVE_RANGE` and `NEGATIVE_RANGE`.
 
