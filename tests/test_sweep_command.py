@@ -320,7 +320,7 @@ def test_bad_input_is_one_line(spec, arguments, message):
 
 
 def test_the_file_of_the_help_is_a_sweep_by_present_names():
-    help_text = files("gradlab.cli").joinpath("help/sweep.txt").read_text(encoding="utf-8")
+    help_text = files("gradlab.cli").joinpath("examples/sweep.txt").read_text(encoding="utf-8")
     file = help_text.split("A sweep is a file:")[1].split("Any command")[0]
     content = tomllib.loads(file)
     assert not set(content["base"]) & set(RENAMED)
