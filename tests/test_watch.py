@@ -6,6 +6,7 @@ import copy
 import functools
 import json
 import random
+import warnings
 from importlib import metadata
 
 import numpy as np
@@ -18,7 +19,7 @@ import gradlab
 from gradlab import GradlabError
 from gradlab.gradient.statistics import diagnose
 from gradlab.monitor.batch_measurement import Probe, Snapshot
-from gradlab.monitor.metrics import read_metrics
+from gradlab.monitor.metrics import mean_of, read_metrics
 from gradlab.monitor.run_reader import read_recording
 from gradlab.monitor.watch import LoopWatch, TrainingWarning
 from gradlab.report import write_report
@@ -94,13 +95,81 @@ class DrawingInfoNCE(type(gradlab.get_loss("infonce"))):
         return super().summary(negatives)
 
 
-def test_formulas_of_ones_own_may_draw_random_numbers(tmp_path):
-    watcher = gradlab.watch(None, loss=DrawingInfoNCE(), output=tmp_path, every=1)
+def drawing_code(anchors, positives):
+    """A loss given as code, which draws random numbers in each call."""
+    logits = anchors @ positives.T + 0 * torch.rand(()) + 0 * random.random()
+    return torch.nn.functional.cross_entropy(logits, torch.arange(len(anchors)))
+
+
+class HoldsALoss(torch.nn.Module):
+    """A module that passes its arguments to a loss of gradlab, here one given as code."""
+
+    def __init__(self):
+        super().__init__()
+        self.loss = gradlab.get_loss(drawing_code)
+
+    def forward(self, anchors, positives):
+        return self.loss(anchors, positives, normalize=True)
+
+
+@pytest.mark.parametrize("loss", [DrawingInfoNCE, HoldsALoss])
+def test_losses_of_ones_own_may_draw_random_numbers(tmp_path, loss):
+    watcher = gradlab.watch(None, loss=loss(), output=tmp_path, every=1)
     before = random_states()
     for _ in range(2):
         watcher.observe(torch.ones(6, 4) + torch.eye(6, 4), torch.eye(6, 4) + 0.5)
     assert random_states() == before
-    assert watcher.to_frame()["gradient_dissipation"].notna().all()
+    assert not watcher.to_frame().empty
+
+
+def test_copies_of_a_watched_loss_count_their_calls_without_gradient_together(tmp_path):
+    watched = gradlab.watch(lambda a, p: ((a - p) ** 2).mean(), output=tmp_path, every=1)
+    evaluated = copy.copy(watched)
+    rows = torch.randn(2, 8, 4, requires_grad=True)
+    watched(*rows).backward()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(12):
+            evaluated(*rows.detach())
+    assert watched.watch.step == 1
+
+
+class LearnsBeside:
+    """A loss that is no module: what it holds has learned its temperature."""
+
+    def __init__(self):
+        self.criterion = gradlab.learnable("infonce(temperature=0.1)")
+        self.loss = self.criterion.loss
+
+    def __call__(self, anchors, positives):
+        return self.criterion(anchors, positives, normalize=True)
+
+
+def test_learned_settings_of_a_loss_that_is_no_module(tmp_path):
+    loss = LearnsBeside()
+    watched = gradlab.watch(loss, output=tmp_path, every=1)
+    with torch.no_grad():
+        for parameter in loss.criterion.parameters():
+            parameter -= 0.5
+    rows = torch.randn(2, 8, 4, requires_grad=True)
+    watched(*rows).backward()
+    views = torch.nn.functional.normalize(rows.detach().double(), dim=2)
+    expected = diagnose(loss.criterion.current, *views)["gradient_dissipation"]
+    recorded = watched.to_frame()["gradient_dissipation"].iloc[0]
+    assert recorded == pytest.approx(expected, rel=1e-6)
+
+
+def test_one_measurement_is_its_own_mean():
+    measurement = {"diagnostics": {"alignment": torch.tensor(0.5, requires_grad=True)}}
+    assert mean_of([measurement]) is measurement
+
+
+def test_listeners_are_told_of_numbers_in_any_form_but_nan(tmp_path):
+    watcher = gradlab.watch(None, loss="infonce", output=tmp_path)
+    told = []
+    watcher.begin(listeners=[lambda numbers, step: told.append((step, numbers))])
+    watcher.write(3, {"train": {"speed": "1.5", "rate": float("nan"), "norm": torch.tensor(2.0)}})
+    assert told == [(3, {"train/speed": 1.5, "train/norm": 2.0})]
 
 
 @pytest.mark.usefixtures("trained_before")

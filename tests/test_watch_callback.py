@@ -262,6 +262,16 @@ def test_a_watched_loss_says_what_it_is(tmp_path):
     assert "no record yet" in criterion._repr_html_()
 
 
+def test_a_page_of_a_notebook_that_cannot_be_made_ends_no_run(tmp_path, monkeypatch):
+    display = pytest.importorskip("IPython.display")
+    monkeypatch.setattr(display, "display", lambda page, display_id: object())
+    watch = gradlab.watch(loss="infonce", output=tmp_path, every=1)
+    watch._ipython_display_()
+    monkeypatch.setattr("gradlab.monitor.watch.as_html", lambda recording, judgement: 1 / 0)
+    watch.observe(*torch.randn(2, 16, 8))
+    assert "1 record in" in watch.finish()
+
+
 def test_a_notebook_shows_each_record(tmp_path, monkeypatch):
     display = pytest.importorskip("IPython.display")
     pages = []

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
-from gradlab.cli.commands import CommandGroup, main
+try:
+    from gradlab.cli.commands import CommandGroup, main
+except KeyboardInterrupt:  # in one line here too; `main` handles what comes later
+    print("Interrupted.", file=sys.stderr)
+    sys.exit(130)
 
 if TYPE_CHECKING:
     from gradlab.cli.options import OutputFolder, data_option, device_option, option, pooler_option

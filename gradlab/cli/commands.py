@@ -12,19 +12,14 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-try:
-    from pathlib import Path
+import click
 
-    import click
-
-    from gradlab._version import __version__
-    from gradlab.errors import ALIASES, GradlabError, check_known, listed, missing, nearest, reason
-except KeyboardInterrupt:  # in one line here too; `main` handles what comes later
-    print("Interrupted.", file=sys.stderr)
-    sys.exit(130)
+from gradlab._version import __version__
+from gradlab.errors import ALIASES, GradlabError, check_known, listed, missing, nearest, reason
 
 # Heading -> command -> its line in `gradlab --help`. A command's module has the command's name.
 GROUPS = {

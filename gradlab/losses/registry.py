@@ -244,8 +244,11 @@ def check_closed_form(loss: Loss, purpose: str) -> None:
 
 
 def is_of_gradlab(loss: Loss) -> bool:
-    """Return True if gradlab defines the loss and every loss nested in it."""
-    return all(type(nested).__module__.startswith("gradlab.") for nested in loss.within)
+    """Return True if gradlab defines the formulas of the loss and of every loss nested in it."""
+    return all(
+        nested.closed_form and type(nested).__module__.startswith("gradlab.")
+        for nested in loss.within
+    )
 
 
 def is_own(text: str) -> bool:

@@ -45,6 +45,7 @@ from gradlab.monitor.setting_advice import LossInUse, settings_of
 from gradlab.quantities import of_code
 from gradlab.seeds import undisturbed
 from gradlab.settings import call_text
+from gradlab.settings.module import LossModule
 
 # Limits on the sentences that are measured and on the similarities that are held for them, so that
 # the cost of a record is bounded for batches of any size.
@@ -69,7 +70,7 @@ CALL_ERRORS = ("required positional argument", "multiple values for")
 MORE_ARGUMENTS = "it takes more arguments than two views, and gradlab cannot vary the others"
 
 # (anchors, positives, components) -> numbers by name. Rows are unit (N, D); components may be None.
-StatisticsOf = Callable[[Any, Any, Any], dict[str, float]]
+ExtraStatistics = Sequence[Callable[[Any, Any, Any], dict[str, float]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,6 +251,12 @@ class Probe:
             return call_text(self.loss)
         return "unknown" if self._original is None else name_of(self._original)
 
+    def current_loss(self) -> Loss | None:
+        """Return the loss with its learned settings so far; None if it is unknown or has none."""
+        # Of a loss for sentence-transformers.
+        module = getattr(self._original, "criterion", self._original)
+        return module.current if self.loss is not None and isinstance(module, LossModule) else None
+
     def begin(self) -> None:
         """Compare no further batch with those before, as a new recording begins."""
         self._signs = BatchSigns()
@@ -259,9 +266,7 @@ class Probe:
         pairs = snapshot.pairs(MOST_ROWS)
         return self._signs.of(pairs, snapshot.is_one_sided) if pairs else {}
 
-    def measure(
-        self, snapshot: Snapshot, extra_statistics: Sequence[StatisticsOf] = ()
-    ) -> Measurement:
+    def measure(self, snapshot: Snapshot, extra_statistics: ExtraStatistics = ()) -> Measurement:
         """Measure a batch of at least two sentences, and leave out what cannot be measured.
 
         ``extra_statistics`` adds statistics of two views to those of
@@ -287,9 +292,7 @@ class Probe:
         finally:
             torch.set_num_threads(thread_count)
 
-    def _measure_finite(
-        self, snapshot: Snapshot, extra_statistics: Sequence[StatisticsOf]
-    ) -> Measurement:
+    def _measure_finite(self, snapshot: Snapshot, extra_statistics: ExtraStatistics) -> Measurement:
         self.sentences = self.sentences or len(snapshot.anchors)
         self.arguments |= {name for name, value in snapshot.context.items() if value is not None}
         try:
@@ -315,7 +318,7 @@ class Probe:
         return measurement
 
     def _two_views(
-        self, snapshot: Snapshot, views: Batch, extra_statistics: Sequence[StatisticsOf]
+        self, snapshot: Snapshot, views: Batch, extra_statistics: ExtraStatistics
     ) -> Measurement:
         gradient = self._gradient(snapshot, views)
         count = MOST_ANCHORS if gradient is None else len(gradient.gradient_dissipation)

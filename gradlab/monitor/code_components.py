@@ -35,13 +35,12 @@ def copy_of(loss: Any, encoders: Sequence[nn.Module]) -> OwnLoss:
     return OwnLoss(independent_copy(loss, encoders), name_of(loss))
 
 
-def trial_of(code: OwnLoss, anchors: Tensor, further: int) -> Values:
+def trial_of(code: OwnLoss, anchors: Tensor, further_columns: int) -> Values:
     """Return the `values_on_known_batches` of a loss that was given ``anchors``, (N, D)."""
-    is_of_columns = further > 0
     function: Callable[..., Any]
-    function = independent_copy(code.original) if is_of_columns else two_views(code.original)[0]
+    function = independent_copy(code.original) if further_columns else two_views(code.original)[0]
     length = float(anchors.detach().double().norm(dim=1).mean())
-    return values_on_known_batches(function, anchors.shape[1], length, further)
+    return values_on_known_batches(function, anchors.shape[1], length, further_columns)
 
 
 def first_sentences(views: Batch) -> Batch:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from gradlab.losses.base import Loss
-from gradlab.settings.module import LossModule, learned_numbers
+from gradlab.settings.module import learned_numbers
 
 
 class LossWeights:
@@ -41,9 +40,3 @@ class LossWeights:
         slopes = torch.autograd.grad(value.mean(), trained, retain_graph=True, allow_unused=True)
         by_parameter = dict(zip(map(id, trained), slopes, strict=True))
         return learned_numbers(own, [by_parameter.get(id(p)) for _, p in own])
-
-    def current_loss(self) -> Loss | None:
-        """Return the gradlab loss with its learned settings so far; None for any other loss."""
-        # Of a loss for sentence-transformers.
-        module = getattr(self._loss, "criterion", self._loss)
-        return module.current if isinstance(module, LossModule) else None

@@ -303,7 +303,7 @@ class Recorder:
             by_full_name = {
                 f"{group}/{name}": float(number)
                 for name, number in values.items()
-                if not math.isnan(number)
+                if number == number  # not NaN
             }
             for listener in self._listeners:
                 with undisturbed():
@@ -341,7 +341,10 @@ def mean_of(measurements: Sequence[Measurement]) -> Measurement:
     """Return the mean of each number over the measurements that have it, by group.
 
     A bin is named ``quantity:lower edge``; measurements with other bins of the quantity count as 0.
+    One measurement is returned as it is.
     """
+    if len(measurements) == 1:
+        return measurements[0]
     means: Measurement = {}
     for group in dict.fromkeys(group for measured in measurements for group in measured):
         moments = [measured.get(group, {}) for measured in measurements]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 
@@ -19,11 +20,13 @@ class NotebookView:
         handle = display(HTML(html), display_id=True)
         self._handles += [] if handle is None else [handle]
 
-    def update(self, html: str) -> None:
-        """Replace what the cells show."""
+    def update(self, html: Callable[[], str]) -> None:
+        """Replace what the cells show by HTML, which is made only if there are any."""
+        if not self._handles:
+            return
         from IPython.display import HTML
 
-        with contextlib.suppress(Exception):  # a closed notebook ends no run
-            page = HTML(html)
+        with contextlib.suppress(Exception):  # neither a closed notebook nor its page ends a run
+            page = HTML(html())
             for handle in self._handles:
                 handle.update(page)

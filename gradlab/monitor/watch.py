@@ -151,10 +151,10 @@ class Watch(Recorder):
             numbers, parameters = dict[str, float](), list[Tensor]()
             if (own := probe.loss_weights) is not None:
                 numbers, parameters = own.numbers(snapshot.value), [*own.parameters()]
-                if probe.loss is not None:
-                    snapshot = dataclasses.replace(snapshot, learned_loss=own.current_loss())
-            if self._weights_watch is None and isinstance(snapshot.value, Tensor):
-                # No encoder is known: follow the weights that the loss was computed from.
+            snapshot = dataclasses.replace(snapshot, learned_loss=probe.current_loss())
+            if self._weights_watch is None and (
+                isinstance(snapshot.value, Tensor) or self._encoders()
+            ):  # without encoders, it follows the weights that the loss was computed from
                 self._weights_watch = WeightsWatch(self._encoders)
             if self._weights_watch is not None:
                 numbers |= self._weights_watch.record(
@@ -300,7 +300,7 @@ class Watch(Recorder):
 
     def _show_in_notebook(self) -> None:
         if self._notebook is not None:
-            self._notebook.update(self._repr_html_())
+            self._notebook.update(self._repr_html_)
 
     def to_frame(self) -> DataFrame:
         """Return the records as a pandas DataFrame indexed by step, one row per record."""
@@ -321,13 +321,13 @@ class Watch(Recorder):
         write_json(self.folder / MANIFEST, self._manifest(status, why))
 
     def _manifest(self, status: str, why: str) -> dict[str, Any]:
-        schedule: dict[str, Any] = {"every": self.every, "total_steps": self.history.total_steps}
-        schedule |= {"resumed": self._from, "doctor": list(self._problems())}
-        schedule |= dict(self._evaluation())
-        results: dict[str, Any] = {"seconds": self.seconds, "run_seconds": self._elapsed}
-        results |= {"failures": [failure.name for failure in self.failures]}
+        schedule = {"every": self.every, "total_steps": self.history.total_steps}
+        start = {"resumed": self._from, "doctor": list(self._problems())}
+        facts = dict(self._evaluation()) | start
+        results: dict[str, Any] = {"failures": [failure.name for failure in self.failures]}
+        results |= {"seconds": self.seconds, "run_seconds": self._elapsed}
         ended = {"status": status, "why": why, "results": results}
-        return manifest_of(self._probes, self.settings, schedule) | ended
+        return manifest_of(self._probes, self.settings, schedule, facts) | ended
 
     def _end_steps(self) -> None:
         """Look at no further step of the weights."""
@@ -359,6 +359,8 @@ class LoopWatch(Watch):
     """Watches a loop of your own, whose steps it counts."""
 
     _step, _counts = 0, True  # updates so far, and whether each call counts as one
+    has_gradient = False  # whether a loss that was looked at had one
+    calls_without_gradient = 0  # before any with one
 
     def start(self, step: int = 0, total_steps: int | None = None) -> None:
         """Begin or continue a recording; see `Watch.start`."""
@@ -399,8 +401,9 @@ class LoopWatch(Watch):
         """
         self.look(lambda: Snapshot(anchors, positives, extra_negatives, value=value))
 
-    def look(self, take_snapshot: Callable[[], Snapshot]) -> None:
+    def look(self, take_snapshot: Callable[[], Snapshot], has_gradient: bool = True) -> None:
         """Count a step, and record the batch that ``take_snapshot`` returns if it is due."""
+        self.has_gradient |= has_gradient
         step = self._step
         self._step += self._counts
         if self.wants(step):

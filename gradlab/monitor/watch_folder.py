@@ -24,29 +24,34 @@ def notes_of(probes: Mapping[str, Probe]) -> list[str]:
 
 
 def manifest_of(
-    probes: Mapping[str, Probe], settings: Mapping[str, Any], schedule: Mapping[str, Any]
+    probes: Mapping[str, Probe],
+    settings: Mapping[str, Any],
+    schedule: Mapping[str, Any],
+    facts: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return what a recording's manifest says of its losses, as JSON values.
 
     Args:
         probes: the probe of each dataset, or of ``""``.
         settings: settings of the run, for the report.
-        schedule: when records are due, and what is known of the evaluator and of the doctor.
+        schedule: when records are due.
+        facts: what is known of the evaluator, of the first step and of the doctor's problems.
     """
     texts = {name: probe.loss_text() for name, probe in probes.items()}
     return {
         "kind": KIND,
         "config": {"loss": texts.get("", texts), **settings},
         "watch": {
+            **schedule,
             "components": {name or "loss": probe.method for name, probe in probes.items()},
             "sentences": {name: probe.sentences for name, probe in probes.items()},
             "known": {name: probe.loss is not None for name, probe in probes.items()},
             "settings": {name: probe.in_use.settings for name, probe in probes.items()},
             "arguments": {n: sorted(p.arguments) for n, p in probes.items() if p.arguments},
             "notes": notes_of(probes),
+            **facts,
             "trials": {n: probe.trial for n, probe in probes.items() if probe.trial},
             "departures": {n: probe.departure for n, probe in probes.items()},
-            **schedule,
         },
         "versions": versions(*PACKAGES),
     }

@@ -48,17 +48,14 @@ class WatchedLoss:
     _views: Callable[..., Any] | None
     _signs: LabelSigns
     _asks_again: bool  # whether labels had no part in the loss so far
-    _without_gradient: int  # calls before any with a gradient
-    _has_gradient: bool  # whether a call had one
 
     def __init__(
         self, loss: Callable[..., Any], watch: LoopWatch, views: Callable[..., Any] | None
     ) -> None:
         """For the arguments see `gradlab.watch`."""
         vars(self).update(
-            loss=loss, watch=watch, _views=views, _signs=LabelSigns(), _asks_again=False,
-            _without_gradient=0, _has_gradient=False,
-        )  # fmt: skip
+            loss=loss, watch=watch, _views=views, _signs=LabelSigns(), _asks_again=False
+        )
 
     def finish(self) -> str:
         """End the recording; return what it cost and found, in a few lines."""
@@ -74,9 +71,8 @@ class WatchedLoss:
         if isinstance(value, Tensor):
             take_snapshot = functools.partial(self._marked_snapshot, value, args, kwargs)
             if value.requires_grad:
-                vars(self)["_has_gradient"] = True
                 self.watch.look(take_snapshot)
-            elif torch.is_grad_enabled() and not self._has_gradient:
+            elif torch.is_grad_enabled() and not self.watch.has_gradient:
                 self._look_without_gradient(take_snapshot)
         return value
 
@@ -85,15 +81,15 @@ class WatchedLoss:
 
         A few are those of an evaluation before training.
         """
-        vars(self)["_without_gradient"] += 1
-        if self._without_gradient == MANY_WITHOUT_GRADIENT:
+        self.watch.calls_without_gradient += 1
+        if self.watch.calls_without_gradient == MANY_WITHOUT_GRADIENT:
             caution(
                 f"The watched loss was called {MANY_WITHOUT_GRADIENT} times, never with a "
                 "gradient, so that nothing is learned: embed with gradient, outside of "
                 "torch.no_grad() and model.encode."
             )
-        if self._without_gradient >= MANY_WITHOUT_GRADIENT:
-            self.watch.look(take_snapshot)
+        if self.watch.calls_without_gradient >= MANY_WITHOUT_GRADIENT:
+            self.watch.look(take_snapshot, has_gradient=False)
 
     def _marked_snapshot(self, value: Tensor, args: Any, kwargs: Any) -> Snapshot:
         """Return a snapshot that says whether a gradient reaches any argument."""
