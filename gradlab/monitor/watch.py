@@ -106,8 +106,8 @@ class Watch(Recorder):
         self._alerts = list(alerts)
         self._notebook: NotebookView | None = None
         # Step of each dataset's latest record, and first step of the recording or its continuation.
-        self._last: dict[str, int] = {}
-        self._from = 0
+        self._last_steps: dict[str, int] = {}
+        self._first_step = 0
         self._held: HeldBatch | None = None
         self._status, self._why = RUNNING, ""
 
@@ -130,7 +130,7 @@ class Watch(Recorder):
             self.catch_up(wait=False)
         if self._weights_watch is not None:
             self._weights_watch.conclude()
-        last, interval = self._last.get(dataset, self._from - 1), self.every
+        last, interval = self._last_steps.get(dataset, self._first_step - 1), self.every
         return self._status != STOPPED and step // interval > last // interval
 
     def record(self, step: int, take_snapshot: Callable[[], Snapshot], dataset: str = "") -> None:
@@ -142,7 +142,7 @@ class Watch(Recorder):
         """
         if self._held is not None:
             self.catch_up()
-        self._last[dataset] = step
+        self._last_steps[dataset] = step
         with self._safely(step):
             snapshot, probe = take_snapshot(), self._probes[dataset]
             if len(snapshot.anchors) < 2:
@@ -228,7 +228,7 @@ class Watch(Recorder):
             total_steps: planned length of the run in steps; None keeps the known one.
         """
         self._held = None
-        self._status, self._last, self._from = RUNNING, {}, step
+        self._status, self._last_steps, self._first_step = RUNNING, {}, step
         self._end_steps()
         self._weights_watch = WeightsWatch(self._encoders) if self._encoders() else None
         for probe in self._probes.values():
@@ -322,7 +322,7 @@ class Watch(Recorder):
 
     def _manifest(self, status: str, why: str) -> dict[str, Any]:
         schedule = {"every": self.every, "total_steps": self.history.total_steps}
-        start = {"resumed": self._from, "doctor": list(self._problems())}
+        start = {"resumed": self._first_step, "doctor": list(self._problems())}
         facts = dict(self._evaluation()) | start
         results: dict[str, Any] = {"failures": [failure.name for failure in self.failures]}
         results |= {"seconds": self.seconds, "run_seconds": self._elapsed}
