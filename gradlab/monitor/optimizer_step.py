@@ -126,8 +126,13 @@ class NextStep:
         if not (step > 0 and moved > NOTED * step):
             return {}
         rows = zip(self._at_record, self._before, self._after, self._samples(), strict=True)
-        parts = [((old - first) + (now - new), first) for first, old, new, now in rows]
-        left = _distance([first + part for part, first in parts], [first for _, first in parts])
+        shifts = [
+            ((before - recorded) + (current - after), recorded)
+            for recorded, before, after, current in rows
+        ]
+        left = _distance(
+            [recorded + shift for shift, recorded in shifts], [recorded for _, recorded in shifts]
+        )
         return {BY_HAND: left / step} if left > NOTED * step else {}
 
     def give_up(self) -> None:

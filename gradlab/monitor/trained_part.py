@@ -14,7 +14,7 @@ from gradlab.monitor.movement import nodes_of
 TRAINED, NO_MATRIX, HEAD_ONLY = "trained_share", "no_matrix_trained", "head_only_trained"
 PART_NUMBERS = (TRAINED, NO_MATRIX, HEAD_ONLY)
 # Share of the weights from which on it is usual; matrices of a head.
-USUAL, MATRICES_OF_HEAD = 0.5, 2
+USUAL_SHARE, MATRICES_OF_HEAD = 0.5, 2
 # Parts of names of weights that are added to a frozen encoder on purpose.
 ADDED = ("lora_", "adapter", "prompt_encoder", "ia3_", "oft_", "vera_")
 # Nodes of a graph behind which its walk does not know what was computed.
@@ -29,7 +29,7 @@ def trained_part_of(encoders: Sequence[nn.Module]) -> dict[str, float]:
     if not trained or is_adapted:
         return {}
     share = sum(w.numel() for w in trained) / sum(w.numel() for _, w in named.values())
-    if share >= USUAL:
+    if share >= USUAL_SHARE:
         return {}
     return {TRAINED: share} | _without_matrix(trained) | _behind(encoders[0])
 

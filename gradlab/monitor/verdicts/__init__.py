@@ -190,8 +190,8 @@ def _of_formula(run: Recording, dataset: str, is_spread_out: bool) -> list[Verdi
     losses, share = records.losses, records.end("uniform_share")
     # The other rows of a batch, where the components of the loss are not known.
     size: Any = run.watch.get("sentences", {}).get(dataset)
-    others = size - 1 if isinstance(size, int) else math.nan
-    negatives = 1 / share if share > 0 else others
+    other_rows = size - 1 if isinstance(size, int) else math.nan
+    negatives = 1 / share if share > 0 else other_rows
     questions = (
         formula.departure(departure, str(run.losses[dataset].loss or "")),
         formula.formula(trial, losses[1] if losses else math.inf, negatives),

@@ -29,7 +29,7 @@ from gradlab.verdict import BAD, WATCH, Verdict
 MOSTLY, MANY_OPPOSED, FARTHER, FOLLOWS = 0.8, 0.1, 3.0, 1.5
 # Share of the records in which most rows of the batch are of one class, and how many times as many
 # as among all rows: sorted files have nearly all, samplers of a few classes a batch at most half.
-OFTEN, MORE = 0.5, 2.0
+OFTEN, TIMES_CHANCE = 0.5, 2.0
 # Share of the texts that have another label than before. Texts with several labels have some.
 MANY_RELABELLED = 0.15
 # How far positives are nearer than other rows, on the way to a cosine of 1, in the first record and
@@ -71,7 +71,7 @@ def of_one_class(records: Records) -> Verdict | None:
         return None
     share = statistics.fmean(shares.values())
     chance = next(reversed(_points(records, CLASS_CHANCE).values()))
-    if share < MORE * chance:
+    if share < TIMES_CHANCE * chance:
         return None
     return Verdict(
         "Batch",

@@ -361,8 +361,8 @@ def _ends_at_zero(records: Records) -> bool:
         records.first("positive_cosine") - records.first("negative_cosine"),
         records.end("positive_cosine") - records.end("negative_cosine"),
     ]
-    rest, late = min(losses, default=0.0), losses[-PERSISTENT:]
-    learned = sum(loss > rest for loss in losses) >= PERSISTENT and all(v == rest for v in late)
+    lowest, late = min(losses, default=0.0), losses[-PERSISTENT:]
+    learned = sum(loss > lowest for loss in losses) >= PERSISTENT and all(v == lowest for v in late)
     return learned and gaps[1] > min(gaps[0], SOLVED) and records.score_suffers() is not True
 
 

@@ -59,5 +59,5 @@ def _briefly(finding: str) -> str:
 
 def _look(verdicts: Sequence[Verdict]) -> str:
     """Return the verb for the subjects of verdicts: scores look, and a loss looks."""
-    one = len({verdict.title for verdict in verdicts}) == 1
-    return "looks" if one and not re.search(r"[^s]s$", verdicts[0].subject) else "look"
+    is_single = len({verdict.title for verdict in verdicts}) == 1
+    return "looks" if is_single and not re.search(r"[^s]s$", verdicts[0].subject) else "look"

@@ -23,5 +23,5 @@ def signs_agree(verdicts: Sequence[Verdict]) -> list[Verdict]:
         return list(verdicts)
     finding = "The criterion grows as pairs come together, and it is maximised, as an objective is."
     dropped = (OF_CRITERION, *OF_STEPS, *AS_A_LOSS)
-    kept = [verdict for verdict in verdicts if verdict.name not in dropped]
-    return [*kept, Verdict("Formula", NOT_JUDGED, finding, name="objective maximised")]
+    remaining = [verdict for verdict in verdicts if verdict.name not in dropped]
+    return [*remaining, Verdict("Formula", NOT_JUDGED, finding, name="objective maximised")]

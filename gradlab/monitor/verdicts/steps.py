@@ -290,13 +290,13 @@ def made_anew(history: History) -> Verdict | None:
 
 
 # Share of a step that may be undone before the next batch.
-KEPT = 0.5
+MOST_UNDONE = 0.5
 
 
 def undone(history: History) -> Verdict | None:
     """Judge whether what a step has changed is still there at the next batch."""
     shares = late_values(history, UNDONE)
-    if len(shares) < PERSISTENT or not statistics.median(shares) >= KEPT:
+    if len(shares) < PERSISTENT or not statistics.median(shares) >= MOST_UNDONE:
         return None
     share = statistics.median(shares)
     return Verdict(

@@ -31,7 +31,7 @@ FORETOLD = 0.6
 
 def padding(history: History) -> Verdict | None:
     """Judge whether the gradient of a loop's loss goes to padding."""
-    share = _usual(history, PADDING_GRADIENT)
+    share = _median_of_records(history, PADDING_GRADIENT)
     if not share >= AT_PADDING:
         return None
     return Verdict(
@@ -49,7 +49,7 @@ def padding(history: History) -> Verdict | None:
 
 def one_token(history: History) -> Verdict | None:
     """Judge whether most tokens of a loop's texts are the same one, such as the unknown one."""
-    share = _usual(history, COMMONEST_TOKEN)
+    share = _median_of_records(history, COMMONEST_TOKEN)
     if not share >= ONE_TOKEN:
         return None
     return Verdict(
@@ -70,7 +70,7 @@ def repeated_texts(records: Records) -> Verdict | None:
 
     With labels or scores, a text may be part of several rows.
     """
-    share = _usual(records.history, EQUAL_TEXTS)
+    share = _median_of_records(records.history, EQUAL_TEXTS)
     if records.used.is_rated or records.rows_have_labels or records.has_no_negatives:
         return None
     if not share >= REPEATED_ROWS:
@@ -92,7 +92,7 @@ def repeated_texts(records: Records) -> Verdict | None:
 
 def joined_texts(records: Records) -> Verdict | None:
     """Judge whether the text of one view holds that of the other, behind an end mark."""
-    share = _usual(records.history, JOINED_TEXTS)
+    share = _median_of_records(records.history, JOINED_TEXTS)
     if not share >= JOINED_ROWS:
         return None
     return Verdict(
@@ -145,7 +145,7 @@ def unrelated(records: Records) -> Verdict | None:
     )
 
 
-def _usual(history: History, name: str) -> float:
+def _median_of_records(history: History, name: str) -> float:
     """Return the median of a recorded number; NaN of fewer than `PERSISTENT` records."""
     numbers = values_of(history, name)
     return statistics.median(numbers) if len(numbers) >= PERSISTENT else math.nan

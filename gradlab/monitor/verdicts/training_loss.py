@@ -27,7 +27,7 @@ FALLEN, RISEN = 0.8, 0.95
 # Movement of the weights, relative to their size, that a loss of 0 does not bring about.
 MOVES = 1e-3
 # Share of its largest fall that a loss must keep.
-KEPT = 0.5
+LEAST_OF_FALL = 0.5
 
 
 def judge_loss(run: Recording, dataset: str) -> Verdict:
@@ -173,7 +173,7 @@ def _hardly_fell(
     windows, smooth = _smoothed(losses)
     lowest, late = min(smooth), smooth[-1]
     is_apart = min(map(max, windows)) < min(windows[-1])
-    if not is_apart or first - late >= KEPT * (first - lowest):
+    if not is_apart or first - late >= LEAST_OF_FALL * (first - lowest):
         return None
     finding = (
         f"The loss fell from {short(first)} to {short(lowest)}, and has risen to {short(late)} "
