@@ -239,7 +239,7 @@ def unit_rows(embeddings: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
     return embeddings / xp.linalg.vector_norm(embeddings, axis=-1, keepdims=True)
 
 
-def rows_at_angle(
+def partners_at_angle(
     anchors: Float[Array, "*n d"], positives: Float[Array, "*n d"], angle: float
 ) -> Float[Array, "*n d"]:
     """Return the positives moved to an angle from their anchors, on the great circle through both.
@@ -250,10 +250,10 @@ def rows_at_angle(
     return unit_rows(_on_great_circle(anchors, positives, (angle,))[0])
 
 
-def rows_at_angles(
+def partners_at_angles(
     anchors: Float[Array, "*n d"], positives: Float[Array, "*n d"], angles: Sequence[float]
 ) -> Float[Array, "a *n d"]:
-    """Return `rows_at_angle` for each of several angles."""
+    """Return `partners_at_angle` for each of several angles."""
     xp = array_namespace(anchors)
     return unit_rows(xp.stack(_on_great_circle(anchors, positives, angles)))
 
@@ -284,7 +284,7 @@ def one_hot(
 def _on_great_circle(
     anchors: Float[Array, "*n d"], positives: Float[Array, "*n d"], angles: Sequence[float]
 ) -> list[Float[Array, "*n d"]]:
-    """Return `rows_at_angle` for several angles, before rounding errors are normalised."""
+    """Return `partners_at_angle` for several angles, before rounding errors are normalised."""
     xp = array_namespace(anchors)
     along = xp.sum(anchors * positives, axis=-1, keepdims=True)
     across = positives - along * anchors

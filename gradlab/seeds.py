@@ -80,7 +80,7 @@ def restore_random_state(state: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
+def random_state_kept() -> Iterator[None]:
     """Restore all generators and torch's number of threads after the block."""
     import torch
 

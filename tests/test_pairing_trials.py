@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 import gradlab
 from gradlab.diagnosis import module_measurements, pairing_trials
-from gradlab.seeds import undisturbed
+from gradlab.seeds import random_state_kept
 from tests.sentence_training import columns_of, losses, make_trainer
 
 TEXTS = columns_of(64)
@@ -57,7 +57,7 @@ def test_the_share_of_a_gradient_that_depends_on_pairs(bert, tmp_path, weight):
     inputs = next(iter(trainer.get_train_dataloader()))
     features, _ = trainer.collect_features(inputs)
     tensors = dict(trainer.model.named_parameters())
-    with undisturbed():
+    with random_state_kept():
         share = pairing_trials.share_of_pairing(trainer, inputs, features, tensors)
     assert share == pytest.approx(share_by_definition(trainer, features), rel=1e-3)
     assert all(tensor.grad is None for tensor in tensors.values())

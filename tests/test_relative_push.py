@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import gradlab
-from gradlab.arrays import rows_at_angle
+from gradlab.arrays import partners_at_angle
 from gradlab.errors import GradlabError
 from gradlab.gradient.relative_push import relative_push
 from gradlab.gradient.statistics import diagnose, gradient_statistics
@@ -115,11 +115,11 @@ def test_infonce_from_its_definition():
 @pytest.mark.parametrize("angle", ANGLES_AWAY)
 def test_rows_at_an_angle_are_on_the_great_circle(angle):
     anchors, positives = batch()
-    displaced = rows_at_angle(anchors, positives, angle)
+    displaced = partners_at_angle(anchors, positives, angle)
     np.testing.assert_allclose(np.arccos((anchors * displaced).sum(1)), angle, rtol=1e-9)
     for rows in zip(anchors, positives, displaced, strict=True):
         assert np.linalg.matrix_rank(np.stack(rows), tol=1e-6) == 2
-    np.testing.assert_allclose(rows_at_angle(anchors, anchors, angle), -anchors, atol=1e-15)
+    np.testing.assert_allclose(partners_at_angle(anchors, anchors, angle), -anchors, atol=1e-15)
 
 
 def test_a_push_that_is_largest_at_a_right_angle():

@@ -420,7 +420,7 @@ def test_what_is_told_while_training_is_what_a_recording_shows(records, resumed)
             watch = watch.restart(history)
         else:
             watch.history.add(10 * number, "diagnostics", record)
-            watch.judge(10 * number, {"diagnostics": record})
+            watch.look_for_failures(10 * number, {"diagnostics": record})
     assert watch.failures == failures_in(history)
 
 

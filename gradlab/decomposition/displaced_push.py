@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gradlab.arrays import Float, Int, rows_at_angle, unit_rows
+from gradlab.arrays import Float, Int, partners_at_angle, unit_rows
 from gradlab.decomposition.checked_loss import CheckedLoss
 from gradlab.errors import GradlabError
 from gradlab.gradient.vectorised import GradientsAt
@@ -36,7 +36,7 @@ def displaced_pushes(loss: CheckedLoss, count: int) -> list[Float[Tensor, "count
     gradients = _gradients_at_anchors(loss, first, second, negatives)
     pushes = []
     for angle in ANGLES_AWAY:
-        displaced = rows_at_angle(first, second, angle)
+        displaced = partners_at_angle(first, second, angle)
         of_anchors = functools.partial(_push_in_extra_coordinate, gradients, first, displaced)
         pushes.append(_push_on_anchors(of_anchors, count))
     return pushes

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlab.diagnosis.observation import Observation
-from gradlab.seeds import undisturbed
+from gradlab.seeds import random_state_kept
 
 STATES, EMBEDDING = "token_embeddings", "sentence_embedding"
 TEXTS = 16  # texts of a batch that are embedded
@@ -59,7 +59,7 @@ def flat(observation: Observation) -> Numbers | None:
 def _evaluation(model: nn.Module) -> Iterator[None]:
     """Put a model in evaluation mode within the block."""
     modes = [(module, module.training) for module in model.modules()]
-    with undisturbed(), torch.enable_grad():
+    with random_state_kept(), torch.enable_grad():
         model.eval()
         try:
             yield

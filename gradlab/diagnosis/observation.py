@@ -33,7 +33,7 @@ from gradlab.monitor.library_losses import recognise
 from gradlab.progress_bars import progress_bar
 from gradlab.scale.audit import audit
 from gradlab.scale.audit.worker import GivenModel
-from gradlab.seeds import undisturbed
+from gradlab.seeds import random_state_kept
 
 # Largest number of batches drawn to find some of every data set.
 MOST_DRAWN = 64
@@ -183,7 +183,7 @@ def observe(
     model = trainer.model
     trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     frozen = [name for name, weight in model.named_parameters() if not weight.requires_grad]
-    with undisturbed(), _unchanged(trainer):
+    with random_state_kept(), _unchanged(trainer):
         model.train()
         off = {name: module for name, module in model.named_modules() if not module.training}
         dropout = nn.modules.dropout._DropoutNd
@@ -348,7 +348,7 @@ def _audit(trainer: Any, batch: ObservedBatch, processes: int) -> Any:
     # The trainer's loader gives each process as many rows, unless it is told not to.
     uneven = not (args.dataloader_drop_last or getattr(trainer.accelerator, "even_batches", False))
     try:
-        with undisturbed():
+        with random_state_kept():
             alone = copy.deepcopy(batch.loss, {id(trainer.model): GivenModel()})
             return audit(alone, processes=processes, columns=columns, uneven=uneven)
     except Exception as error:

@@ -24,7 +24,7 @@ from gradlab.diagnosis.evaluators import EVALUATED, EVERY_TEXT, evaluated_texts,
 from gradlab.diagnosis.observation import Observation, ObservedBatch
 from gradlab.diagnosis.word_tables import frozen_table
 from gradlab.encoder.adapters import FILE as ADAPTER
-from gradlab.seeds import undisturbed
+from gradlab.seeds import random_state_kept
 
 # Weights of a model that is saved and loaded for a trial; texts that are embedded by both.
 MOST_WEIGHTS, SAVED_TEXTS = 500_000_000, 8
@@ -77,7 +77,11 @@ def saved(observation: Observation) -> Numbers | None:
     if not hasattr(model, "encode") or not 0 < size <= MOST_WEIGHTS or not texts:
         return None
     options = {"convert_to_tensor": True, "show_progress_bar": False}
-    with contextlib.suppress(Exception), undisturbed(), tempfile.TemporaryDirectory() as folder:
+    with (
+        contextlib.suppress(Exception),
+        random_state_kept(),
+        tempfile.TemporaryDirectory() as folder,
+    ):
         modes = [(module, module.training) for module in model.modules()]
         try:
             model.save_pretrained(folder, create_model_card=False)

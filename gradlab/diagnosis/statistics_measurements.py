@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from gradlab.diagnosis.observation import Observation
-from gradlab.seeds import undisturbed
+from gradlab.seeds import random_state_kept
 
 
 def running(observation: Observation) -> dict[str, Any] | None:
@@ -38,7 +38,7 @@ def running(observation: Observation) -> dict[str, Any] | None:
     modes = [(module, module.training) for module in model.modules()]
     momenta = [(module, module.momentum) for _, module in norms]
     cosines = []
-    with contextlib.suppress(Exception), undisturbed(), torch.no_grad():
+    with contextlib.suppress(Exception), random_state_kept(), torch.no_grad():
         try:
             model.eval()
             for column in columns:

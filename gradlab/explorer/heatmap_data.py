@@ -18,7 +18,7 @@ from gradlab.progress_bars import progress_bar
 from gradlab.quantities import OF_CURVES
 from gradlab.seeds import random_generator
 from gradlab.simulation import simulate
-from gradlab.simulation.grid_and_result import NEGATIVE_RANGE, POSITIVE_RANGE, AngleGrid
+from gradlab.simulation.grid_and_result import MU_NEG_RANGE, MU_POS_RANGE, AngleGrid
 
 ROWS, COLUMNS = 36, 48
 # The value of a cell is low + (high - low) · byte/250, above high, below low, or missing.
@@ -85,8 +85,8 @@ def heatmaps(losses: Mapping[str, Loss], progress: bool | None = None) -> dict[s
     return {
         "rows": ROWS,
         "columns": COLUMNS,
-        "upwards": list(POSITIVE_RANGE),
-        "across": list(NEGATIVE_RANGE),
+        "upwards": list(MU_POS_RANGE),
+        "across": list(MU_NEG_RANGE),
         "series": series,
         "words": words,
     }
@@ -163,7 +163,7 @@ def _still_frames(loss: Loss, progress: bool | None) -> dict[str, dict[str, Any]
     """Return one frame of each quantity of a loss that is given as code, by quantity and slider."""
     from gradlab.simulation.sampled import sampled  # loads torch
 
-    angle_grid = AngleGrid.create(grid=(ROWS, COLUMNS))
+    angle_grid = AngleGrid.create(points_per_axis=(ROWS, COLUMNS))
     rng = random_generator(0)
     estimates = sampled(loss, angle_grid, batches=FEW, generator=rng, progress=progress)
     fixed_slider = Slider("still", (0.0,), 0.0)

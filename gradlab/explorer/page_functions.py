@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, largest_size, rows_at_angle, unit_rows
+from gradlab.arrays import Array, largest_size, partners_at_angle, unit_rows
 from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import DEFAULT_CANDIDATES, Candidates, Supervision
 from gradlab.batch.roles import Labelled
@@ -258,7 +258,7 @@ def stored_scenes(loss: Loss) -> dict[str, Any]:
 def _with_displaced_positive(batch: Batch, angle: float) -> Batch:
     """Return the batch with the positive of the first anchor away, as `relative_push` does."""
     xp, positives = array_namespace(batch.anchors), batch.positives
-    moved = rows_at_angle(batch.anchors, positives, angle)
+    moved = partners_at_angle(batch.anchors, positives, angle)
     first = xp.arange(positives.shape[0]) == 0
     return dataclasses.replace(batch, positives=xp.where(first[:, None], moved, positives))
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Float, compiled, rows_at_angle, without_autocast
+from gradlab.arrays import Array, Float, compiled, partners_at_angle, without_autocast
 from gradlab.batch.batch import Batch
 from gradlab.batch.check import check_batch
 from gradlab.batch.roles import own_role
@@ -186,16 +186,15 @@ class Loss(Settings, Documentation, abc.ABC):
         rows, partners = batch.anchors, batch.positives
         if not is_of_anchors:
             rows, partners = partners, rows
-        displaced = rows_at_angle(rows, partners, angle)
+        displaced_partners = partners_at_angle(rows, partners, angle)
         indices = xp.arange(batch.count, device=rows.device)
         pushes = []
         for row in range(count):
-            moved = xp.where((indices == row)[:, None], displaced, partners)
-            moved_view = {"positives": moved} if is_of_anchors else {"anchors": moved}
-            moved_batch = dataclasses.replace(batch, **moved_view)
-            components = (
-                self.components_of(moved_batch) if is_of_anchors else self.sides_of(moved_batch)[1]
-            )
+            moved = xp.where((indices == row)[:, None], displaced_partners, partners)
+            if is_of_anchors:
+                components = self.components_of(dataclasses.replace(batch, positives=moved))
+            else:
+                _, components = self.sides_of(dataclasses.replace(batch, anchors=moved))
             pushes.append(components.total_push[row])
         return xp.stack(pushes)
 

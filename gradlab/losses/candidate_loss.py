@@ -14,7 +14,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from gradlab.arrays import Array, Bool, Float, Int, cached_property, logsumexp, rows_at_angles
+from gradlab.arrays import Array, Bool, Float, Int, cached_property, logsumexp, partners_at_angles
 from gradlab.batch.batch import Batch
 from gradlab.batch.candidates import BESIDE, Block, Rule
 from gradlab.batch.comparison import joined, own_pairs
@@ -131,7 +131,7 @@ class CandidateLoss(Loss):
         if batch.candidates.pools != ("other",):
             return None
         return self._pushes_of_rows(
-            batch, rows_at_angles(batch.anchors, batch.positives, ANGLES_AWAY)
+            batch, partners_at_angles(batch.anchors, batch.positives, ANGLES_AWAY)
         )
 
     def _candidates_of(self, batch: Batch) -> tuple[ScoredCandidates, Bool[Array, "n"] | None]:

@@ -24,7 +24,7 @@ from gradlab.arrays import (
     detach,
     divide,
     log_sigmoid,
-    rows_at_angles,
+    partners_at_angles,
     sigmoid,
 )
 from gradlab.batch.batch import Batch
@@ -131,7 +131,7 @@ class PairLoss(Loss):
         """Return the total push on all anchors with their positives away; None for other pools."""
         if batch.candidates.pools != ("other",):
             return None
-        displaced = rows_at_angles(batch.anchors, batch.positives, ANGLES_AWAY)
+        displaced = partners_at_angles(batch.anchors, batch.positives, ANGLES_AWAY)
         if batch.candidates.rules:  # which may look at positives
             return self._pushes_of_rows(batch, displaced)
         return list(self.total_push(batch, displaced))

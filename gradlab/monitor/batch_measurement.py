@@ -5,11 +5,11 @@ A `Snapshot` is what the loss was given; `BatchSigns` compares its rows with the
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -39,11 +39,11 @@ from gradlab.losses.registry import is_of_gradlab
 from gradlab.monitor.code_components import MOST_DECOMPOSED, copy_of, first_sentences, trial_of
 from gradlab.monitor.formula_trials import Values, departure, has_value
 from gradlab.monitor.library_losses import recognise
-from gradlab.monitor.loss_weights import LossWeights
+from gradlab.monitor.loss_parameters import LossParameters
 from gradlab.monitor.metrics import DIAGNOSTICS, HISTOGRAM, Measurement, histogram_rows
 from gradlab.monitor.setting_advice import LossInUse, settings_of
 from gradlab.quantities import of_code
-from gradlab.seeds import undisturbed
+from gradlab.seeds import random_state_kept
 from gradlab.settings import call_text
 from gradlab.settings.module import LossModule
 
@@ -70,7 +70,7 @@ CALL_ERRORS = ("required positional argument", "multiple values for")
 MORE_ARGUMENTS = "it takes more arguments than two views, and gradlab cannot vary the others"
 
 # (anchors, positives, components) -> numbers by name. Rows are unit (N, D); components may be None.
-ExtraStatistics = Sequence[Callable[[Any, Any, Any], dict[str, float]]]
+Statistics = Sequence[Callable[[Any, Any, Any], dict[str, float]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Snapshot:
     context: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     # (N, D), the anchors as the encoder returns them, before any head
     encoded: Tensor | None = None
-    columns: int = 2  # number of columns of sentences that the loss was given
+    column_count: int = 2  # number of columns of sentences that the loss was given
     # share of comparisons in the right order, as `library_losses.share_in_order` returns it
     order: float | None = None
     # the loss with its learned settings at that step; None for the initial ones
@@ -198,13 +198,13 @@ class Probe:
         loss: the gradlab loss with the same formula, or None.
         method: ``"closed form"``, ``"decomposition"`` (of gradients) or ``"embeddings only"``.
         note: one sentence on why no better method is available; may be empty.
-        sentences: number of sentences in the first batch; 0 before it.
+        first_batch_size: number of sentences in the first batch; 0 before it.
         trial: values of a loss without a closed form on known batches; see
             `gradlab.monitor.formula_trials.values_on_known_batches`.
         arguments: names of what a loss given as code gets beside embeddings.
         departure: the mistake by which a named loss has the value that was trained in every batch;
             empty for none.
-        loss_weights: the parameters of a loss that is a module; None for any other.
+        loss_parameters: the parameters of a loss that is a module; None for any other.
     """
 
     def __init__(
@@ -217,19 +217,21 @@ class Probe:
             named: True if the user named the loss. It is then measured even if the trained loss has
                 another value, for instance because of further terms, and a note says so.
         """
-        self._original, self._encoders, self._named = loss, encoders, named
-        self.sentences, self.note = 0, ""
+        self._trained_loss, self._encoders, self._named = loss, encoders, named
+        self.first_batch_size, self.note = 0, ""
         self.trial: Values = {}
         self.arguments: frozenset[str] = frozenset()
         self._departures: list[str] = []
-        self.loss_weights = LossWeights(loss, encoders) if isinstance(loss, nn.Module) else None
+        is_module = isinstance(loss, nn.Module)
+        self.loss_parameters = LossParameters(loss, encoders) if is_module else None
         self._signs = BatchSigns()
-        self._recognise(columns=2)
+        self._find_closed_form(column_count=2)
         if loss is None:
             self._give_up("the loss is not known; name it with loss=")
 
-    def _recognise(self, columns: int) -> None:
-        recognised = "" if self._original is None else recognise(self._original, columns)
+    def _find_closed_form(self, column_count: int) -> None:
+        loss = self._trained_loss
+        recognised = "" if loss is None else recognise(loss, column_count)
         self.loss = recognised if isinstance(recognised, Loss) else None
         self._why = recognised if isinstance(recognised, str) else ""
         self.method = "decomposition" if self.loss is None else "closed form"
@@ -243,18 +245,18 @@ class Probe:
     @property
     def in_use(self) -> LossInUse:
         """The loss with the settings that its user can change."""
-        own = {} if isinstance(self._original, str | Loss) else settings_of(self._original)
+        own = {} if isinstance(self._trained_loss, str | Loss) else settings_of(self._trained_loss)
         return LossInUse(self.loss, own, self.arguments)
 
     def loss_text(self) -> str:
         if self.loss is not None:
             return call_text(self.loss)
-        return "unknown" if self._original is None else name_of(self._original)
+        return "unknown" if self._trained_loss is None else name_of(self._trained_loss)
 
-    def current_loss(self) -> Loss | None:
+    def loss_with_learned_settings(self) -> Loss | None:
         """Return the loss with its learned settings so far; None if it is unknown or has none."""
         # Of a loss for sentence-transformers.
-        module = getattr(self._original, "criterion", self._original)
+        module = getattr(self._trained_loss, "criterion", self._trained_loss)
         return module.current if self.loss is not None and isinstance(module, LossModule) else None
 
     def begin(self) -> None:
@@ -266,10 +268,10 @@ class Probe:
         pairs = snapshot.pairs(MOST_ROWS)
         return self._signs.of(pairs, snapshot.is_one_sided) if pairs else {}
 
-    def measure(self, snapshot: Snapshot, extra_statistics: ExtraStatistics = ()) -> Measurement:
+    def measure(self, snapshot: Snapshot, statistics_functions: Statistics = ()) -> Measurement:
         """Measure a batch of at least two sentences, and leave out what cannot be measured.
 
-        ``extra_statistics`` adds statistics of two views to those of
+        ``statistics_functions`` adds statistics of two views to those of
         `gradlab.gradient.statistics.batch_statistics`. Of embeddings that are not finite, only
         their share is measured. Random generators are left unchanged.
 
@@ -278,22 +280,20 @@ class Probe:
         """
         if share := snapshot.share_not_finite():
             return {DIAGNOSTICS: {"not_finite": share}}
-        if not self.sentences and self._original is not None:
-            self._recognise(snapshot.columns)
+        if not self.first_batch_size and self._trained_loss is not None:
+            self._find_closed_form(snapshot.column_count)
         thread_count, device_type = torch.get_num_threads(), snapshot.anchors.device.type
-        keeping_random_state = (
-            undisturbed() if self._may_use_random_numbers else contextlib.nullcontext()
-        )
+        random_state = random_state_kept() if self._may_use_random_numbers else nullcontext()
         try:
             if len(snapshot.anchors) <= ONE_THREAD_UP_TO:
                 torch.set_num_threads(1)
-            with keeping_random_state, torch.autocast(device_type, enabled=False):
-                return self._measure_finite(snapshot, extra_statistics)
+            with random_state, torch.autocast(device_type, enabled=False):
+                return self._measure_finite(snapshot, statistics_functions)
         finally:
             torch.set_num_threads(thread_count)
 
-    def _measure_finite(self, snapshot: Snapshot, extra_statistics: ExtraStatistics) -> Measurement:
-        self.sentences = self.sentences or len(snapshot.anchors)
+    def _measure_finite(self, snapshot: Snapshot, statistics_functions: Statistics) -> Measurement:
+        self.first_batch_size = self.first_batch_size or len(snapshot.anchors)
         self.arguments |= {name for name, value in snapshot.context.items() if value is not None}
         try:
             views = snapshot.views()
@@ -304,7 +304,7 @@ class Probe:
         if snapshot.positives is not None and (
             not snapshot.labels or (self.loss is not None and not self._why)
         ):
-            measurement = self._two_views(snapshot, views, extra_statistics)
+            measurement = self._two_views(snapshot, views, statistics_functions)
         else:
             why = "it has labels, so that its columns are not two views of the same sentences"
             if snapshot.positives is None:
@@ -318,13 +318,13 @@ class Probe:
         return measurement
 
     def _two_views(
-        self, snapshot: Snapshot, views: Batch, extra_statistics: ExtraStatistics
+        self, snapshot: Snapshot, views: Batch, statistics_functions: Statistics
     ) -> Measurement:
         gradient = self._gradient(snapshot, views)
         count = MOST_ANCHORS if gradient is None else len(gradient.gradient_dissipation)
         anchors, positives = views.anchors[:count], views.positives[:count]
         values = batch_statistics(anchors, positives, gradient)
-        for statistics_of in extra_statistics:
+        for statistics_of in statistics_functions:
             values |= statistics_of(anchors, positives, gradient)
         if snapshot.encoded is not None:
             encoded = unit_rows(in_double(snapshot.encoded[:MOST_ANCHORS], anchors.device))
@@ -368,7 +368,7 @@ class Probe:
         return first_components(loss, views, most)
 
     def _decomposition(self, snapshot: Snapshot, views: Batch) -> Components | None:
-        code = copy_of(self._original, self._encoders())
+        code = copy_of(self._trained_loss, self._encoders())
         views = snapshot.views(on_cpu=True) if views.anchors.device.type != "cpu" else views
         if not self.trial and (snapshot.further_columns or views.extra_negatives is None):
             self.trial = trial_of(code, snapshot.anchors, snapshot.further_columns)

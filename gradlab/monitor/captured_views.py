@@ -253,7 +253,7 @@ def _sentences(trainer: Any, inputs: dict[str, Any], outputs: list[Any], value: 
         labels=labels is not None,
         value=value,
         half=_is_half(trainer),
-        columns=len(features),
+        column_count=len(features),
         sources=_sources(outputs, len(features)),
         order=share_in_order(loss, columns[: len(features)], labels),
         **(seen_by(loss, columns[: len(features)], labels) or by_columns),

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gradlab.batch.batch import Batch
 from gradlab.losses.base import Loss
-from gradlab.seeds import seed_everything, undisturbed
+from gradlab.seeds import random_state_kept, seed_everything
 
 # Sentences of the batches on which a loss is tried.
 TRIED = 8
@@ -226,7 +226,7 @@ def has_value(
 def _draws(function: Callable[..., Any], views: tuple[Tensor, ...]) -> bool:
     """Return whether the value of a loss differs with the seed of random numbers, and only so."""
     values = []
-    with undisturbed():
+    with random_state_kept():
         for seed in (0, 0, 1):
             seed_everything(seed)
             values.append(float(function(*views)))

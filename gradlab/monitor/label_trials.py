@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_map_only
 
 from gradlab.decomposition.loss_copy import independent_copy
 from gradlab.scale.processes import several_processes
-from gradlab.seeds import undisturbed
+from gradlab.seeds import random_state_kept
 
 # Names of what is known of a loss's labels: whether rows have any, whether the loss keeps its value
 # where they are exchanged, whether classes have places of their own in it, its values where
@@ -69,19 +69,19 @@ def label_trials(
         *(lambda entry: entry, lambda entry: entry, lambda entry: entry.roll(1)),
         *(lambda entry: entry[:1].expand(count), lambda entry: entry[-1:].expand(count)),
     )
-    with contextlib.suppress(Exception), undisturbed(), torch.no_grad():
+    with contextlib.suppress(Exception), random_state_kept(), torch.no_grad():
         if len({value(relabelled(change)) for change in relabellings}) == 1:
             return {IGNORED: 1.0}
     if not labels[0].is_floating_point():
         # Classes in reverse are as alike as before: only a classifier or proxies tell them apart.
-        with contextlib.suppress(Exception), undisturbed(), torch.no_grad():
+        with contextlib.suppress(Exception), random_state_kept(), torch.no_grad():
             plain, reverse = (
                 value(relabelled(change)) for change in (lambda entry: entry, _in_reverse)
             )
             return {PLACED: 1.0} if abs(plain - reverse) > EQUAL * abs(plain) else {}
     views = [entry for entry in arguments if isinstance(entry, Tensor) and entry.ndim == 2]
     if len(labels) == 1 and labels[0].is_floating_point() and len(views) == 2:
-        with contextlib.suppress(Exception), undisturbed(), torch.no_grad():
+        with contextlib.suppress(Exception), random_state_kept(), torch.no_grad():
             pairs = _pairs(views[0].shape, labels[0])
             values = {
                 name: value(functools.partial(_replaced, views=views, pair=pair))

@@ -20,7 +20,7 @@ from gradlab.errors import GradlabError
 from gradlab.files import clear_unfinished, write_csv
 from gradlab.monitor.score import NO_SCORES, Score
 from gradlab.quantities import OF_CODE
-from gradlab.seeds import undisturbed
+from gradlab.seeds import random_state_kept
 from gradlab.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -225,13 +225,13 @@ class History:
         return pd.DataFrame(columns).sort_index().rename_axis("step")
 
 
-class Judge(Protocol):
+class NamesFailures(Protocol):
     """What a `Recorder` asks about the numbers that it has added to the history."""
 
     history: History
     failures: list[Verdict]
 
-    def judge(self, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
+    def look_for_failures(self, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
         """Name the failures that numbers of one step confirm."""
 
     def restart(self, history: History) -> Self:
@@ -241,22 +241,22 @@ class Judge(Protocol):
 class Recorder:
     """Adds what a run measures to its history and at once to a file, and keeps known failures."""
 
-    def __init__(self, folder: str | Path, judge: Judge) -> None:
+    def __init__(self, folder: str | Path, failure_watch: NamesFailures) -> None:
         """Prepare to record; `begin` creates the file.
 
-        ``judge`` names failures; see `gradlab.monitor.verdicts.failures.FailureWatch`.
+        ``failure_watch`` names failures; see `gradlab.monitor.verdicts.failures.FailureWatch`.
         """
         self.folder = Path(folder)  # where metrics.csv (step, group, name, value) is written
         self.seconds = 0.0  # spent on measuring, writing and judging
         self.begun = False  # whether the file exists
-        self.history = judge.history  # everything that was recorded so far
-        self._judge, self._reported = judge, 0
+        self.history = failure_watch.history  # everything that was recorded so far
+        self._failure_watch, self._reported = failure_watch, 0
         self._listeners: list[Listener] = []
 
     @property
     def failures(self) -> list[Verdict]:
         """Known failures that training has shown so far."""
-        return self._judge.failures
+        return self._failure_watch.failures
 
     def begin(
         self, keep: Callable[[Row], bool] | None = None, listeners: Iterable[Listener] = ()
@@ -275,15 +275,17 @@ class Recorder:
         rows = list({row[:3]: row for row in [*early, *earlier]}.values())
         write_metrics(path, rows)
         self.begun, self._listeners = True, list(listeners)
-        self._judge = self._judge.restart(History.of(rows, self.history.total_steps))
-        self.history = self._judge.history
+        self._failure_watch = self._failure_watch.restart(
+            History.of(rows, self.history.total_steps)
+        )
+        self.history = self._failure_watch.history
         self._reported = 0
 
     def write(self, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
         """Add the numbers of one step, by group, to the history and to the file; judge them.
 
-        Listeners are told of them. Before :meth:`begin` they are kept for the file. Random
-        generators are left unchanged.
+        Listeners are told of them, without histograms and NaN. Before :meth:`begin` they are kept
+        for the file. Random generators are left unchanged.
 
         Raises:
             GradlabError: if the file cannot be written.
@@ -294,7 +296,7 @@ class Recorder:
             self.history.add_groups(step, groups)
             if self._listeners:
                 self._tell_listeners(step, groups)
-            self._judge.judge(step, groups)
+            self._failure_watch.look_for_failures(step, groups)
 
     def _tell_listeners(self, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
         for group, values in groups.items():
@@ -306,7 +308,7 @@ class Recorder:
                 if number == number  # not NaN
             }
             for listener in self._listeners:
-                with undisturbed():
+                with random_state_kept():
                     listener(by_full_name, step)
 
     @contextlib.contextmanager

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from gradlab.errors import check_whole, first_line
 from gradlab.files import clear_unfinished, write_json
 from gradlab.monitor.batch_measurement import WITHOUT_GRADIENT, Probe, Snapshot
-from gradlab.monitor.held_batch import HeldBatch, beside_training, copied
+from gradlab.monitor.held_batch import HeldBatch, begin_copy, beside_training
 from gradlab.monitor.metrics import BATCH_LOSS, DIAGNOSTICS, TRAIN, Listener, Recorder, of_dataset
 from gradlab.monitor.movement import CHANGED, WEIGHTS_LEFT, WEIGHTS_MOVED
 from gradlab.monitor.notebook_view import NotebookView
@@ -37,7 +37,7 @@ from gradlab.monitor.verdicts import Judgement, judge_run
 from gradlab.monitor.verdicts.failures import FailureWatch, warning_text
 from gradlab.monitor.watch_folder import COST, comes_before, manifest_of, notes_of
 from gradlab.monitor.weights_watch import WeightsWatch
-from gradlab.seeds import undisturbed
+from gradlab.seeds import random_state_kept
 from gradlab.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Watch(Recorder):
         self._alerts = list(alerts)
         self._notebook: NotebookView | None = None
         # Step of each dataset's latest record, and first step of the recording or its continuation.
-        self._last_steps: dict[str, int] = {}
+        self._latest_steps: dict[str, int] = {}
         self._first_step = 0
         self._held: HeldBatch | None = None
         self._status, self._why = RUNNING, ""
@@ -130,7 +130,7 @@ class Watch(Recorder):
             self.catch_up(wait=False)
         if self._weights_watch is not None:
             self._weights_watch.conclude()
-        last, interval = self._last_steps.get(dataset, self._first_step - 1), self.every
+        last, interval = self._latest_steps.get(dataset, self._first_step - 1), self.every
         return self._status != STOPPED and step // interval > last // interval
 
     def record(self, step: int, take_snapshot: Callable[[], Snapshot], dataset: str = "") -> None:
@@ -142,45 +142,49 @@ class Watch(Recorder):
         """
         if self._held is not None:
             self.catch_up()
-        self._last_steps[dataset] = step
+        self._latest_steps[dataset] = step
         with self._safely(step):
             snapshot, probe = take_snapshot(), self._probes[dataset]
             if len(snapshot.anchors) < 2:
                 return
             deferred = probe.method == "closed form" and snapshot.is_on_gpu
-            numbers, parameters = dict[str, float](), list[Tensor]()
-            if (own := probe.loss_weights) is not None:
-                numbers, parameters = own.numbers(snapshot.value), [*own.parameters()]
-            snapshot = dataclasses.replace(snapshot, learned_loss=probe.current_loss())
+            training_numbers, parameters_of_loss = dict[str, float](), list[Tensor]()
+            if probe.loss_parameters is not None:
+                training_numbers = probe.loss_parameters.numbers(snapshot.value)
+                parameters_of_loss = [*probe.loss_parameters.parameters()]
+            learned_loss = probe.loss_with_learned_settings()
+            snapshot = dataclasses.replace(snapshot, learned_loss=learned_loss)
             if self._weights_watch is None and (
                 isinstance(snapshot.value, Tensor) or self._encoders()
             ):  # without encoders, it follows the weights that the loss was computed from
                 self._weights_watch = WeightsWatch(self._encoders)
             if self._weights_watch is not None:
-                numbers |= self._weights_watch.record(
+                training_numbers |= self._weights_watch.record(
                     snapshot.value,
                     snapshot.sources,
-                    parameters,
-                    lambda step_numbers: self._tell(step, dataset, step_numbers),
-                    gradient_now=not deferred,
+                    parameters_of_loss,
+                    lambda after_step: self._write_training_numbers(step, dataset, after_step),
+                    with_gradient_numbers=not deferred,
                 )
-            snapshot, copies_done = copied(snapshot) if deferred else (snapshot, None)
-            self._held = HeldBatch(copies_done, step, dataset, snapshot, numbers)
-        self.catch_up(wait=False)
+            snapshot, copy_event = begin_copy(snapshot) if deferred else (snapshot, None)
+            self._held = HeldBatch(copy_event, step, dataset, snapshot, training_numbers)
+        self.catch_up(wait=False)  # at once, unless a GPU still copies the batch
 
-    def _tell(self, step: int, dataset: str, numbers: Mapping[str, float]) -> None:
-        """Write what was seen after the record of a step."""
+    def _write_training_numbers(
+        self, step: int, dataset: str, numbers: Mapping[str, float]
+    ) -> None:
+        """Write what the optimizer step after a record has done."""
         with self._safely(step):
             self.write(step, {TRAIN: {of_dataset(n, dataset): v for n, v in numbers.items()}})
 
     def catch_up(self, wait: bool = True) -> None:
         """Measure the batch set aside, if any; without ``wait`` only if its copies are done."""
         held = self._held
-        if held is None or not (wait or held.copies_done is None or held.copies_done.query()):
+        if held is None or not (wait or held.copy_event is None or held.copy_event.query()):
             return
         self._held = None
         step, snapshot = held.step, held.snapshot
-        apart = contextlib.nullcontext() if held.copies_done is None else beside_training(held)
+        apart = contextlib.nullcontext() if held.copy_event is None else beside_training(held)
         with self._safely(step), apart:
             if not self.begun:
                 self._open(0)
@@ -228,7 +232,7 @@ class Watch(Recorder):
             total_steps: planned length of the run in steps; None keeps the known one.
         """
         self._held = None
-        self._status, self._last_steps, self._first_step = RUNNING, {}, step
+        self._status, self._latest_steps, self._first_step = RUNNING, {}, step
         self._end_steps()
         self._weights_watch = WeightsWatch(self._encoders) if self._encoders() else None
         for probe in self._probes.values():
@@ -284,7 +288,7 @@ class Watch(Recorder):
         """The verdicts on the run so far; None before the first record."""
         if not self.history.groups():
             return None
-        with undisturbed():  # advice tries settings of the loss
+        with random_state_kept():  # advice tries settings of the loss
             return judge_run(self.recording, silence=0.0)
 
     def __repr__(self) -> str:

@@ -44,7 +44,7 @@ def manifest_of(
         "watch": {
             **schedule,
             "components": {name or "loss": probe.method for name, probe in probes.items()},
-            "sentences": {name: probe.sentences for name, probe in probes.items()},
+            "sentences": {name: probe.first_batch_size for name, probe in probes.items()},
             "known": {name: probe.loss is not None for name, probe in probes.items()},
             "settings": {name: probe.in_use.settings for name, probe in probes.items()},
             "arguments": {n: sorted(p.arguments) for n, p in probes.items() if p.arguments},

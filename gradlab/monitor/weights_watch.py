@@ -57,7 +57,7 @@ class WeightsWatch:
 
     def record(
         self, value: Tensor | float | None, sources: Sequence[Tensor], own: Sequence[Tensor],
-        tell: Tell, gradient_now: bool = True,
+        tell: Tell, with_gradient_numbers: bool = True,
     ) -> dict[str, float]:  # fmt: skip
         """Return numbers of the weights and of the gradient at a batch; tell those of its step.
 
@@ -66,8 +66,8 @@ class WeightsWatch:
             sources: its embeddings by view, with their graph.
             own: weights of the loss itself.
             tell: is called with the numbers of the step that follows, once.
-            gradient_now: whether to return the numbers of the gradient; else they are told with
-                those of the step, so that nothing waits for a GPU here.
+            with_gradient_numbers: whether to return the numbers of the gradient; else they are told
+                with those of the step, so that nothing waits for a GPU here.
         """
         if self._next_step is not None and self._next_step.waited:
             self._next_step.give_up()
@@ -94,14 +94,16 @@ class WeightsWatch:
 
         def after_step(step_numbers: dict[str, float]) -> None:
             if arriving is not None:
-                late = {} if gradient_now else arriving.numbers
+                late = {} if with_gradient_numbers else arriving.numbers
                 step_numbers = step_numbers | late | arriving.arrived()
             tell(step_numbers)
 
         held = self._movement
         self._next_step = NextStep(held.weights, own, held.still, after_step)
         self._arriving = arriving
-        return numbers | (arriving.numbers if arriving is not None and gradient_now else {})
+        return numbers | (
+            arriving.numbers if arriving is not None and with_gradient_numbers else {}
+        )
 
     def conclude(self) -> None:
         """Tell what the step after the latest record has done, if it has been made."""

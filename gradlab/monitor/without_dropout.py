@@ -21,7 +21,7 @@ from gradlab.monitor.library_losses import classes_in_order
 from gradlab.monitor.metrics import History
 from gradlab.monitor.verdicts.records import NARROW, RANKED_IN_USE, Records
 from gradlab.scale.processes import several_processes
-from gradlab.seeds import undisturbed
+from gradlab.seeds import random_state_kept
 
 MOST_ROWS = 64  # that are embedded once more
 
@@ -61,7 +61,7 @@ def numbers_in_use(
     for dataset, texts in rows.items():
         if Records(history, dataset).gap <= NARROW:
             # Encoders of one's own may need what is not kept here; then it stays open.
-            with contextlib.suppress(Exception), _in_use(trainer.model), undisturbed():
+            with contextlib.suppress(Exception), _in_use(trainer.model), random_state_kept():
                 share = _share_told(trainer, texts)
                 numbers |= {} if share is None else {dataset: {RANKED_IN_USE: share}}
     return numbers

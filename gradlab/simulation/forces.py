@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gradlab.arrays import Float, divide, largest_size, rows_at_angle
+from gradlab.arrays import Float, divide, largest_size, partners_at_angle
 from gradlab.batch.batch import Batch
 from gradlab.batch.similarity import Negatives, PairSimilarity
 from gradlab.errors import GradlabError
@@ -273,7 +273,7 @@ def _component_forces(loss: Loss) -> ForcesOf:
                 pushes = []
                 for angle in ANGLES_AWAY:
                     moved = positives.copy()
-                    moved[0] = rows_at_angle(anchors[:1], positives[:1], angle)[0]
+                    moved[0] = partners_at_angle(anchors[:1], positives[:1], angle)[0]
                     pushes.append(abs(loss.components_of(Batch(anchors, moved)).total_push[0]))
                 batches.append(
                     (

@@ -20,8 +20,8 @@ from gradlab.losses.registry import get_loss
 from gradlab.settings import Settings, setting
 from gradlab.settings.objects import importing_nothing
 
-POSITIVE_RANGE = (np.pi / 20, np.pi / 2)  # Li et al. 2024, Section 3.1
-NEGATIVE_RANGE = (np.pi / 20, np.pi)
+MU_POS_RANGE = (np.pi / 20, np.pi / 2)  # Li et al. 2024, Section 3.1
+MU_NEG_RANGE = (np.pi / 20, np.pi)
 POINTS = 100  # on each axis, where not given
 
 
@@ -71,28 +71,29 @@ class AngleGrid(Settings):
         cls,
         mu_pos: Any = None,
         mu_neg: Any = None,
-        grid: int | tuple[int, int] | None = None,
+        points_per_axis: int | tuple[int, int] | None = None,
         **settings: Any,
     ) -> AngleGrid:
-        """Return a grid; mean angles that are None are ``grid`` points of the paper's ranges.
+        """Return a grid; mean angles that are None are evenly spaced over the paper's ranges.
 
-        These are `POSITIVE_RANGE` and `NEGATIVE_RANGE`.
+        These are `MU_POS_RANGE` and `MU_NEG_RANGE`.
 
         Raises:
             GradlabError: the grid is no number or two, or has fewer than 2 points; a mean angle is
                 outside [0, π], a spread is negative, there are no negatives, or angles of own
                 negatives are given without the number of these.
         """
-        points = grid if isinstance(grid, tuple) else (grid, grid)
-        if len(points) != 2:
+        is_tuple = isinstance(points_per_axis, tuple)
+        counts: Any = points_per_axis if is_tuple else (points_per_axis, points_per_axis)
+        if len(counts) != 2:
             raise GradlabError(
-                f"grid must be one number, or one for each of the two axes, not {grid!r}"
+                f"grid must be one number, or one for each of the two axes, not {counts!r}"
             )
-        positive_points, negative_points = points
+        count_pos, count_neg = counts
         if mu_pos is None:
-            mu_pos = _evenly_spaced(POSITIVE_RANGE, positive_points)
+            mu_pos = _evenly_spaced(MU_POS_RANGE, count_pos)
         if mu_neg is None:
-            mu_neg = _evenly_spaced(NEGATIVE_RANGE, negative_points)
+            mu_neg = _evenly_spaced(MU_NEG_RANGE, count_neg)
         return cls(_checked_angles("mu_pos", mu_pos), _checked_angles("mu_neg", mu_neg), **settings)
 
     @property

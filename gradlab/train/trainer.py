@@ -24,7 +24,7 @@ from gradlab.monitor.metrics import EVALUATION, TRAIN, History, Recorder, mean_o
 from gradlab.monitor.run_reader import CRASHED, ENDED, FINISHED, RUNNING
 from gradlab.monitor.score import readable
 from gradlab.monitor.verdicts.failures import FailureWatch, warning_text
-from gradlab.seeds import random_state, restore_random_state, seed_everything, undisturbed
+from gradlab.seeds import random_state, random_state_kept, restore_random_state, seed_everything
 from gradlab.train.callback import Callback, restore_callbacks, states_of
 from gradlab.train.checkpoint import Checkpoint, save_checkpoint
 from gradlab.train.config import TrainConfig
@@ -143,7 +143,7 @@ class Trainer:
         # Held-out rows are in the order of the file; unshuffled, a batch could be a single article.
         order = np.random.default_rng([seed, len(rows)]).permutation(rows)
         for number in range(min(batches, len(rows) // max(1, size))):
-            with undisturbed(), torch.no_grad():
+            with random_state_kept(), torch.no_grad():
                 seed_everything(seed, number)
                 places = order[number * size : (number + 1) * size]
                 sequences = [column.take(places) for column in self.corpus.columns]
@@ -164,7 +164,7 @@ class Trainer:
         outputs = self.held_out(self.config.analysis_batches) if aside else batch
         snapshots = (output.snapshot() for output in outputs if output.has_negatives)
         further = [callback.statistics for callback in self.callbacks]
-        with self.recorder.timed(), undisturbed():  # callbacks may draw random numbers
+        with self.recorder.timed(), random_state_kept():  # callbacks may draw random numbers
             measured = mean_of([self.probe.measure(snapshot, further) for snapshot in snapshots])
         if measured:
             self.recorder.write(self.step, measured)
@@ -368,7 +368,7 @@ class Trainer:
 
     def _score(self, selection: Selection) -> None:
         """Evaluate the encoder in the main process."""
-        with undisturbed():
+        with random_state_kept():
             score = selection.score(encode_in(self.objective.encoder, self.precision.name))
         self.scores[self.step] = score
         self.record(EVALUATION, {selection.name: score})

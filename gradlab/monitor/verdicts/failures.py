@@ -18,7 +18,7 @@ from gradlab.monitor.metrics import (
 from gradlab.monitor.setting_advice import LossInUse
 from gradlab.monitor.verdicts import embeddings, gradient, scores
 from gradlab.monitor.verdicts.records import Records
-from gradlab.seeds import undisturbed
+from gradlab.seeds import random_state_kept
 from gradlab.verdict import BAD, Verdict
 
 LOSSES = ("loss", BATCH_LOSS, "eval_loss")
@@ -91,7 +91,7 @@ class FailureWatch:
         self._alarms = [alarm for alarm in ALARMS if config is not None or not alarm.of_train]
         self._names: set[tuple[str, str]] = set()
 
-    def judge(self, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
+    def look_for_failures(self, step: int, groups: Mapping[str, Mapping[str, float]]) -> None:
         """Name the failures that numbers of one step confirm, which are now in the history."""
         for group, values in groups.items():
             if group in UNJUDGED:
@@ -122,7 +122,7 @@ class FailureWatch:
         fresh.history.primary, fresh.history.evaluated = history.primary, history.evaluated
         for step, group, values in history.records():
             fresh.history.add(step, group, values)
-            fresh.judge(step, {group: values})
+            fresh.look_for_failures(step, {group: values})
         return fresh
 
     def _begin(self, dataset: str) -> Records:
@@ -136,7 +136,7 @@ class FailureWatch:
         suspected = [alarm for alarm in self._alarms if alarm.is_shown(record)]
         if not suspected:
             return
-        with undisturbed():  # advice tries settings of the loss
+        with random_state_kept():  # advice tries settings of the loss
             verdicts = [alarm.judge(records) for alarm in suspected]
         for verdict in verdicts:
             if verdict is not None and verdict.is_problem:

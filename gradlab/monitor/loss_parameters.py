@@ -1,4 +1,4 @@
-"""`LossWeights`: the parameters of a loss itself, such as a temperature or a classifier."""
+"""`LossParameters`: the parameters of a loss itself, such as a temperature or a classifier."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from gradlab.settings.module import learned_numbers
 
 
-class LossWeights:
+class LossParameters:
     """Reads the parameters of a loss that is a module, without those of the models within it."""
 
     def __init__(self, loss: nn.Module, encoders: Callable[[], Sequence[nn.Module]]) -> None:
