@@ -310,8 +310,7 @@ class Probe:
             if snapshot.positives is None:
                 why = "it sees one view of each sentence, so that there are no positives"
             self._give_up(self._why or why)
-            statistics = embedding_statistics(views.anchors[:MOST_ANCHORS])
-            measurement = {DIAGNOSTICS: statistics}
+            measurement = {DIAGNOSTICS: embedding_statistics(views.anchors[:MOST_ANCHORS])}
         self.trial |= snapshot.label_trials
         if snapshot.order is not None:
             measurement[DIAGNOSTICS]["order"] = snapshot.order

@@ -223,9 +223,8 @@ class Trainer:
         size = self.config.batch_size * self.config.accumulation
         hidden, config = not self.processes.is_main, self.config
         progress = Progress(size, initial=self.step, total=self.steps, disable=hidden)
-        intervals = (
-            config.log_every, config.diagnostics_every, config.eval_every, config.save_every
-        )  # fmt: skip
+        measuring = config.diagnostics_every, config.eval_every
+        intervals = config.log_every, *measuring, config.save_every
         with progress, Interruption(self.processes.count) as interruption:
             while self.step < self.steps:
                 output, step_numbers = self._step()
