@@ -23,7 +23,7 @@ from gradlab.batch.check import check_batch
 from gradlab.batch.roles import own_role
 from gradlab.errors import ALIASES, GradlabError, nearest
 from gradlab.losses.canonical_split import with_positives
-from gradlab.losses.components import ANGLES_AWAY, Components, completed
+from gradlab.losses.components import ANGLES_AWAY, Components
 from gradlab.losses.documentation import Documentation
 from gradlab.losses.exact_gates import ExactGate
 from gradlab.settings import Settings, call_text, declarations
@@ -153,12 +153,7 @@ class Loss(Settings, Documentation, abc.ABC):
 
     def sides_of(self, batch: Batch) -> tuple[Components, Components]:
         """Return the declared components of the anchors, and the components of the positives."""
-        anchors, moves = self.components_of(batch), self.moves_positives
-        if moves == "mirror":
-            mirrored = self.components_of(batch.exchanged())
-            positives = dataclasses.replace(mirrored, side="positives")
-            return completed(anchors, counterpart=positives), positives
-        return with_positives(anchors, batch, push=moves == "all", pull=moves != "nothing")
+        return with_positives(self.components_of, batch, self.moves_positives)
 
     def displaced_pushes(self, batch: Batch) -> Sequence[Float[Array, "n"]] | None:
         """Return the total push on all anchors for each of `ANGLES_AWAY` of their own positives.

@@ -6,6 +6,7 @@ their shares. What a loss declares of its anchors determines the components of t
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import operator
 import re
@@ -120,13 +121,21 @@ def positives_from_anchors(
 
 
 def with_positives(
-    anchors: Components, batch: Batch, *, push: bool = True, pull: bool = True
+    components_of: Callable[[Batch], Components], batch: Batch, moves: str
 ) -> tuple[Components, Components]:
     """Return both sides' components, the anchors' with their `counterpart`.
 
-    Arguments as of `positives_from_anchors`.
+    Args:
+        components_of: returns the components of a batch's anchors.
+        batch: the embeddings.
+        moves: how the positives move, as of `gradlab.Loss.moves_positives`.
     """
-    positives = positives_from_anchors(anchors, batch, push=push, pull=pull)
+    anchors = components_of(batch)
+    if moves == "mirror":
+        positives = dataclasses.replace(components_of(batch.exchanged()), side="positives")
+    else:
+        push, pull = moves == "all", moves != "nothing"
+        positives = positives_from_anchors(anchors, batch, push=push, pull=pull)
     return completed(anchors, counterpart=positives), positives
 
 

@@ -121,11 +121,7 @@ class PairLoss(Loss):
     def sides_of(self, batch: Batch) -> tuple[Components, Components]:
         if batch.candidates.pools != ("other",):
             return from_pools(self._rows(batch), batch)
-        moves = self.moves_positives
-        if moves == "mirror":  # of a subclass
-            return super().sides_of(batch)
-        anchors = self.components_of(batch)
-        return with_positives(anchors, batch, push=moves == "all", pull=moves != "nothing")
+        return with_positives(self.components_of, batch, self.moves_positives)
 
     def displaced_pushes(self, batch: Batch) -> Sequence[Float[Array, "n"]] | None:
         """Return the total push on all anchors with their positives away; None for other pools."""

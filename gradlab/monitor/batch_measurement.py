@@ -260,7 +260,7 @@ class Probe:
         return module.current if self.loss is not None and isinstance(module, LossModule) else None
 
     def begin(self) -> None:
-        """Compare no further batch with those before, as a new recording begins."""
+        """Forget the batches before, with which `signs` compares, as a new recording begins."""
         self._signs = BatchSigns()
 
     def signs(self, snapshot: Snapshot) -> dict[str, float]:
